@@ -1,0 +1,249 @@
+"""Names of files in a table's folder (PROTOCOL.md, File Types and Checkpoint Naming Scheme).
+
+Names of the log, and the two encodings of a data file's path: Hive's escaping of partition values
+in folder names, and the percent-encoding of the URI that stands in `add.path`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+from urllib.parse import unquote
+
+__all__ = [
+    "HIVE_DEFAULT_PARTITION",
+    "LAST_CHECKPOINT",
+    "LOG_DIRECTORY",
+    "SIDECAR_DIRECTORY",
+    "STAGED_COMMIT_DIRECTORY",
+    "ChecksumFile",
+    "ClassicCheckpoint",
+    "CommitFile",
+    "CompactedCommits",
+    "LastCheckpointFile",
+    "LogFile",
+    "MultiPartCheckpoint",
+    "StagedCommit",
+    "UuidCheckpoint",
+    "checkpoint_file_name",
+    "checksum_file_name",
+    "commit_file_name",
+    "data_file_path_to_uri",
+    "decode_data_file_uri",
+    "escape_partition_value",
+    "is_absolute_uri",
+    "list_prefix",
+    "multipart_checkpoint_file_name",
+    "parse_log_file",
+    "partition_directory",
+]
+
+LOG_DIRECTORY = "_delta_log"
+SIDECAR_DIRECTORY = "_sidecars"
+STAGED_COMMIT_DIRECTORY = "_staged_commits"
+LAST_CHECKPOINT = "_last_checkpoint"
+HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+"""Folder name of a NULL partition value; readers take the value from the log, never from here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitFile:
+    """`<version>.json`, a Delta log entry."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicCheckpoint:
+    """`<version>.checkpoint.parquet`; follows the V1 or the V2 spec."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultiPartCheckpoint:
+    """`<version>.checkpoint.<part>.<parts>.parquet`; `part` counts from 1."""
+
+    version: int
+    part: int
+    parts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UuidCheckpoint:
+    """`<version>.checkpoint.<uuid>.{json,parquet}`; always the V2 spec."""
+
+    version: int
+    uuid: str
+    format: Literal["json", "parquet"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedCommits:
+    """`<version>.<end_version>.compacted.json`: the commits `version..end_version`, reconciled."""
+
+    version: int
+    end_version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChecksumFile:
+    """`<version>.crc`, the version checksum."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedCommit:
+    """`<version>.<uuid>.json` of a catalog-managed table; it counts only if the catalog says so."""
+
+    version: int
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastCheckpointFile:
+    """`_last_checkpoint`, a hint."""
+
+
+LogFile: TypeAlias = (
+    CommitFile
+    | ClassicCheckpoint
+    | MultiPartCheckpoint
+    | UuidCheckpoint
+    | CompactedCommits
+    | ChecksumFile
+    | StagedCommit
+    | LastCheckpointFile
+)
+
+_UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_COMMIT = re.compile(r"([0-9]{20})\.json")
+_CHECKSUM = re.compile(r"([0-9]{20})\.crc")
+_CLASSIC = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
+_MULTI_PART = re.compile(r"([0-9]{20})\.checkpoint\.([0-9]{10})\.([0-9]{10})\.parquet")
+_UUID_NAMED = re.compile(rf"([0-9]{{20}})\.checkpoint\.({_UUID})\.(json|parquet)")
+_COMPACTED = re.compile(r"([0-9]{20})\.([0-9]{20})\.compacted\.json")
+_STAGED = re.compile(rf"([0-9]{{20}})\.({_UUID})\.json")
+
+
+def parse_log_file(name: str) -> LogFile | None:
+    """What a bare file name of the log folder says, None for a file of no known kind."""
+    if match := _COMMIT.fullmatch(name):
+        return CommitFile(version=int(match[1]))
+    if match := _CHECKSUM.fullmatch(name):
+        return ChecksumFile(version=int(match[1]))
+    if match := _CLASSIC.fullmatch(name):
+        return ClassicCheckpoint(version=int(match[1]))
+    if match := _MULTI_PART.fullmatch(name):
+        part, parts = int(match[2]), int(match[3])
+        if 1 <= part <= parts:
+            return MultiPartCheckpoint(version=int(match[1]), part=part, parts=parts)
+        return None
+    if match := _UUID_NAMED.fullmatch(name):
+        return UuidCheckpoint(
+            version=int(match[1]),
+            uuid=match[2],
+            format="json" if match[3] == "json" else "parquet",
+        )
+    if match := _COMPACTED.fullmatch(name):
+        start, end = int(match[1]), int(match[2])
+        return CompactedCommits(version=start, end_version=end) if start < end else None
+    if match := _STAGED.fullmatch(name):
+        return StagedCommit(version=int(match[1]), uuid=match[2])
+    if name == LAST_CHECKPOINT:
+        return LastCheckpointFile()
+    return None
+
+
+def commit_file_name(version: int) -> str:
+    """`00000000000000000012.json`."""
+    return f"{version:020d}.json"
+
+
+def checksum_file_name(version: int) -> str:
+    """`00000000000000000012.crc`."""
+    return f"{version:020d}.crc"
+
+
+def checkpoint_file_name(version: int) -> str:
+    """`00000000000000000010.checkpoint.parquet`."""
+    return f"{version:020d}.checkpoint.parquet"
+
+
+def multipart_checkpoint_file_name(version: int, part: int, parts: int) -> str:
+    """`00000000000000000010.checkpoint.0000000001.0000000003.parquet`; `part` counts from 1."""
+    return f"{version:020d}.checkpoint.{part:010d}.{parts:010d}.parquet"
+
+
+def list_prefix(version: int) -> str:
+    """The name from which a listing finds all files of the log from this version on."""
+    return f"{version:020d}"
+
+
+# RFC 2396 characters that need no escape in a path, as java.net.URI (so delta-spark) sees it.
+_URI_SAFE = re.compile(r"[A-Za-z0-9_\-!.~'()*,;:$&+=@/]*")
+_URI_ESCAPED = re.compile(r"[^A-Za-z0-9_\-!.~'()*,;:$&+=@/]")
+_ABSOLUTE_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
+_SCHEME_AND_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]*")
+
+
+def data_file_path_to_uri(path: str) -> str:
+    """Percent-encode a decoded path, relative to the table or absolute, for `add.path`.
+
+    The escapes are those of delta-spark: letters beyond ASCII stay as they are, a percent sign is
+    always escaped. `decode_data_file_uri` is the inverse.
+    """
+    prefix = ""
+    if match := _SCHEME_AND_AUTHORITY.match(path):
+        prefix, path = match[0], path[match.end() :]
+    if not _URI_SAFE.fullmatch(path):
+        path = _URI_ESCAPED.sub(_escape_uri_character, path)
+    if not prefix and ":" in path:
+        # A colon in the first segment of a relative path would make it a scheme.
+        first, slash, rest = path.partition("/")
+        path = first.replace(":", "%3A") + slash + rest
+    return prefix + path
+
+
+def decode_data_file_uri(uri: str) -> str:
+    """Percent-decode `add.path` (or a remove's or cdc's) exactly once."""
+    return unquote(uri, errors="surrogateescape") if "%" in uri else uri
+
+
+def is_absolute_uri(uri: str) -> bool:
+    """Whether `add.path` is absolute: has a scheme, or begins with a slash."""
+    return uri.startswith("/") or _ABSOLUTE_URI.match(uri) is not None
+
+
+_HIVE_ESCAPED = re.compile("[\x01-\x1f\x7f\"#%'*/:=?\\\\{\\[\\]^]")
+
+
+def escape_partition_value(value: str) -> str:
+    """Hive's escaping of a column name or value in a partition's folder name."""
+    return _HIVE_ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", value)
+
+
+def partition_directory(
+    partition_columns: Sequence[str], values: Mapping[str, str | None]
+) -> str:
+    """Decoded folder of a partition, `a=1/b=__HIVE_DEFAULT_PARTITION__`; "" without columns.
+
+    Args:
+        partition_columns: names in the table's order.
+        values: serialized values by name.
+    """
+    return "/".join(
+        f"{escape_partition_value(name)}="
+        f"{escape_partition_value(values[name] or '') or HIVE_DEFAULT_PARTITION}"
+        for name in partition_columns
+    )
+
+
+def _escape_uri_character(match: re.Match[str]) -> str:
+    character = match[0]
+    if ord(character) > 0x9F and not character.isspace():
+        return character
+    return "".join(f"%{octet:02X}" for octet in character.encode("utf-8", "surrogateescape"))

@@ -1,0 +1,109 @@
+"""`_last_checkpoint`, the pointer to a recent checkpoint (PROTOCOL.md, Last Checkpoint File Schema).
+
+It is a hint: it may be missing, stale or corrupt, and then the log is listed from its beginning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+__all__ = ["LastCheckpoint", "canonical_json", "checksum", "encode", "parse"]
+
+
+class LastCheckpoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The pointer's fields; `checkpointSchema` and unknown ones are ignored.
+
+    Attributes:
+        version: version of the table that the checkpoint holds.
+        size: number of actions in the checkpoint.
+        parts: number of files of a multi-part checkpoint, None for one file.
+        size_in_bytes: of all its files.
+        num_of_add_files: number of add actions.
+        tags: any further metadata.
+    """
+
+    version: int
+    size: int
+    parts: int | None = None
+    size_in_bytes: int | None = None
+    num_of_add_files: int | None = None
+    tags: dict[str, str | None] | None = None
+
+
+def parse(data: bytes) -> LastCheckpoint | None:
+    """Parse the file; None when it is corrupt or its checksum doesn't fit."""
+    try:
+        pointer = msgspec.json.decode(data, type=LastCheckpoint)
+        stated = msgspec.json.decode(data, type=_Checksum).checksum
+        if stated is not None and stated != checksum(data):
+            return None
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError):
+        return None
+    return pointer if pointer.version >= 0 else None
+
+
+def encode(pointer: LastCheckpoint) -> bytes:
+    """The file's bytes, with its checksum."""
+    body: dict[str, Any] = msgspec.to_builtins(pointer)
+    body["checksum"] = checksum(msgspec.json.encode(body))
+    return msgspec.json.encode(body)
+
+
+def checksum(data: bytes | str) -> str:
+    """MD5 in hex of the canonical form of a JSON object (PROTOCOL.md, JSON checksum).
+
+    Raises:
+        msgspec.DecodeError: not JSON.
+        ValueError: not an object.
+    """
+    canonical = canonical_json(data).encode("utf-8")
+    return hashlib.md5(canonical, usedforsecurity=False).hexdigest()
+
+
+def canonical_json(data: bytes | str) -> str:
+    """Canonical form of a JSON object, without its top-level `checksum`.
+
+    Numbers keep the text they have.
+
+    Raises:
+        msgspec.DecodeError: not JSON.
+        ValueError: not an object.
+    """
+    members = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    members.pop("checksum", None)
+    pairs = [pair for key, raw in members.items() for pair in _leaves(_quote(key), raw)]
+    pairs.sort(key=lambda pair: pair[0].encode("utf-8"))
+    return ",".join(f"{path}={value}" for path, value in pairs)
+
+
+class _Checksum(msgspec.Struct):
+    checksum: str | None = None
+
+
+def _leaves(path: str, raw: msgspec.Raw) -> Iterator[tuple[str, str]]:
+    text = bytes(raw).strip()
+    match text[:1]:
+        case b"{":
+            for key, value in msgspec.json.decode(text, type=dict[str, msgspec.Raw]).items():
+                yield from _leaves(f"{path}+{_quote(key)}", value)
+        case b"[":
+            for index, value in enumerate(msgspec.json.decode(text, type=list[msgspec.Raw])):
+                yield from _leaves(f"{path}+{index}", value)
+        case b'"':
+            yield path, _quote(msgspec.json.decode(text, type=str))
+        case _:
+            yield path, text.decode("ascii")
+
+
+_UNRESERVED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
+
+
+def _quote(text: str) -> str:
+    escaped = "".join(
+        chr(octet) if octet in _UNRESERVED else f"%{octet:02X}" for octet in text.encode("utf-8")
+    )
+    return f'"{escaped}"'
