@@ -1,0 +1,66 @@
+# make demo      the main job on real data: Kafka topic to Delta table to SQL
+# make test      the tests; what needs delta-spark is `make test-peers`
+# make check     style, types, layers, docs
+# make bench     benchmarks, each beside a peer
+# make docs      write docs/reference anew from the docstrings
+# make clean     remove what runs leave behind (environments stay)
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-peers check bench docs clean java
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+PEERS := .venv-peers
+BIN := $(VENV)/bin
+
+# Spark's workers take the first python3 of the PATH unless told.
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
+
+help:
+	@sed -n 's/^# //p' Makefile
+
+java:
+	@tools/require_java.sh
+
+$(VENV)/.installed: pyproject.toml constraints.txt tools/environment.sh
+	@tools/environment.sh $(VENV) constraints.txt -e '.[all]'
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@tools/environment.sh $(VENV) constraints.txt -e '.[dev]'
+	@touch $@
+
+$(PEERS)/.installed: tests/peers/constraints.txt tools/environment.sh
+	@tools/environment.sh $(PEERS) tests/peers/constraints.txt pyspark delta-spark pandas pyarrow
+	@touch $@
+
+demo: java $(VENV)/.installed
+	@exec $(BIN)/bayou demo
+
+test: java $(VENV)/.installed-dev
+	@$(BIN)/python -m pytest -q
+
+test-peers: java $(VENV)/.installed-dev $(PEERS)/.installed
+	@BAYOU_PEERS=$(CURDIR)/$(PEERS) $(BIN)/python -m pytest -q tests/peers
+
+check: $(VENV)/.installed-dev
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet . || { $(BIN)/ruff format --check .; exit 1; }
+	@$(BIN)/mypy --strict src
+	@$(BIN)/lint-imports
+	@$(BIN)/python tools/check_docs.py
+
+bench: java $(VENV)/.installed-dev
+	@$(BIN)/python benchmarks/run.py
+
+docs: $(VENV)/.installed-dev
+	@$(BIN)/python tools/write_reference.py
+	@$(BIN)/python tools/check_docs.py
+
+clean:
+	@rm -rf build dist demo spark-warehouse metastore_db derby.log .cache .coverage htmlcov
+	@rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find src tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
