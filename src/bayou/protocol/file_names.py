@@ -226,9 +226,7 @@ def escape_partition_value(value: str) -> str:
     return _HIVE_ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", value)
 
 
-def partition_directory(
-    partition_columns: Sequence[str], values: Mapping[str, str | None]
-) -> str:
+def partition_directory(partition_columns: Sequence[str], values: Mapping[str, str | None]) -> str:
     """Decoded folder of a partition, `a=1/b=__HIVE_DEFAULT_PARTITION__`; "" without columns.
 
     Args:

@@ -1,4 +1,4 @@
-"""`_last_checkpoint`, the pointer to a recent checkpoint (PROTOCOL.md, Last Checkpoint File Schema).
+"""`_last_checkpoint`, pointer to a recent checkpoint (PROTOCOL.md, Last Checkpoint File Schema).
 
 It is a hint: it may be missing, stale or corrupt, and then the log is listed from its beginning.
 """

@@ -1,0 +1,331 @@
+"""Table features: what a protocol action asks of readers and writers (PROTOCOL.md, Table Features).
+
+Legacy protocol versions imply features; only those that the table really uses matter then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from bayou.protocol.actions import Protocol
+from bayou.protocol.schema import (
+    TIMESTAMP_NTZ,
+    VARIANT,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+)
+
+__all__ = [
+    "FEATURES",
+    "TableFeature",
+    "protocol_for",
+    "reader_features",
+    "unsupported_for_read",
+    "unsupported_for_write",
+    "writer_features",
+]
+
+APPEND_ONLY = "appendOnly"
+INVARIANTS = "invariants"
+CHECK_CONSTRAINTS = "checkConstraints"
+GENERATED_COLUMNS = "generatedColumns"
+ALLOW_COLUMN_DEFAULTS = "allowColumnDefaults"
+CHANGE_DATA_FEED = "changeDataFeed"
+COLUMN_MAPPING = "columnMapping"
+IDENTITY_COLUMNS = "identityColumns"
+DELETION_VECTORS = "deletionVectors"
+ROW_TRACKING = "rowTracking"
+TIMESTAMP_NTZ_FEATURE = "timestampNtz"
+DOMAIN_METADATA = "domainMetadata"
+V2_CHECKPOINT = "v2Checkpoint"
+CATALOG_MANAGED = "catalogManaged"
+CATALOG_MANAGED_PREVIEW = "catalogManaged-preview"
+ICEBERG_COMPAT_V1 = "icebergCompatV1"
+ICEBERG_COMPAT_V2 = "icebergCompatV2"
+CLUSTERING = "clustering"
+VACUUM_PROTOCOL_CHECK = "vacuumProtocolCheck"
+IN_COMMIT_TIMESTAMP = "inCommitTimestamp"
+TYPE_WIDENING = "typeWidening"
+TYPE_WIDENING_PREVIEW = "typeWidening-preview"
+VARIANT_TYPE = "variantType"
+VARIANT_TYPE_PREVIEW = "variantType-preview"
+VARIANT_SHREDDING = "variantShredding"
+VARIANT_SHREDDING_PREVIEW = "variantShredding-preview"
+CHECKPOINT_PROTECTION = "checkpointProtection"
+
+TABLE_FEATURES_READER_VERSION = 3
+TABLE_FEATURES_WRITER_VERSION = 7
+INVARIANTS_KEY = "delta.invariants"
+GENERATION_EXPRESSION_KEY = "delta.generationExpression"
+IDENTITY_START_KEY = "delta.identity.start"
+CURRENT_DEFAULT_KEY = "CURRENT_DEFAULT"
+TYPE_CHANGES_KEY = "delta.typeChanges"
+CONSTRAINT_PREFIX = "delta.constraints."
+FEATURE_PREFIX = "delta.feature."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFeature:
+    """A feature by its name on the wire, and what is supported of it.
+
+    Attributes:
+        kind: whether readers must know it, or writers only.
+        min_reader, min_writer: legacy versions that imply it; 3 and 7 where only a list does.
+        read: tables that use it can be read.
+        write: tables that use it can be appended to and overwritten.
+    """
+
+    name: str
+    kind: Literal["reader_writer", "writer"]
+    min_reader: int = 1
+    min_writer: int = TABLE_FEATURES_WRITER_VERSION
+    read: bool = True
+    write: bool = False
+
+
+def _reader_writer(name: str, *, read: bool, write: bool = False) -> TableFeature:
+    return TableFeature(
+        name=name,
+        kind="reader_writer",
+        min_reader=TABLE_FEATURES_READER_VERSION,
+        read=read,
+        write=write,
+    )
+
+
+def _writer(name: str, *, min_writer: int = 7, write: bool = False) -> TableFeature:
+    return TableFeature(name=name, kind="writer", min_writer=min_writer, write=write)
+
+
+FEATURES: Mapping[str, TableFeature] = {
+    feature.name: feature
+    for feature in (
+        _writer(APPEND_ONLY, min_writer=2, write=True),
+        _writer(INVARIANTS, min_writer=2),
+        _writer(CHECK_CONSTRAINTS, min_writer=3),
+        _writer(CHANGE_DATA_FEED, min_writer=4, write=True),
+        _writer(GENERATED_COLUMNS, min_writer=4),
+        TableFeature(
+            name=COLUMN_MAPPING,
+            kind="reader_writer",
+            min_reader=2,
+            min_writer=5,
+            read=False,
+        ),
+        _writer(IDENTITY_COLUMNS, min_writer=6),
+        _writer(ALLOW_COLUMN_DEFAULTS),
+        # A listed feature alone changes nothing: the kernel looks at each file's vector.
+        _reader_writer(DELETION_VECTORS, read=True),
+        _writer(ROW_TRACKING),
+        _reader_writer(TIMESTAMP_NTZ_FEATURE, read=True, write=True),
+        # Off-spec name that real tables carry.
+        _reader_writer("timestampWithoutTimezone", read=True),
+        _writer(DOMAIN_METADATA, write=True),
+        # A listed feature alone changes nothing: the kernel looks at the checkpoint itself.
+        _reader_writer(V2_CHECKPOINT, read=True),
+        _reader_writer(CATALOG_MANAGED, read=False),
+        _reader_writer(CATALOG_MANAGED_PREVIEW, read=False),
+        _writer(ICEBERG_COMPAT_V1),
+        _writer(ICEBERG_COMPAT_V2),
+        _writer(CLUSTERING),
+        _reader_writer(VACUUM_PROTOCOL_CHECK, read=True, write=True),
+        _writer(IN_COMMIT_TIMESTAMP),
+        _reader_writer(TYPE_WIDENING, read=False),
+        _reader_writer(TYPE_WIDENING_PREVIEW, read=False),
+        _reader_writer(VARIANT_TYPE, read=False),
+        _reader_writer(VARIANT_TYPE_PREVIEW, read=False),
+        _reader_writer(VARIANT_SHREDDING, read=False),
+        _reader_writer(VARIANT_SHREDDING_PREVIEW, read=False),
+        _writer(CHECKPOINT_PROTECTION),
+    )
+}
+"""Every feature that is known by name."""
+
+
+def reader_features(protocol: Protocol) -> tuple[str, ...]:
+    """Features that a reader must know: those listed, or those its version implies."""
+    if protocol.min_reader_version >= TABLE_FEATURES_READER_VERSION:
+        return tuple(protocol.reader_features or ())
+    return tuple(
+        feature.name
+        for feature in FEATURES.values()
+        if feature.kind == "reader_writer" and feature.min_reader <= protocol.min_reader_version
+    )
+
+
+def writer_features(protocol: Protocol) -> tuple[str, ...]:
+    """Features that a writer must know: those listed, or those its version implies."""
+    if protocol.min_writer_version >= TABLE_FEATURES_WRITER_VERSION:
+        return tuple(protocol.writer_features or ())
+    return tuple(
+        feature.name
+        for feature in FEATURES.values()
+        if feature.min_writer <= protocol.min_writer_version
+    )
+
+
+def unsupported_for_read(
+    protocol: Protocol, configuration: Mapping[str, str], schema: StructType
+) -> list[str]:
+    """What keeps a table from being read, by name; empty where nothing does.
+
+    Unknown writer features don't matter here. A feature that is listed but not used by the table
+    doesn't either, where that can be seen from metadata. Files with deletion vectors and V2
+    checkpoints are for the kernel to judge where it meets them.
+    """
+    if protocol.min_reader_version > TABLE_FEATURES_READER_VERSION:
+        return [f"reader version {protocol.min_reader_version}"]
+    found = []
+    for name in reader_features(protocol):
+        feature = FEATURES.get(name)
+        if feature is None or (not feature.read and _is_active(name, configuration, schema)):
+            found.append(name)
+    if COLUMN_MAPPING not in found and _is_active(COLUMN_MAPPING, configuration, schema):
+        found.append(COLUMN_MAPPING)
+    if VARIANT in _types(schema) and not any(name.startswith(VARIANT_TYPE) for name in found):
+        found.append(VARIANT_TYPE)
+    return found
+
+
+def unsupported_for_write(
+    protocol: Protocol, configuration: Mapping[str, str], schema: StructType
+) -> list[str]:
+    """What keeps a table from being written to, by name; empty where nothing does.
+
+    Includes what keeps it from being read: a writer must be a reader.
+    """
+    found = unsupported_for_read(protocol, configuration, schema)
+    if protocol.min_writer_version > TABLE_FEATURES_WRITER_VERSION:
+        found.append(f"writer version {protocol.min_writer_version}")
+        return found
+    for name in (*writer_features(protocol), *reader_features(protocol)):
+        feature = FEATURES.get(name)
+        refused = feature is None or (not feature.write and _is_active(name, configuration, schema))
+        if refused and name not in found:
+            found.append(name)
+    return found
+
+
+def protocol_for(schema: StructType, configuration: Mapping[str, str]) -> Protocol:
+    """The least protocol that a new table of this schema and these properties needs.
+
+    It may name features that aren't supported: `unsupported_for_write` finds them.
+    """
+    needed = [
+        name
+        for name in FEATURES
+        if not name.endswith("-preview") and _switches_on(name, configuration, schema)
+    ]
+    needed += [
+        key.removeprefix(FEATURE_PREFIX) for key in configuration if key.startswith(FEATURE_PREFIX)
+    ]
+    features = [
+        FEATURES.get(name) or TableFeature(name=name, kind="reader_writer", read=False)
+        for name in dict.fromkeys(needed)
+    ]
+    legacy = max((f.min_writer for f in features), default=2)
+    if legacy <= 3 and all(f.kind == "writer" for f in features):
+        return Protocol(min_reader_version=1, min_writer_version=max(2, legacy))
+    names = list(dict.fromkeys([APPEND_ONLY, INVARIANTS, *(f.name for f in features)]))
+    reader = max((f.min_reader for f in features if f.kind == "reader_writer"), default=1)
+    return Protocol(
+        min_reader_version=reader,
+        min_writer_version=TABLE_FEATURES_WRITER_VERSION,
+        reader_features=[f.name for f in features if f.kind == "reader_writer"]
+        if reader == TABLE_FEATURES_READER_VERSION
+        else None,
+        writer_features=names,
+    )
+
+
+def _is_active(name: str, configuration: Mapping[str, str], schema: StructType) -> bool:
+    """Whether the table uses a feature, as far as metadata shows; True where it can't be known."""
+    if name in _ACTIVE_WHEN_LISTED:
+        return True
+    switched = _switches_on(name, configuration, schema)
+    return True if switched is None else switched
+
+
+def _switches_on(name: str, configuration: Mapping[str, str], schema: StructType) -> bool | None:
+    """Whether properties or schema make use of a feature; None where they don't tell."""
+    if name in _SWITCHES:
+        return _is_true(configuration, _SWITCHES[name])
+    if name in _MARKS:
+        return _has_metadata(schema, _MARKS[name])
+    match name:
+        case "columnMapping":
+            return configuration.get("delta.columnMapping.mode", "none").lower() != "none"
+        case "checkConstraints":
+            return any(key.startswith(CONSTRAINT_PREFIX) for key in configuration)
+        case "v2Checkpoint":
+            return configuration.get("delta.checkpointPolicy", "classic").lower() == "v2"
+        case "timestampNtz":
+            return TIMESTAMP_NTZ in _types(schema)
+        case "variantType":
+            return VARIANT in _types(schema)
+        case _:
+            return None
+
+
+# What they ask of writers doesn't wait for their property.
+_ACTIVE_WHEN_LISTED = frozenset({DELETION_VECTORS, ROW_TRACKING, V2_CHECKPOINT})
+_SWITCHES: Mapping[str, str] = {
+    APPEND_ONLY: "delta.appendOnly",
+    CHANGE_DATA_FEED: "delta.enableChangeDataFeed",
+    DELETION_VECTORS: "delta.enableDeletionVectors",
+    ROW_TRACKING: "delta.enableRowTracking",
+    ICEBERG_COMPAT_V1: "delta.enableIcebergCompatV1",
+    ICEBERG_COMPAT_V2: "delta.enableIcebergCompatV2",
+    IN_COMMIT_TIMESTAMP: "delta.enableInCommitTimestamps",
+}
+_MARKS: Mapping[str, str] = {
+    INVARIANTS: INVARIANTS_KEY,
+    GENERATED_COLUMNS: GENERATION_EXPRESSION_KEY,
+    IDENTITY_COLUMNS: IDENTITY_START_KEY,
+    ALLOW_COLUMN_DEFAULTS: CURRENT_DEFAULT_KEY,
+    TYPE_WIDENING: TYPE_CHANGES_KEY,
+    TYPE_WIDENING_PREVIEW: TYPE_CHANGES_KEY,
+}
+
+
+def _is_true(configuration: Mapping[str, str], key: str) -> bool:
+    return configuration.get(key, "").strip().lower() == "true"
+
+
+def _has_metadata(schema: StructType, key: str) -> bool:
+    return any(key in field.metadata for field in _fields(schema))
+
+
+def _fields(data_type: DataType) -> Iterator[StructField]:
+    match data_type:
+        case StructType(fields):
+            for field in fields:
+                yield field
+                yield from _fields(field.data_type)
+        case ArrayType():
+            yield from _fields(data_type.element_type)
+        case MapType():
+            yield from _fields(data_type.key_type)
+            yield from _fields(data_type.value_type)
+        case _:
+            return
+
+
+def _types(data_type: DataType) -> Iterator[DataType]:
+    yield data_type
+    match data_type:
+        case StructType(fields):
+            for field in fields:
+                yield from _types(field.data_type)
+        case ArrayType():
+            yield from _types(data_type.element_type)
+        case MapType():
+            yield from _types(data_type.key_type)
+            yield from _types(data_type.value_type)
+        case _:
+            return

@@ -1,0 +1,477 @@
+"""Table properties, the `configuration` of metadata (PROTOCOL.md, Table Properties).
+
+Only keys under `delta.` mean something here; others are the user's and pass through.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+__all__ = [
+    "PROPERTIES",
+    "PropertyValueError",
+    "TableProperties",
+    "TableProperty",
+    "column_paths",
+    "normalize",
+    "parse_interval",
+    "validate",
+]
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class PropertyValueError(ValueError):
+    """A property that isn't known, or whose value can't be used; the kernel names the table.
+
+    Attributes:
+        key: the property's key.
+    """
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableProperty(Generic[T_co]):
+    """A property: its key, its value where the table doesn't say, and how its text is read.
+
+    Attributes:
+        parse: text to value; raises ValueError with what is expected.
+        settable: whether a user may give it; others are written by writers only.
+    """
+
+    key: str
+    default: T_co
+    parse: Callable[[str], T_co]
+    settable: bool = True
+
+    def read(self, configuration: Mapping[str, str]) -> T_co:
+        """The table's value.
+
+        Raises:
+            PropertyValueError: the text can't be read.
+        """
+        text = configuration.get(self.key)
+        if text is None:
+            return self.default
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            raise PropertyValueError(
+                self.key, f"table property {self.key!r} can't be {text!r}: {error}"
+            ) from error
+
+
+def parse_interval(text: str) -> int:
+    """Milliseconds of an interval such as `interval 30 days` or `7 days 12 hours`.
+
+    Months and years have no fixed length and are refused, as delta-spark does.
+
+    Raises:
+        ValueError: not an interval.
+    """
+    body = text.strip().lower().removeprefix("interval").strip()
+    total = 0.0
+    position = 0
+    while position < len(body):
+        match = _INTERVAL_PART.match(body, position)
+        if match is None:
+            raise ValueError("expected an interval such as 'interval 30 days'")
+        if match["unit"] in ("month", "year"):
+            raise ValueError("months and years have no fixed length, give days")
+        total += float(match["number"]) * _UNIT_MS[match["unit"]]
+        position = match.end()
+    if not body or total < 0:
+        raise ValueError("expected an interval such as 'interval 30 days'")
+    return int(total)
+
+
+_INTERVAL_PART = re.compile(
+    r"\s*(?P<number>[+-]?[0-9]+(?:\.[0-9]+)?)\s*"
+    r"(?P<unit>microsecond|millisecond|second|minute|hour|day|week|month|year)s?(?=\s|$)"
+)
+_UNIT_MS: Mapping[str, float] = {
+    "microsecond": 0.001,
+    "millisecond": 1,
+    "second": 1_000,
+    "minute": 60_000,
+    "hour": 3_600_000,
+    "day": 86_400_000,
+    "week": 7 * 86_400_000,
+}
+
+
+def _boolean(text: str) -> bool:
+    match text.strip().lower():
+        case "true":
+            return True
+        case "false":
+            return False
+        case _:
+            raise ValueError("expected true or false")
+
+
+def _text(text: str) -> str:
+    return text
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            value = int(text.strip())
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise ValueError(f"expected a whole number of at least {least}")
+        return value
+
+    return parse
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    by_folded = {choice.lower(): choice for choice in choices}
+
+    def parse(text: str) -> str:
+        choice = by_folded.get(text.strip().lower())
+        if choice is None:
+            raise ValueError(f"expected one of {', '.join(choices)}")
+        return choice
+
+    return parse
+
+
+def _bytes(text: str) -> int | None:
+    match = re.fullmatch(r"\s*([0-9]+)\s*([kmgt]?)i?b?\s*", text.lower())
+    if match is None or int(match[1]) == 0:
+        raise ValueError("expected a size such as 134217728 or 128mb")
+    return int(match[1]) << 10 * " kmgt".index(match[2] or " ")
+
+
+def _interval(text: str) -> int | None:
+    return parse_interval(text)
+
+
+def _columns(text: str) -> str | None:
+    column_paths(text)
+    return text
+
+
+def column_paths(text: str) -> tuple[tuple[str, ...], ...]:
+    """Column paths of a list such as ``a, s.b, `x.y` ``, names without their quotes.
+
+    Raises:
+        ValueError: a quote that isn't closed, or an empty name.
+    """
+    if not text.strip():
+        return ()
+    columns: list[tuple[str, ...]] = []
+    path: list[str] = []
+    position = 0
+    while True:
+        match = _NAME.match(text, position)
+        if match is None:
+            raise ValueError("expected column names, separated by commas")
+        quoted, plain = match["quoted"], match["plain"]
+        path.append(quoted.replace("``", "`") if quoted is not None else plain.strip())
+        position = match.end()
+        if match["end"] != ".":
+            columns.append(tuple(path))
+            path = []
+        if match["end"] == "":
+            return tuple(columns)
+
+
+_NAME = re.compile(
+    r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>[^`.,]*[^`.,\s]))\s*(?P<end>[.,]|$)"
+)
+
+APPEND_ONLY = TableProperty(key="delta.appendOnly", default=False, parse=_boolean)
+CHECKPOINT_INTERVAL = TableProperty(key="delta.checkpointInterval", default=10, parse=_at_least(1))
+CHECKPOINT_POLICY = TableProperty(
+    key="delta.checkpointPolicy", default="classic", parse=_one_of("classic", "v2")
+)
+CHECKPOINT_STATS_AS_JSON = TableProperty(
+    key="delta.checkpoint.writeStatsAsJson", default=True, parse=_boolean
+)
+CHECKPOINT_STATS_AS_STRUCT = TableProperty(
+    key="delta.checkpoint.writeStatsAsStruct", default=False, parse=_boolean
+)
+SKIPPING_COLUMN_COUNT = TableProperty(
+    key="delta.dataSkippingNumIndexedCols", default=32, parse=_at_least(-1)
+)
+SKIPPING_COLUMNS: TableProperty[str | None] = TableProperty(
+    key="delta.dataSkippingStatsColumns", default=None, parse=_columns
+)
+LOG_RETENTION: TableProperty[int | None] = TableProperty(
+    key="delta.logRetentionDuration", default=30 * 86_400_000, parse=_interval
+)
+DELETED_FILE_RETENTION: TableProperty[int | None] = TableProperty(
+    key="delta.deletedFileRetentionDuration", default=7 * 86_400_000, parse=_interval
+)
+TRANSACTION_RETENTION: TableProperty[int | None] = TableProperty(
+    key="delta.setTransactionRetentionDuration", default=None, parse=_interval
+)
+EXPIRED_LOG_CLEANUP = TableProperty(
+    key="delta.enableExpiredLogCleanup", default=True, parse=_boolean
+)
+COMPRESSION_CODEC = TableProperty(
+    key="delta.parquet.compression.codec",
+    default="zstd",
+    parse=_one_of("zstd", "snappy", "gzip", "lz4", "lz4_raw", "none", "uncompressed"),
+)
+TARGET_FILE_SIZE: TableProperty[int | None] = TableProperty(
+    key="delta.targetFileSize", default=None, parse=_bytes
+)
+RANDOMIZE_FILE_PREFIXES = TableProperty(
+    key="delta.randomizeFilePrefixes", default=False, parse=_boolean
+)
+RANDOM_PREFIX_LENGTH = TableProperty(key="delta.randomPrefixLength", default=2, parse=_at_least(1))
+ISOLATION_LEVEL = TableProperty(
+    key="delta.isolationLevel",
+    default="Serializable",
+    parse=_one_of("Serializable", "WriteSerializable", "SnapshotIsolation"),
+)
+COLUMN_MAPPING_MODE = TableProperty(
+    key="delta.columnMapping.mode", default="none", parse=_one_of("none", "name", "id")
+)
+CHANGE_DATA_FEED = TableProperty(key="delta.enableChangeDataFeed", default=False, parse=_boolean)
+DELETION_VECTORS = TableProperty(key="delta.enableDeletionVectors", default=False, parse=_boolean)
+
+PROPERTIES: Mapping[str, TableProperty[object]] = {
+    p.key: p
+    for p in (
+        APPEND_ONLY,
+        CHECKPOINT_INTERVAL,
+        CHECKPOINT_POLICY,
+        CHECKPOINT_STATS_AS_JSON,
+        CHECKPOINT_STATS_AS_STRUCT,
+        SKIPPING_COLUMN_COUNT,
+        SKIPPING_COLUMNS,
+        LOG_RETENTION,
+        DELETED_FILE_RETENTION,
+        TRANSACTION_RETENTION,
+        EXPIRED_LOG_CLEANUP,
+        COMPRESSION_CODEC,
+        TARGET_FILE_SIZE,
+        RANDOMIZE_FILE_PREFIXES,
+        RANDOM_PREFIX_LENGTH,
+        ISOLATION_LEVEL,
+        COLUMN_MAPPING_MODE,
+        CHANGE_DATA_FEED,
+        DELETION_VECTORS,
+        TableProperty(
+            key="delta.columnMapping.maxColumnId",
+            default=None,
+            parse=_at_least(0),
+            settable=False,
+        ),
+        TableProperty(key="delta.enableTypeWidening", default=False, parse=_boolean),
+        TableProperty(key="delta.enableRowTracking", default=False, parse=_boolean),
+        TableProperty(key="delta.enableInCommitTimestamps", default=False, parse=_boolean),
+        TableProperty(
+            key="delta.inCommitTimestampEnablementVersion",
+            default=None,
+            parse=_at_least(0),
+            settable=False,
+        ),
+        TableProperty(
+            key="delta.inCommitTimestampEnablementTimestamp",
+            default=None,
+            parse=_at_least(0),
+            settable=False,
+        ),
+        TableProperty(
+            key="delta.rowTracking.materializedRowIdColumnName",
+            default=None,
+            parse=_text,
+            settable=False,
+        ),
+        TableProperty(
+            key="delta.rowTracking.materializedRowCommitVersionColumnName",
+            default=None,
+            parse=_text,
+            settable=False,
+        ),
+        TableProperty(key="delta.rowTrackingSuspended", default=False, parse=_boolean),
+        TableProperty(key="delta.enableIcebergCompatV1", default=False, parse=_boolean),
+        TableProperty(key="delta.enableIcebergCompatV2", default=False, parse=_boolean),
+        TableProperty(key="delta.enableVariantShredding", default=False, parse=_boolean),
+        TableProperty(key="delta.universalFormat.enabledFormats", default=None, parse=_text),
+        TableProperty(key="delta.parquet.format.version", default="1.0.0", parse=_text),
+        TableProperty(key="delta.sampleRetentionDuration", default=None, parse=_interval),
+        TableProperty(key="delta.checkpointRetentionDuration", default=None, parse=_interval),
+        TableProperty(
+            key="delta.compatibility.symlinkFormatManifest.enabled", default=False, parse=_boolean
+        ),
+        TableProperty(key="delta.autoOptimize", default=None, parse=_text),
+        TableProperty(key="delta.autoOptimize.autoCompact", default=None, parse=_text),
+        TableProperty(key="delta.autoOptimize.optimizeWrite", default=None, parse=_text),
+        TableProperty(key="delta.tuneFileSizesForRewrites", default=None, parse=_text),
+        TableProperty(key="delta.enableFullRetentionRollback", default=True, parse=_boolean),
+        TableProperty(key="delta.minReaderVersion", default=None, parse=_at_least(1)),
+        TableProperty(key="delta.minWriterVersion", default=None, parse=_at_least(1)),
+        TableProperty(key="delta.ignoreProtocolDefaults", default=False, parse=_boolean),
+        TableProperty(
+            key="delta.requireCheckpointProtectionBeforeVersion",
+            default=0,
+            parse=_at_least(0),
+            settable=False,
+        ),
+    )
+}
+"""Every property that is known, by key."""
+
+_OPEN_PREFIXES = ("delta.constraints.", "delta.feature.")
+
+
+def validate(configuration: Mapping[str, str]) -> None:
+    """Check properties that a user gives.
+
+    Raises:
+        PropertyValueError: an unknown key under `delta.`, one that only writers set, or a value
+            that can't be used. Keys of other owners pass.
+    """
+    for key, text in configuration.items():
+        known = _lookup(key)
+        if known is not None:
+            if not known.settable:
+                raise PropertyValueError(
+                    known.key, f"table property {key!r} is set by writers, it can't be given"
+                )
+            known.read({known.key: text})
+        elif key.lower().startswith("delta.") and not key.lower().startswith(_OPEN_PREFIXES):
+            raise PropertyValueError(key, _unknown(key))
+
+
+def normalize(configuration: Mapping[str, str]) -> dict[str, str]:
+    """The same properties under the spelling of their keys that stands in the log.
+
+    Keys of properties are the same in any case; an option that came through Spark is lower case.
+    """
+    return {
+        known.key if (known := _lookup(key)) is not None else key: text
+        for key, text in configuration.items()
+    }
+
+
+def _lookup(key: str) -> TableProperty[object] | None:
+    return PROPERTIES.get(key) or _BY_FOLDED_KEY.get(key.lower())
+
+
+_BY_FOLDED_KEY = {key.lower(): known for key, known in PROPERTIES.items()}
+
+
+def _unknown(key: str) -> str:
+    close = difflib.get_close_matches(key.lower(), _BY_FOLDED_KEY, n=1, cutoff=0.6)
+    hint = f", did you mean {_BY_FOLDED_KEY[close[0]].key!r}?" if close else ""
+    return f"there is no table property {key!r}{hint}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableProperties:
+    """Reads properties of a table. Each attribute raises PropertyValueError on a bad value."""
+
+    configuration: Mapping[str, str]
+
+    @property
+    def append_only(self) -> bool:
+        """Rows may only be added."""
+        return APPEND_ONLY.read(self.configuration)
+
+    @property
+    def checkpoint_interval(self) -> int:
+        """Commits between two checkpoints."""
+        return CHECKPOINT_INTERVAL.read(self.configuration)
+
+    @property
+    def checkpoint_policy(self) -> str:
+        """`classic` or `v2`."""
+        return CHECKPOINT_POLICY.read(self.configuration)
+
+    @property
+    def write_stats_as_json(self) -> bool:
+        """Checkpoints hold `add.stats`."""
+        return CHECKPOINT_STATS_AS_JSON.read(self.configuration)
+
+    @property
+    def write_stats_as_struct(self) -> bool:
+        """Checkpoints hold `add.stats_parsed`."""
+        return CHECKPOINT_STATS_AS_STRUCT.read(self.configuration)
+
+    @property
+    def data_skipping_column_count(self) -> int:
+        """Leaf columns with statistics, counted from the first; -1 for all."""
+        return SKIPPING_COLUMN_COUNT.read(self.configuration)
+
+    @property
+    def data_skipping_columns(self) -> tuple[tuple[str, ...], ...] | None:
+        """Paths of the columns with statistics; None where the count decides."""
+        text = SKIPPING_COLUMNS.read(self.configuration)
+        return None if text is None else column_paths(text)
+
+    @property
+    def log_retention_ms(self) -> int:
+        """How long commits are kept at least."""
+        return LOG_RETENTION.read(self.configuration) or 0
+
+    @property
+    def deleted_file_retention_ms(self) -> int:
+        """How long tombstones and their files are kept at least."""
+        return DELETED_FILE_RETENTION.read(self.configuration) or 0
+
+    @property
+    def transaction_retention_ms(self) -> int | None:
+        """How long transaction identifiers are kept; None for ever."""
+        return TRANSACTION_RETENTION.read(self.configuration)
+
+    @property
+    def expired_log_cleanup(self) -> bool:
+        """Expired commits are deleted when a checkpoint is written."""
+        return EXPIRED_LOG_CLEANUP.read(self.configuration)
+
+    @property
+    def compression_codec(self) -> str:
+        """Parquet codec of new files, in lower case; `none` for uncompressed."""
+        codec = COMPRESSION_CODEC.read(self.configuration)
+        return "none" if codec == "uncompressed" else codec
+
+    @property
+    def target_file_size(self) -> int | None:
+        """Bytes of a data file after which a new one is begun; None where the table doesn't say."""
+        return TARGET_FILE_SIZE.read(self.configuration)
+
+    @property
+    def randomize_file_prefixes(self) -> bool:
+        """Data files lie in folders of random names, not of partition values."""
+        return RANDOMIZE_FILE_PREFIXES.read(self.configuration)
+
+    @property
+    def random_prefix_length(self) -> int:
+        """Characters of a random folder name."""
+        return RANDOM_PREFIX_LENGTH.read(self.configuration)
+
+    @property
+    def isolation_level(self) -> str:
+        """`Serializable`, `WriteSerializable` or `SnapshotIsolation`."""
+        return ISOLATION_LEVEL.read(self.configuration)
+
+    @property
+    def column_mapping_mode(self) -> str:
+        """`none`, `name` or `id`."""
+        return COLUMN_MAPPING_MODE.read(self.configuration)
+
+    @property
+    def change_data_feed(self) -> bool:
+        """Changes are recorded."""
+        return CHANGE_DATA_FEED.read(self.configuration)
+
+    @property
+    def deletion_vectors(self) -> bool:
+        """Deletes may write deletion vectors."""
+        return DELETION_VECTORS.read(self.configuration)
