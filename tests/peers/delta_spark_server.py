@@ -1,0 +1,89 @@
+"""delta-spark behind a pipe: one Spark session, one JSON request a line, one JSON answer a line.
+
+Runs in the peers' environment, which knows nothing of Bayou. Requests:
+
+    {"do": "read", "table": path, "out": folder, "version": n or null, "where": SQL or null}
+    {"do": "write", "table": path, "rows": Parquet file, "mode": .., "partition_by": [..],
+     "options": {..}}
+    {"do": "sql", "text": SQL}
+
+Answers begin with `@@`, so that what Spark prints doesn't matter: `{"ok": true}` or
+`{"ok": false, "error": text}`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from delta import configure_spark_with_delta_pip
+from pyspark.sql import SparkSession
+
+
+def start(warehouse: str) -> SparkSession:
+    """A small session in UTC that writes Parquet as pyarrow reads it without loss."""
+    conf = {
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": warehouse,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("peer")
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    return configure_spark_with_delta_pip(builder).getOrCreate()
+
+
+def read(spark: SparkSession, request: dict) -> None:
+    """Copy a table's rows to plain Parquet."""
+    reader = spark.read.format("delta")
+    if request.get("version") is not None:
+        reader = reader.option("versionAsOf", request["version"])
+    rows = reader.load(request["table"])
+    if request.get("where"):
+        rows = rows.where(request["where"])
+    rows.coalesce(1).write.parquet(request["out"])
+
+
+def write(spark: SparkSession, request: dict) -> None:
+    """Write a Parquet file's rows to a table."""
+    writer = spark.read.parquet(request["rows"]).write.format("delta")
+    writer = writer.mode(request.get("mode", "append")).options(**request.get("options", {}))
+    if request.get("partition_by"):
+        writer = writer.partitionBy(*request["partition_by"])
+    writer.save(request["table"])
+
+
+def answer(spark: SparkSession, request: dict) -> dict:
+    """Do what was asked; an error is an answer too."""
+    try:
+        if request["do"] == "read":
+            read(spark, request)
+        elif request["do"] == "write":
+            write(spark, request)
+        else:
+            spark.sql(request["text"]).collect()
+    except Exception as error:
+        return {"ok": False, "error": f"{type(error).__name__}: {error}"[:4000]}
+    return {"ok": True}
+
+
+def main() -> None:
+    """Serve until the pipe is closed."""
+    spark = start(sys.argv[1])
+    print("@@" + json.dumps({"ok": True}), flush=True)
+    for line in sys.stdin:
+        print("@@" + json.dumps(answer(spark, json.loads(line))), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""What an installation promises: light imports, true `__all__`s, no addresses."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.metadata
+import pkgutil
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import bayou
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = sorted(
+    ".".join(path.parent.relative_to(ROOT / "src").parts)
+    for path in (ROOT / "src").rglob("__init__.py")
+)
+
+# Hosts that a text may name: none of them hands out packages.
+HOSTS = {
+    "127.0.0.1",
+    "delta.io",
+    "example.com",
+    "github.com",
+    "json-schema.org",
+    "keepachangelog.com",
+    "localhost",
+    "semver.org",
+    "spark.apache.org",
+    "www.apache.org",
+}
+
+
+@pytest.mark.parametrize(
+    "heavy", ["obstore", "pyspark", "confluent_kafka", "sqlglot", "pandas", "bayou.engines"]
+)
+def test_importing_the_kernel_pulls_in_no(heavy: str) -> None:
+    program = f"import sys, bayou.kernel; sys.exit({heavy!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("heavy", ["pyspark", "confluent_kafka", "sqlglot", "pandas", "rich"])
+def test_importing_the_package_pulls_in_no(heavy: str) -> None:
+    program = f"import sys, bayou; bayou.table, bayou.write; sys.exit({heavy!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_all_names_of_a_package_are_there_and_none_is_left_out(name: str) -> None:
+    package = importlib.import_module(name)
+    declared = list(package.__all__)
+    assert declared == sorted(set(declared))
+    assert [n for n in declared if not hasattr(package, n)] == []
+    assert _public_names(package) - set(declared) == set()
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_package_holds_re_exports_only(name: str) -> None:
+    path = ROOT / "src" / Path(*name.split(".")) / "__init__.py"
+    allowed = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.If)
+    odd = [
+        ast.unparse(node)
+        for node in ast.parse(path.read_text()).body
+        if not isinstance(node, allowed)
+        and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        and not (isinstance(node, ast.FunctionDef) and node.name in {"__getattr__", "__dir__"})
+        and not (isinstance(node, ast.ClassDef) and node.name == "DefaultSource")
+    ]
+    assert odd == []
+
+
+def test_every_module_can_be_imported() -> None:
+    for package in ("bayou", "pyspark_bayou", "pyspark_bayou_kafka"):
+        for module in _modules(importlib.import_module(package)):
+            importlib.import_module(module)
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    assert bayou.__version__ == importlib.metadata.version("bayou")
+
+
+def test_types_are_shipped() -> None:
+    assert (ROOT / "src" / "bayou" / "py.typed").is_file()
+
+
+def test_no_file_holds_the_address_of_a_registry_or_a_machine() -> None:
+    registry = re.compile(
+        r"pypi\.org|pythonhosted|repo1?\.maven|maven\.org|registry\.npm|proxy\.golang|ghcr\.io"
+        r"|docker\.io|index-url|artifactory"
+    )
+    private = re.compile(r"(?<![\d.])(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))(?:\.\d{1,3}){2,3}\b")
+    host = re.compile(r"https?://([^/\s:'\"`)>\]}]+)")
+    found = []
+    for path in _files():
+        text = path.read_text(errors="ignore")
+        lines = [m.group() for m in registry.finditer(text)] if path != Path(__file__) else []
+        lines += [m.group() for m in private.finditer(text)]
+        lines += [m.group() for m in host.finditer(text) if m.group(1) not in HOSTS]
+        found += [f"{path.relative_to(ROOT)}: {line}" for line in lines]
+    assert found == []
+
+
+def _public_names(package: ModuleType) -> set[str]:
+    return {
+        name
+        for name, value in vars(package).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType) and name != "annotations"
+    }
+
+
+def _modules(package: ModuleType) -> Iterator[str]:
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if not module.name.endswith("__main__"):
+            yield module.name
+
+
+def _files() -> Iterator[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    for name in listed.stdout.split("\0"):
+        path = ROOT / name
+        if name and path.is_file() and path.stat().st_size < 1_000_000:
+            yield path
