@@ -1,0 +1,59 @@
+"""Runs a measurement in processes of its own and takes medians.
+
+A measured script prints one JSON object as its last line; `report` makes it.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+__all__ = ["Measurement", "repeat", "report"]
+
+_MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """Medians over the runs. `result` is what the program counted, to compare peers by."""
+
+    seconds: float
+    peak_bytes: float
+    result: int
+
+
+def report(work: Callable[[], int]) -> None:
+    """In the measured process: time `work` alone, imports left out, and print."""
+    start = time.perf_counter()
+    result = work()
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_UNIT
+    print(json.dumps({"seconds": seconds, "peak_bytes": peak, "result": result}))
+
+
+def repeat(arguments: Sequence[str], runs: int) -> Measurement:
+    """Run a script `runs` times, after one run that warms the disk's cache."""
+    outcomes = [_run(arguments) for _ in range(runs + 1)][1:]
+    results = {outcome["result"] for outcome in outcomes}
+    assert len(results) == 1, f"{arguments} counted {results}"
+    return Measurement(
+        seconds=median(outcome["seconds"] for outcome in outcomes),
+        peak_bytes=median(outcome["peak_bytes"] for outcome in outcomes),
+        result=int(results.pop()),
+    )
+
+
+def _run(arguments: Sequence[str]) -> dict[str, float]:
+    done = subprocess.run(
+        [sys.executable, *arguments], check=False, stdout=subprocess.PIPE, text=True
+    )
+    if done.returncode:
+        sys.exit(f"{' '.join(arguments)} failed")
+    outcome: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return outcome
