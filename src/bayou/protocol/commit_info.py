@@ -64,7 +64,7 @@ def operation_parameters_in_log(parameters: Mapping[str, object]) -> dict[str, s
     """Parameters in their form in the log.
 
     A string stays as it is (`"mode":"Append"`), everything else becomes its JSON text
-    (`"partitionBy":"[\\"day\\"]"`, `"isManaged":"false"`), None stays null.
+    (`false` is `"false"`, a list its JSON array in a string), None stays null.
     """
     return {
         key: value
