@@ -1,0 +1,15 @@
+"""The pipeline's configuration: one YAML file, validated, errors with file and line."""
+
+from bayou.ingest.config.load import Configuration, Topic, load_configuration
+from bayou.ingest.config.model import PipelineConfig, TopicConfig
+from bayou.ingest.config.notices import DROPPED_SPARK_CONF, Notice
+
+__all__ = [
+    "DROPPED_SPARK_CONF",
+    "Configuration",
+    "Notice",
+    "PipelineConfig",
+    "Topic",
+    "TopicConfig",
+    "load_configuration",
+]

@@ -1,0 +1,155 @@
+"""A YAML file as plain values, with the line of every key.
+
+`${VAR}` and `${VAR:-default}` are replaced anywhere in a text; `$${` stands for `${`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from bayou.errors import ConfigurationError
+
+__all__ = ["Document", "KeyPath", "read_document", "show_key"]
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+
+_VARIABLE = re.compile(r"\$(\$\{)|\$\{([^}:]*)(?::-([^}]*))?\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """Values of a YAML file (dicts, lists, scalars) and the line of each key path, from 1."""
+
+    file: str
+    values: dict[str, Any]
+    lines: Mapping[KeyPath, int]
+
+    def line_of(self, path: KeyPath) -> int | None:
+        """Line of the key, or of the nearest key around it."""
+        for length in range(len(path), 0, -1):
+            line = self.lines.get(path[:length])
+            if line is not None:
+                return line
+        return None
+
+    def error(self, message: str, path: KeyPath) -> ConfigurationError:
+        """An error that says file, line and key before the message."""
+        line = self.line_of(path)
+        where = self.file if line is None else f"{self.file}:{line}"
+        key = show_key(path)
+        text = f"{where}: {key}: {message}" if key else f"{where}: {message}"
+        return ConfigurationError(text, file=self.file, line=line, key=key or None)
+
+
+def show_key(path: KeyPath) -> str:
+    """`("connector", "topics", "a", 0)` as `connector.topics.a[0]`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+def read_document(file: Path, environment: Mapping[str, str]) -> Document:
+    """Read and substitute.
+
+    Raises:
+        ConfigurationError: no such file, not YAML, not a mapping, a variable that isn't set.
+    """
+    name = str(file)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ConfigurationError(f"{name}: there is no such file", file=name) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{name}: can't be read: {error}", file=name) from error
+    try:
+        loaded = YAML(typ="rt").load(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = None if mark is None else int(mark.line) + 1
+        where = name if line is None else f"{name}:{line}"
+        raise ConfigurationError(
+            f"{where}: not valid YAML: {_first_line(error.problem or str(error))}",
+            file=name,
+            line=line,
+        ) from error
+    except YAMLError as error:
+        raise ConfigurationError(
+            f"{name}: not valid YAML: {_first_line(str(error))}", file=name
+        ) from error
+    if not isinstance(loaded, CommentedMap):
+        raise ConfigurationError(
+            f"{name}: must be a mapping that begins with 'connector:'", file=name, line=1
+        )
+    lines: dict[KeyPath, int] = {}
+    _collect_lines(loaded, (), lines)
+    bare = Document(file=name, values={}, lines=lines)
+    values = _plain(loaded, (), bare, environment)
+    assert isinstance(values, dict)
+    return Document(file=name, values=values, lines=lines)
+
+
+def _collect_lines(node: object, path: KeyPath, lines: dict[KeyPath, int]) -> None:
+    if isinstance(node, CommentedMap):
+        for key in node:
+            below = (*path, str(key))
+            lines[below] = node.lc.key(key)[0] + 1
+            _collect_lines(node[key], below, lines)
+    elif isinstance(node, CommentedSeq):
+        for index, item in enumerate(node):
+            below = (*path, index)
+            lines[below] = node.lc.item(index)[0] + 1
+            _collect_lines(item, below, lines)
+
+
+def _plain(node: object, path: KeyPath, at: Document, environment: Mapping[str, str]) -> Any:
+    if isinstance(node, CommentedMap):
+        return {
+            str(key): _plain(value, (*path, str(key)), at, environment)
+            for key, value in node.items()
+        }
+    if isinstance(node, CommentedSeq):
+        return [_plain(v, (*path, i), at, environment) for i, v in enumerate(node)]
+    if isinstance(node, str):
+        return _substitute(str(node), path, at, environment)
+    if isinstance(node, bool) or node is None:
+        return node
+    if isinstance(node, int):
+        return int(node)
+    return float(node) if isinstance(node, float) else str(node)
+
+
+def _substitute(text: str, path: KeyPath, at: Document, environment: Mapping[str, str]) -> str:
+    def value(match: re.Match[str]) -> str:
+        if match.group(1):
+            return "${"
+        name, default = match.group(2), match.group(3)
+        if not _NAME.match(name):
+            raise at.error(f"{match.group(0)!r} isn't ${{NAME}} or ${{NAME:-default}}", path)
+        found = environment.get(name)
+        if default is not None:
+            return found or default
+        if found is None:
+            raise at.error(
+                f"the environment variable {name} isn't set; set it, or write ${{{name}:-default}}",
+                path,
+            )
+        return found
+
+    return _VARIABLE.sub(value, text) if "$" in text else text
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0] if text.strip() else "unreadable"

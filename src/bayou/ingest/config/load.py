@@ -1,0 +1,206 @@
+"""From a YAML file to a validated configuration, or to an error that says where and what."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from bayou.errors import ConfigurationError
+from bayou.ingest.config.document import Document, KeyPath, read_document
+from bayou.ingest.config.model import ConnectorConfig, PipelineConfig, TopicConfig
+from bayou.ingest.config.notices import Notice, notices, refusals
+from bayou.ingest.config.overrides import apply_environment, apply_overrides
+
+__all__ = ["Configuration", "Topic", "load_configuration"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic with its paths resolved.
+
+    Attributes:
+        key: its name in the configuration.
+        config: its section.
+        table_path: where the target is: a URI, or an absolute local path.
+        schema_file: absolute path of the JSON Schema, None to infer.
+    """
+
+    key: str
+    config: TopicConfig
+    table_path: str
+    schema_file: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """A configuration that can be run.
+
+    Attributes:
+        file: the YAML file as it was given.
+        connector: the validated section.
+        topics: the topics in the order of the file.
+        state_path: absolute folder for locks and checkpoints.
+        notices: what the file says that this version doesn't do, one line each.
+    """
+
+    file: str
+    connector: ConnectorConfig
+    topics: tuple[Topic, ...]
+    state_path: Path
+    notices: tuple[Notice, ...]
+
+
+def load_configuration(
+    file: str | Path,
+    *,
+    settings: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Configuration:
+    """Read, substitute, override, fill in from the environment and validate.
+
+    Args:
+        file: the YAML file.
+        settings: `key=value` overrides, keys as dotted paths.
+        environment: variables to use; the process's own where None.
+
+    Raises:
+        ConfigurationError: names file, line and key of everything that is wrong, a line each.
+    """
+    environment = os.environ if environment is None else environment
+    path = Path(file)
+    document = read_document(path, environment)
+    apply_overrides(document.values, settings)
+    apply_environment(document.values, environment)
+    try:
+        config = PipelineConfig.model_validate(document.values)
+    except ValidationError as error:
+        raise _configuration_error(document, error) from error
+    problems = [document.error(n.message, n.path) for n in refusals(config)]
+    topics, missing = _topics(document, config, path.resolve().parent)
+    problems += missing
+    if config.connector.kafka.bootstrap_servers is None:
+        problems.append(
+            document.error(
+                "bootstrap-servers is missing; write host:port, "
+                "or set KAFKA_BOOTSTRAP_SERVERS in the environment",
+                ("connector", "kafka"),
+            )
+        )
+    if problems:
+        raise _joined(problems)
+    state = config.connector.state_path
+    state_path = Path(state).expanduser() if state else Path(".bayou")
+    if not state_path.is_absolute():
+        state_path = path.resolve().parent / state_path
+    return Configuration(
+        file=str(file),
+        connector=config.connector,
+        topics=topics,
+        state_path=state_path,
+        notices=notices(config, document),
+    )
+
+
+def _topics(
+    document: Document, config: PipelineConfig, folder: Path
+) -> tuple[tuple[Topic, ...], list[ConfigurationError]]:
+    topics: list[Topic] = []
+    problems: list[ConfigurationError] = []
+    taken: dict[str, str] = {}
+    for key, topic in config.connector.topics.items():
+        at: KeyPath = ("connector", "topics", key)
+        schema_file = folder / topic.schema_file if topic.schema_file else None
+        if schema_file is not None and not schema_file.is_file():
+            problems.append(
+                document.error(
+                    f"there is no file {schema_file}; schema-file is relative to the configuration",
+                    (*at, "schema-file"),
+                )
+            )
+        table_path = _resolve(topic.destination.path, folder)
+        if table_path in taken:
+            problems.append(
+                document.error(
+                    f"topic {taken[table_path]!r} already writes to {table_path}; "
+                    "give each topic a table of its own",
+                    (*at, "destination", "table-path"),
+                )
+            )
+        taken.setdefault(table_path, key)
+        topics.append(Topic(key=key, config=topic, table_path=table_path, schema_file=schema_file))
+    return tuple(topics), problems
+
+
+def _resolve(table_path: str, folder: Path) -> str:
+    if table_path.startswith("file://"):
+        table_path = table_path.removeprefix("file://")
+    if "://" in table_path:
+        return table_path.rstrip("/")
+    return str((folder / Path(table_path).expanduser()).resolve())
+
+
+def _configuration_error(document: Document, error: ValidationError) -> ConfigurationError:
+    return _joined([_one_error(document, detail) for detail in error.errors(include_url=False)])
+
+
+def _one_error(document: Document, detail: ErrorDetails) -> ConfigurationError:
+    path: KeyPath = tuple(detail["loc"])
+    match detail["type"]:
+        case "extra_forbidden":
+            allowed = _allowed_keys(path[:-1])
+            return document.error(f"unknown key{_did_you_mean(str(path[-1]), allowed)}", path)
+        case "missing":
+            return document.error(f"the key {path[-1]!r} is missing", path[:-1] or path)
+        case "value_error":
+            return document.error(str(detail["ctx"]["error"]), path)
+        case "literal_error":
+            return document.error(f"must be {detail['ctx']['expected']}", path)
+        case _:
+            text = detail["msg"].removeprefix("Input ").strip()
+            return document.error(text[:1].lower() + text[1:], path)
+
+
+def _allowed_keys(path: KeyPath) -> list[str]:
+    """Keys that the section at `path` may have."""
+    kind: Any = PipelineConfig
+    for part in path:
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            fields = {f.alias or n: f.annotation for n, f in kind.model_fields.items()}
+            kind = _section_of(fields.get(str(part)))
+        else:
+            kind = _section_of(typing.get_args(kind)[-1] if typing.get_args(kind) else None)
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return [f.alias or n for n, f in kind.model_fields.items()]
+    return []
+
+
+def _section_of(annotation: Any) -> Any:
+    """The section behind an annotation such as `X | None`."""
+    options = [o for o in typing.get_args(annotation) if o is not type(None)]
+    if options and typing.get_origin(annotation) is not dict and len(options) == 1:
+        return options[0]
+    return annotation
+
+
+def _did_you_mean(name: str, allowed: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name.lower().replace("_", "-"), allowed, n=1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; known here: {', '.join(sorted(allowed))}" if allowed else ""
+
+
+def _joined(problems: Sequence[ConfigurationError]) -> ConfigurationError:
+    """One error for all: the first one's line and key, every message on a line of its own."""
+    ordered = sorted(problems, key=lambda p: p.line or 0)
+    first = ordered[0]
+    return ConfigurationError(
+        "\n".join(p.message for p in ordered), file=first.file, line=first.line, key=first.key
+    )

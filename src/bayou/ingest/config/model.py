@@ -1,0 +1,347 @@
+"""What the pipeline's YAML may say, key by key.
+
+Keys are written in kebab case. Every key means what its description says; a key that belongs to a
+feature of a later version is accepted and reported by `bayou.ingest.config.notices`, or refused
+there where ignoring it would change what ends up in the table.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
+
+__all__ = [
+    "ConnectorConfig",
+    "DeltaConfig",
+    "DestinationConfig",
+    "KafkaConfig",
+    "KafkaSecurity",
+    "PipelineConfig",
+    "ProcessingConfig",
+    "SparkConfig",
+    "StorageConfig",
+    "TopicConfig",
+]
+
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
+
+
+def _kebab(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class _Section(BaseModel):
+    """A mapping of the YAML: kebab-case keys, unknown ones refused."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        alias_generator=_kebab,
+        populate_by_name=True,
+        hide_input_in_errors=True,
+    )
+
+
+class KafkaSecurity(_Section):
+    """How to log in to the broker."""
+
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        default="PLAINTEXT", description="librdkafka's security.protocol."
+    )
+    mechanism: (
+        Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER"] | None
+    ) = Field(default=None, description="librdkafka's sasl.mechanism.")
+    username: str | None = Field(default=None, description="SASL user name.")
+    password: SecretStr | None = Field(default=None, description="SASL password.")
+    ca_location: str | None = Field(default=None, description="File or folder of CA certificates.")
+
+
+class KafkaConfig(_Section):
+    """The broker. Any other key is a property of librdkafka and is passed on as it stands."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        frozen=True,
+        alias_generator=_kebab,
+        populate_by_name=True,
+        hide_input_in_errors=True,
+    )
+
+    bootstrap_servers: str | None = Field(
+        default=None,
+        description="host:port, several separated by commas. Environment: KAFKA_BOOTSTRAP_SERVERS.",
+    )
+    security: KafkaSecurity | None = Field(default=None, description="How to log in to the broker.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_librdkafka_beside(cls, values: object) -> object:
+        if not isinstance(values, dict):
+            return values
+        values = dict(values)
+        if "bootstrap.servers" in values:
+            values.setdefault("bootstrap-servers", values.pop("bootstrap.servers"))
+        for key in values:
+            if "-" in str(key) and key not in ("bootstrap-servers", "security"):
+                raise ValueError(
+                    f"unknown key {key!r}; did you mean {str(key).replace('-', '.')!r} "
+                    "(a property of librdkafka), 'bootstrap-servers' or 'security'?"
+                )
+        return values
+
+    @field_validator("bootstrap_servers", mode="before")
+    @classmethod
+    def _joined(cls, value: object) -> object:
+        return ",".join(str(v) for v in value) if isinstance(value, list) else value
+
+    def client_properties(self) -> dict[str, str]:
+        """Everything as librdkafka's properties, `bootstrap.servers` included where it is set."""
+        properties = {k: _text(v) for k, v in (self.model_extra or {}).items()}
+        if self.bootstrap_servers is not None:
+            properties["bootstrap.servers"] = self.bootstrap_servers
+        if self.security is not None:
+            named = {
+                "security.protocol": self.security.protocol,
+                "sasl.mechanism": self.security.mechanism,
+                "sasl.username": self.security.username,
+                "sasl.password": _secret(self.security.password),
+                "ssl.ca.location": self.security.ca_location,
+            }
+            properties.update({k: v for k, v in named.items() if v is not None})
+        return properties
+
+
+class StorageConfig(_Section):
+    """The object store. What isn't said here comes from the environment (AWS_...)."""
+
+    endpoint: str | None = Field(default=None, description="URL of an S3 server. AWS_ENDPOINT_URL.")
+    region: str | None = Field(default=None, description="AWS_REGION.")
+    access_key: SecretStr | None = Field(default=None, description="AWS_ACCESS_KEY_ID.")
+    secret_key: SecretStr | None = Field(default=None, description="AWS_SECRET_ACCESS_KEY.")
+    path_style_access: bool | None = Field(
+        default=None, description="Bucket in the path instead of the host name."
+    )
+    allow_http: bool | None = Field(
+        default=None, description="Allow http:// endpoints. AWS_ALLOW_HTTP."
+    )
+
+    def storage_options(self) -> dict[str, str]:
+        """The options under the names that `bayou.table(storage_options=...)` takes."""
+        values = {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_REGION": self.region,
+            "AWS_ACCESS_KEY_ID": _secret(self.access_key),
+            "AWS_SECRET_ACCESS_KEY": _secret(self.secret_key),
+            "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": (
+                None if self.path_style_access is None else _text(not self.path_style_access)
+            ),
+            "AWS_ALLOW_HTTP": None if self.allow_http is None else _text(self.allow_http),
+        }
+        return {k: v for k, v in values.items() if v is not None}
+
+
+class SparkConfig(_Section):
+    """Spark. Any key but `master` is a Spark conf and is passed on as it stands."""
+
+    model_config = ConfigDict(
+        extra="allow", frozen=True, alias_generator=_kebab, hide_input_in_errors=True
+    )
+
+    master: str | None = Field(
+        default=None, description="Spark master; local[*] where it isn't said."
+    )
+
+    def conf(self) -> dict[str, str]:
+        """The Spark conf as texts."""
+        return {k: _text(v) for k, v in (self.model_extra or {}).items()}
+
+
+class DeltaConfig(_Section):
+    """How the table is kept."""
+
+    enable_schema_evolution: bool = Field(
+        default=False,
+        description="true: unknown fields become nullable columns in the commit of their rows; "
+        "false: a record with unknown fields is a dead letter.",
+    )
+    checkpoint_interval: PositiveInt | None = Field(
+        default=None, description="Commits between checkpoints: delta.checkpointInterval."
+    )
+    enable_upsert: bool = Field(
+        default=False, description="Upsert by key-columns; a later version."
+    )
+    key_columns: tuple[str, ...] = Field(
+        default=(), description="Key of an upsert; a later version."
+    )
+    enable_optimize: bool = Field(default=False, description="A later version.")
+    optimize_interval: PositiveInt | None = Field(default=None, description="A later version.")
+    enable_vacuum: bool = Field(default=False, description="A later version.")
+    vacuum_retention_hours: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="A later version."
+    )
+    enable_compaction: bool = Field(default=False, description="A later version.")
+    compaction_interval: PositiveInt | None = Field(default=None, description="A later version.")
+
+
+class DestinationConfig(_Section):
+    """The Delta table that a topic goes to."""
+
+    bucket: str | None = Field(
+        default=None, description="Must be the bucket of table-path; forms it alone."
+    )
+    table_path: str | None = Field(
+        default=None,
+        description="s3://, s3a:// or a local path (relative to this file). "
+        "Default: s3a://<bucket>/<table-name>.",
+    )
+    table_name: str | None = Field(
+        default=None,
+        description="Name in messages, views and SQL. Default: the last part of table-path.",
+    )
+    format: Literal["delta"] = Field(default="delta", description="delta is the only format.")
+    partition_columns: tuple[str, ...] = Field(
+        default=(),
+        description="Partition columns. year, month and day are made from the event time where "
+        "the record has no field of that name.",
+    )
+    key_columns: tuple[str, ...] = Field(
+        default=(), description="Key of an upsert; a later version."
+    )
+    delta_config: DeltaConfig = Field(
+        default_factory=DeltaConfig, description="How the table is kept."
+    )
+
+    @field_validator("format", mode="before")
+    @classmethod
+    def _only_delta(cls, value: object) -> object:
+        if value != "delta":
+            raise ValueError(
+                f"format {value!r} isn't written: files without a transaction log can't be "
+                "exactly once; write 'delta', any Delta reader opens it"
+            )
+        return value
+
+    @field_validator("partition_columns", "key_columns")
+    @classmethod
+    def _distinct(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        folded = [v.lower() for v in value]
+        for position, name in enumerate(folded):
+            if name in folded[:position]:
+                raise ValueError(f"column {value[position]!r} is named twice")
+        return value
+
+    @model_validator(mode="after")
+    def _bucket_agrees(self) -> DestinationConfig:
+        if self.table_path is None:
+            if self.bucket is None or self.table_name is None:
+                raise ValueError(
+                    "table-path is missing (or bucket and table-name, which form it together)"
+                )
+            return self
+        scheme, _, rest = self.table_path.partition("://")
+        if self.bucket is not None and rest and scheme != "file":
+            actual = rest.split("/", 1)[0]
+            if actual != self.bucket:
+                raise ValueError(
+                    f"bucket is {self.bucket!r} but table-path lies in {actual!r}; "
+                    "make them agree or leave bucket out"
+                )
+        return self
+
+    @property
+    def path(self) -> str:
+        """Where the table is, as written; local paths aren't resolved yet."""
+        return self.table_path or f"s3a://{self.bucket}/{self.table_name}"
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.table_name or self.path.rstrip("/").rsplit("/", 1)[-1]
+
+
+class ProcessingConfig(_Section):
+    """How records are grouped into commits."""
+
+    batch_size: PositiveInt = Field(default=100_000, description="Records of a commit, at most.")
+    flush_interval: Annotated[float, Field(gt=0)] = Field(
+        default=60,
+        description="Seconds after the first waiting record until a commit is made anyway.",
+    )
+    max_retries: Annotated[int, Field(ge=0)] = Field(
+        default=3, description="Retries of a failed batch before the topic stops with an error."
+    )
+
+
+class TopicConfig(_Section):
+    """One Kafka topic and its table."""
+
+    kafka_topic: str = Field(description="Name of the Kafka topic.")
+    schema_file: str | None = Field(
+        default=None,
+        description="JSON Schema of a record (draft-07 or 2020-12), relative to this file. "
+        "Without it the schema is inferred from the first batch.",
+    )
+    starting_offsets: Literal["earliest", "latest"] = Field(
+        default="earliest",
+        description="Where to begin while the table covers nothing of the topic.",
+    )
+    event_time: str | None = Field(
+        default=None,
+        description="Timestamp or date field that gives year, month and day. "
+        "Default, and where it is null: the record's Kafka timestamp. UTC.",
+    )
+    destination: DestinationConfig = Field(description="The table.")
+    processing: ProcessingConfig = Field(
+        default_factory=ProcessingConfig,
+        description="How records are grouped into commits.",
+    )
+
+    @field_validator("kafka_topic")
+    @classmethod
+    def _is_topic(cls, value: str) -> str:
+        if not _TOPIC_NAME.match(value):
+            raise ValueError(
+                f"{value!r} can't be a Kafka topic: 1 to 249 of letters, digits, '.', '_', '-'"
+            )
+        return value
+
+
+class ConnectorConfig(_Section):
+    """Everything under `connector`."""
+
+    topics: Annotated[dict[str, TopicConfig], Field(min_length=1)] = Field(
+        description="Topics by a name of your own, which messages and metrics use."
+    )
+    kafka: KafkaConfig = Field(default_factory=KafkaConfig, description="The broker.")
+    storage: StorageConfig = Field(default_factory=StorageConfig, description="The object store.")
+    spark: SparkConfig = Field(default_factory=SparkConfig, description="Spark.")
+    state_path: str | None = Field(
+        default=None,
+        description="Local folder for locks and Spark's checkpoints; it may be deleted, the "
+        "tables know where they stand. Default: .bayou beside this file. "
+        "Environment: BAYOU_STATE_PATH.",
+    )
+
+
+class PipelineConfig(_Section):
+    """The whole file."""
+
+    connector: ConnectorConfig = Field(description="The pipeline.")
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _secret(value: SecretStr | None) -> str | None:
+    return None if value is None else value.get_secret_value()

@@ -1,0 +1,96 @@
+"""What stands outside of the file: `--set key=value`, and the environment where it is silent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from bayou.errors import ConfigurationError
+
+__all__ = ["ENVIRONMENT_KEYS", "apply_environment", "apply_overrides"]
+
+ENVIRONMENT_KEYS: Mapping[str, tuple[str, ...]] = {
+    "KAFKA_BOOTSTRAP_SERVERS": ("connector", "kafka", "bootstrap-servers"),
+    "AWS_ENDPOINT_URL": ("connector", "storage", "endpoint"),
+    "AWS_REGION": ("connector", "storage", "region"),
+    "AWS_ACCESS_KEY_ID": ("connector", "storage", "access-key"),
+    "AWS_SECRET_ACCESS_KEY": ("connector", "storage", "secret-key"),
+    "AWS_ALLOW_HTTP": ("connector", "storage", "allow-http"),
+    "BAYOU_STATE_PATH": ("connector", "state-path"),
+}
+"""Environment variables, and the key each stands in for where the file doesn't have it."""
+
+_FREE_SECTIONS = (("connector", "kafka"), ("connector", "spark"))
+"""Sections whose other keys are dotted properties of somebody else."""
+
+
+def apply_overrides(values: dict[str, Any], settings: Sequence[str]) -> None:
+    """Write each `key=value` into `values`; the value is read as YAML.
+
+    Keys of the configuration that have dots in them (topic names, librdkafka properties) are
+    found as they stand.
+
+    Raises:
+        ConfigurationError: not `key=value`, or the key leads through something without keys.
+    """
+    for setting in settings:
+        key, separator, text = setting.partition("=")
+        if not separator or not key.strip("."):
+            raise _error(setting, "must have the form key=value")
+        try:
+            value = YAML(typ="safe", pure=True).load(text) if text else ""
+        except YAMLError as error:
+            raise _error(setting, f"{text!r} isn't a value that YAML can read") from error
+        _put(values, key.split("."), value, setting)
+
+
+def apply_environment(values: dict[str, Any], environment: Mapping[str, str]) -> None:
+    """Fill in what `values` doesn't say from the variables of `ENVIRONMENT_KEYS`."""
+    for variable, path in ENVIRONMENT_KEYS.items():
+        text = environment.get(variable)
+        if not text:
+            continue
+        section: Any = values
+        for part in path[:-1]:
+            if section.get(part) is None:
+                section[part] = {}
+            section = section[part]
+            if not isinstance(section, dict):
+                break
+        else:
+            section.setdefault(path[-1], text)
+
+
+def _put(values: dict[str, Any], parts: list[str], value: object, setting: str) -> None:
+    section: Any = values
+    walked: tuple[str, ...] = ()
+    while parts:
+        if not isinstance(section, dict):
+            raise _error(setting, f"{'.'.join(walked)} has no keys below it")
+        key = _existing_key(section, parts)
+        if key is None:
+            free = walked in _FREE_SECTIONS and parts[0] != "security"
+            key = ".".join(parts) if free else parts[0]
+        parts = parts[key.count(".") + 1 :]
+        if not parts:
+            section[key] = value
+            return
+        if section.get(key) is None:
+            section[key] = {}
+        section = section[key]
+        walked = (*walked, key)
+
+
+def _existing_key(section: Mapping[str, Any], parts: Sequence[str]) -> str | None:
+    for length in range(len(parts), 0, -1):
+        candidate = ".".join(parts[:length])
+        if candidate in section:
+            return candidate
+    return None
+
+
+def _error(setting: str, reason: str) -> ConfigurationError:
+    return ConfigurationError(f"--set {setting}: {reason}", file="--set", key=setting)

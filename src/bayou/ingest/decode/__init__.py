@@ -1,0 +1,14 @@
+"""Records to columns."""
+
+from bayou.ingest.decode.inference import merge_fields
+from bayou.ingest.decode.json import Decoded, DecodePlan, JsonDecoder
+from bayou.ingest.decode.json_schema import read_json_schema, record_columns
+
+__all__ = [
+    "DecodePlan",
+    "Decoded",
+    "JsonDecoder",
+    "merge_fields",
+    "read_json_schema",
+    "record_columns",
+]

@@ -1,0 +1,168 @@
+"""A block of JSON records as columns in one pass of Arrow's reader: the fast path.
+
+It takes a block or refuses it (`NotColumnarError`); what it takes is exactly what the path record
+by record would give. The caller cuts a refused block smaller, down to single records.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.json
+
+from bayou.ingest.decode.json_schema import is_json_text
+from bayou.kernel.arrow_types import to_arrow_schema, to_arrow_type
+from bayou.protocol.schema import ArrayType, DataType, StructField, StructType
+
+__all__ = ["ColumnReader", "NotColumnarError"]
+
+pc: Any = pyarrow.compute  # its stubs don't know binary patterns
+read_json: Any = pyarrow.json.read_json  # nor that a buffer can be read
+
+_DATE_TIME = (
+    r"^\d{4}-(0[1-9]|1[0-2])-\d\d[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?"
+    r"([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$"
+)
+_DATE = r"^\d{4}-(0[1-9]|1[0-2])-\d\d$"
+_PARSED = {"long", "integer", "short", "byte", "double", "string", "boolean"}
+_TEXT = {"timestamp": _DATE_TIME, "date": _DATE}
+
+
+class NotColumnarError(Exception):
+    """This block has a record that only the path record by record can judge."""
+
+
+class ColumnReader:
+    """Reads blocks of records of one schema. `usable` is false where a type needs the slow path."""
+
+    def __init__(self, columns: StructType) -> None:
+        self._columns = columns
+        self.usable = all(_usable(f) for f in columns)
+        if self.usable:
+            self._parse_schema = pa.schema(
+                [pa.field(f.name, _parse_type(f.data_type)) for f in columns]
+            )
+
+    def parse(self, values: pa.Array[Any]) -> pa.Table:
+        """The records' columns as they are parsed, then the fields that the schema doesn't have.
+
+        Args:
+            values: binary, no nulls.
+
+        Raises:
+            NotColumnarError: not all are JSON objects whose known fields have the right JSON type.
+        """
+        text = _joined(values)
+        try:
+            table: pa.Table = read_json(
+                pa.BufferReader(text),
+                read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=text.size + 1),
+                parse_options=pyarrow.json.ParseOptions(
+                    explicit_schema=self._parse_schema, unexpected_field_behavior="infer"
+                ),
+            )
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise NotColumnarError from error
+        if table.num_rows != len(values):
+            raise NotColumnarError
+        for field in self._parse_schema:
+            if table.schema.field(field.name).type != field.type:
+                raise NotColumnarError  # an object has a nested field that the schema doesn't have
+        return table
+
+    def convert(self, table: pa.Table) -> list[pa.Array[Any]]:
+        """The schema's columns of a parsed table, in their final types.
+
+        Raises:
+            NotColumnarError: a text isn't the date or timestamp that its column asks for.
+        """
+        return [_converted(_one_chunk(table.column(f.name)), f.data_type) for f in self._columns]
+
+
+def _joined(values: pa.Array[Any]) -> pa.Buffer:
+    """One record a line.
+
+    Records that begin with `{` and end with `}` each hold one or more whole objects, or the reader
+    refuses them: as many objects as records are thus one object each.
+    """
+    if not (
+        pc.all(pc.starts_with(values, b"{"), min_count=0).as_py()
+        and pc.all(pc.ends_with(values, b"}"), min_count=0).as_py()
+    ):
+        raise NotColumnarError
+    try:
+        values.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise NotColumnarError from error  # not UTF-8
+    offsets = pa.array([0, len(values)], pa.int32())
+    lines: Any = pc.binary_join(pa.ListArray.from_arrays(offsets, values), b"\n")
+    text: pa.Buffer = lines[0].as_buffer()
+    return text
+
+
+def _usable(field: StructField) -> bool:
+    return not is_json_text(field) and _usable_type(field.data_type)
+
+
+def _usable_type(kind: DataType) -> bool:
+    match kind:
+        case StructType():
+            return bool(kind.fields) and all(_usable(f) for f in kind)
+        case ArrayType():
+            return _usable_type(kind.element_type)
+        case _:
+            return str(kind) in _PARSED or str(kind) in _TEXT
+
+
+def _parse_type(kind: DataType) -> pa.DataType:
+    match kind:
+        case StructType():
+            return pa.struct([pa.field(f.name, _parse_type(f.data_type)) for f in kind])
+        case ArrayType():
+            return pa.list_(_parse_type(kind.element_type))
+        case _:
+            return pa.string() if str(kind) in _TEXT else to_arrow_type(kind)
+
+
+def _converted(column: pa.Array[Any], kind: DataType) -> pa.Array[Any]:
+    if not _has_text(kind):
+        return column.cast(to_arrow_type(kind))
+    if isinstance(kind, StructType):
+        assert isinstance(column, pa.StructArray)
+        return pa.StructArray.from_arrays(
+            [_converted(column.field(i), f.data_type) for i, f in enumerate(kind)],
+            fields=list(to_arrow_schema(kind)),
+            mask=column.is_null(),
+        )
+    if isinstance(kind, ArrayType):
+        assert isinstance(column, pa.ListArray)
+        return pa.ListArray.from_arrays(
+            column.offsets,
+            _converted(column.values, kind.element_type),
+            type=to_arrow_type(kind),
+            mask=column.is_null() if column.null_count else None,
+        )
+    if not pc.all(pc.match_substring_regex(column, _TEXT[str(kind)]), min_count=0).as_py():
+        raise NotColumnarError
+    try:
+        return column.cast(to_arrow_type(kind))
+    except pa.ArrowInvalid as error:
+        raise NotColumnarError from error
+
+
+def _has_text(kind: DataType) -> bool:
+    match kind:
+        case StructType():
+            return any(_has_text(f.data_type) for f in kind)
+        case ArrayType():
+            return _has_text(kind.element_type)
+        case _:
+            return str(kind) in _TEXT
+
+
+def _one_chunk(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    combined: Any = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    array: pa.Array[Any] = combined
+    return array

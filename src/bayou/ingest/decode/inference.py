@@ -1,0 +1,129 @@
+"""Types of fields that no schema names: from JSON values, and from what Arrow's reader inferred.
+
+An integer is `long`, another number `double`, text is `string` (dates too: text that looks like a
+date need not be one in the next record), an object a `struct`, an array an `array`. A value without
+a type (null, `[]`, `{}`) says nothing. An array of values of several types, or an integer beyond
+64 bits, is kept as JSON text. Of two types for one field a number widens to `double`; otherwise
+the one met first stays, and records that don't fit it are dead letters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from bayou.ingest.decode.json_schema import JSON_TEXT
+from bayou.protocol.schema import (
+    BOOLEAN,
+    DOUBLE,
+    LONG,
+    STRING,
+    ArrayType,
+    DataType,
+    StructField,
+    StructType,
+)
+
+__all__ = ["infer_arrow_field", "infer_field", "merge_fields"]
+
+_LONG_LIMIT = 2**63
+
+
+def infer_field(name: str, value: Any) -> StructField | None:
+    """The column for a decoded JSON value, None where the value says nothing."""
+    try:
+        kind = _of_value(value)
+    except _MixedTypesError:
+        return StructField(name=name, data_type=STRING, metadata=JSON_TEXT)
+    return None if kind is None else StructField(name=name, data_type=kind)
+
+
+def infer_arrow_field(name: str, kind: pa.DataType) -> StructField | None:
+    """The column for a type that `pyarrow.json` inferred, None where it says nothing."""
+    data_type = _of_arrow(kind)
+    return None if data_type is None else StructField(name=name, data_type=data_type)
+
+
+def merge_fields(first: StructType, second: Iterable[StructField]) -> StructType:
+    """Fields of both; the order, and types that don't widen, are those of `first`."""
+    merged = {f.name: f for f in first}
+    for field in second:
+        known = merged.get(field.name)
+        merged[field.name] = (
+            field
+            if known is None
+            else known.with_data_type(_merge(known.data_type, field.data_type))
+        )
+    return StructType(tuple(merged.values()))
+
+
+class _MixedTypesError(Exception):
+    """Values of several types in one array, or a number that no column holds."""
+
+
+def _of_value(value: Any) -> DataType | None:
+    match value:
+        case None:
+            return None
+        case bool():
+            return BOOLEAN
+        case int():
+            if not -_LONG_LIMIT <= value < _LONG_LIMIT:
+                raise _MixedTypesError
+            return LONG
+        case float():
+            return DOUBLE
+        case str():
+            return STRING
+        case list():
+            return _of_list(value)
+        case _:
+            fields = [infer_field(k, v) for k, v in value.items()]
+            known = tuple(f for f in fields if f is not None)
+            return StructType(known) if known else None
+
+
+def _of_list(values: list[Any]) -> DataType | None:
+    element: DataType | None = None
+    for value in values:
+        kind = _of_value(value)
+        if kind is None:
+            continue
+        merged = kind if element is None else _merge(element, kind)
+        if not isinstance(kind, StructType | ArrayType) and _merge(kind, merged) != merged:
+            raise _MixedTypesError
+        if type(kind) is not type(merged):
+            raise _MixedTypesError
+        element = merged
+    return None if element is None else ArrayType(element_type=element)
+
+
+def _of_arrow(kind: pa.DataType) -> DataType | None:
+    if pa.types.is_boolean(kind):
+        return BOOLEAN
+    if pa.types.is_integer(kind):
+        return LONG
+    if pa.types.is_floating(kind):
+        return DOUBLE
+    if pa.types.is_struct(kind):
+        fields = [infer_arrow_field(f.name, f.type) for f in kind]
+        known = tuple(f for f in fields if f is not None)
+        return StructType(known) if known else None
+    if pa.types.is_list(kind):
+        element = _of_arrow(kind.value_type)
+        return None if element is None else ArrayType(element_type=element)
+    return None if pa.types.is_null(kind) else STRING
+
+
+def _merge(first: DataType, second: DataType) -> DataType:
+    match first, second:
+        case (StructType(), StructType()):
+            return merge_fields(first, second)
+        case (ArrayType(element_type=a), ArrayType(element_type=b)):
+            return ArrayType(element_type=_merge(a, b))
+        case _ if {first, second} == {LONG, DOUBLE}:
+            return DOUBLE
+        case _:
+            return first

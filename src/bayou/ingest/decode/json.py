@@ -1,0 +1,283 @@
+"""Kafka values that hold JSON objects, decoded to columns: a batch at a time.
+
+Every record either becomes a row or comes back with a reason; none is lost and none stops the rest.
+A batch goes through Arrow's JSON reader as a whole; a batch with a record that the reader refuses
+is cut smaller, and only the smallest pieces are judged record by record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.ingest.decode.columns import ColumnReader, NotColumnarError
+from bayou.ingest.decode.inference import infer_arrow_field, infer_field, merge_fields
+from bayou.ingest.decode.json_schema import record_validator
+from bayou.ingest.decode.values import UnfitValueError, column_value, unknown_fields
+from bayou.kernel.arrow_types import to_arrow_schema
+from bayou.protocol.schema import StructField, StructType
+
+__all__ = ["DecodePlan", "Decoded", "JsonDecoder"]
+
+pc: Any = pyarrow.compute  # its stubs lose the kind of an array
+concat_batches: Any = pa.concat_batches  # type: ignore[attr-defined]  # not in the stubs
+
+_FAN_OUT = 16
+_SMALLEST_BLOCK = 32
+_MAX_REASON = 300
+
+
+class _AnyObject(msgspec.Struct):
+    """Any JSON object; its fields are checked to be JSON, and skipped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodePlan:
+    """What a decoder needs to know; pickles.
+
+    Attributes:
+        columns: the fields of a record that have a column.
+        json_schema: text of the JSON Schema that every record must satisfy, None for none.
+        discover: unknown fields come back as `Decoded.new_fields`; else their record is refused.
+        taken: names in lower case that no field of a record may have.
+    """
+
+    columns: StructType
+    json_schema: str | None
+    discover: bool
+    taken: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """A decoded batch.
+
+    Attributes:
+        columns: the rows, with exactly the columns of the plan.
+        positions: for each row the position of its record in the batch, int64.
+        bad_positions: positions of the records that became no row, int64.
+        reasons: why, one text for each of them.
+        new_fields: fields that the plan doesn't have; then `columns` lacks them and a caller that
+            wants them decodes again with a wider plan.
+    """
+
+    columns: pa.RecordBatch
+    positions: pa.Array[Any]
+    bad_positions: pa.Array[Any]
+    reasons: pa.Array[Any]
+    new_fields: StructType
+
+
+class JsonDecoder:
+    """Decodes batches by one plan. Not for several threads at once."""
+
+    def __init__(self, plan: DecodePlan) -> None:
+        self._plan = plan
+        self._schema = to_arrow_schema(plan.columns)
+        self._reader = ColumnReader(plan.columns)
+        self._validator = None if plan.json_schema is None else record_validator(plan.json_schema)
+        self._strict = msgspec.json.Decoder() if self._validator else _SKIPPING
+
+    def decode(self, values: pa.Array[Any]) -> Decoded:
+        """Decode Kafka values.
+
+        Args:
+            values: binary; null for a record without a value.
+        """
+        result = _Result(self._schema)
+        if values.null_count:
+            for position in pc.indices_nonzero(values.is_null()).to_pylist():
+                result.refuse(position, "the record has no value")
+            positions = pc.indices_nonzero(values.is_valid()).cast(pa.int64())
+            values = values.drop_null()
+        else:
+            positions = pa.array(range(len(values)), pa.int64())
+        self._block(values, positions, result)
+        return result.decoded()
+
+    def _block(self, values: pa.Array[Any], positions: pa.Array[Any], result: _Result) -> None:
+        if len(values) == 0:
+            return
+        if self._reader.usable:
+            try:
+                self._columnar(values, positions, result)
+                return
+            except NotColumnarError:
+                pass
+            if len(values) > _SMALLEST_BLOCK:
+                step = max(_SMALLEST_BLOCK, -(-len(values) // _FAN_OUT))
+                for start in range(0, len(values), step):
+                    self._block(values.slice(start, step), positions.slice(start, step), result)
+                return
+        self._one_by_one(values, positions, result)
+
+    def _columnar(self, values: pa.Array[Any], positions: pa.Array[Any], result: _Result) -> None:
+        table = self._reader.parse(values)
+        try:
+            raw: list[Any] = values.to_pylist()
+            records = [self._strict.decode(v) for v in raw]
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise NotColumnarError from error
+        columns = self._reader.convert(table)
+        good: pa.Array[Any] | None = None
+        refused: list[tuple[int, str]] = []
+        if self._validator is not None:
+            valid = [self._validator.is_valid(r) for r in records]
+            if not all(valid):
+                good = pa.array(valid)
+                refused = [(i, self._violation(records[i])) for i, ok in enumerate(valid) if not ok]
+        new_fields = []
+        for name in table.column_names[len(self._plan.columns) :]:
+            unknown = infer_arrow_field(name, table.schema.field(name).type)
+            if unknown is None:
+                continue
+            if self._plan.discover and name.lower() not in self._plan.taken:
+                new_fields.append(unknown)
+                continue
+            if _may_be_empty(table.schema.field(name).type):
+                raise NotColumnarError
+            present = pc.is_valid(table.column(name)).combine_chunks()
+            reason = _unknown_reason([name], self._plan.taken)
+            told = {i for i, _ in refused}
+            refused += [
+                (i, reason) for i in pc.indices_nonzero(present).to_pylist() if i not in told
+            ]
+            good = pc.invert(present) if good is None else pc.and_not(good, present)
+        batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        if good is not None:
+            for i, reason in refused:
+                result.refuse(positions[i].as_py(), reason)
+            positions = positions.filter(good)
+            batch = batch.filter(good) if columns else batch
+        result.new_fields = merge_fields(result.new_fields, new_fields)
+        result.accept(batch, positions)
+
+    def _one_by_one(self, values: pa.Array[Any], positions: pa.Array[Any], result: _Result) -> None:
+        rows: list[list[Any]] = []
+        accepted: list[int] = []
+        raw: list[Any] = values.to_pylist()
+        where: list[Any] = positions.to_pylist()
+        for value, position in zip(raw, where, strict=True):
+            try:
+                rows.append(self._row(value, result))
+            except UnfitValueError as error:
+                result.refuse(position, str(error))
+            else:
+                accepted.append(position)
+        if rows:
+            columns = [
+                pa.array([row[i] for row in rows], f.type) for i, f in enumerate(self._schema)
+            ]
+            batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+            result.accept(batch, pa.array(accepted, pa.int64()))
+
+    def _row(self, value: bytes, result: _Result) -> list[Any]:
+        try:
+            record = msgspec.json.decode(value)
+        except RecursionError as error:
+            raise UnfitValueError("not readable JSON: nested too deeply") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise UnfitValueError(_short(f"not valid JSON: {error}")) from error
+        if not isinstance(record, dict):
+            raise UnfitValueError("not a JSON object")
+        if self._validator is not None and not self._validator.is_valid(record):
+            raise UnfitValueError(self._violation(record))
+        found: list[StructField] = []
+        if unknown := unknown_fields(record, self._plan.columns):
+            found = self._discovered(record, unknown)
+        row = [column_value(record.get(f.name), f, f.name) for f in self._plan.columns]
+        result.new_fields = merge_fields(result.new_fields, found)
+        return row
+
+    def _discovered(self, record: dict[str, Any], unknown: list[str]) -> list[StructField]:
+        """Columns for the unknown fields of a record.
+
+        Raises:
+            UnfitValueError: the plan has no room for one of them.
+        """
+        found = [infer_field(name, value) for name, value in record.items() if name in unknown]
+        top_level = [f for f in found if f is not None]
+        silent = {n for n in unknown if n in record} - {f.name for f in top_level}
+        told = [n for n in unknown if n not in silent]
+        refused = [
+            n
+            for n in told
+            if not self._plan.discover or n not in record or n.lower() in self._plan.taken
+        ]
+        if refused:
+            raise UnfitValueError(_unknown_reason(refused, self._plan.taken))
+        return top_level
+
+    def _violation(self, record: Any) -> str:
+        error = next(iter(self._validator.iter_errors(record)))  # type: ignore[union-attr]
+        path = ".".join(str(p) for p in error.instance_path)
+        where = f"field {path!r}: " if path else ""
+        return _short(f"schema: {where}{error.message}")
+
+
+_SKIPPING: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_AnyObject)
+
+
+@dataclass(slots=True)
+class _Result:
+    """A batch in the making."""
+
+    schema: pa.Schema
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    positions: list[pa.Array[Any]] = field(default_factory=list)
+    bad_positions: list[int] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    new_fields: StructType = field(default_factory=StructType)
+
+    def accept(self, batch: pa.RecordBatch, positions: pa.Array[Any]) -> None:
+        self.batches.append(batch)
+        self.positions.append(positions)
+
+    def refuse(self, position: int, reason: str) -> None:
+        self.bad_positions.append(position)
+        self.reasons.append(reason)
+
+    def decoded(self) -> Decoded:
+        positions = pa.concat_arrays([pa.array([], pa.int64()), *self.positions])
+        if len(self.schema) == 0:
+            columns = _rows_without_columns(len(positions))
+        elif len(self.batches) == 1:
+            columns = self.batches[0]
+        else:
+            empty = pa.RecordBatch.from_pylist([], self.schema)
+            columns = concat_batches([empty, *self.batches])
+        return Decoded(
+            columns=columns,
+            positions=positions,
+            bad_positions=pa.array(self.bad_positions, pa.int64()),
+            reasons=pa.array(self.reasons, pa.string()),
+            new_fields=self.new_fields,
+        )
+
+
+def _rows_without_columns(count: int) -> pa.RecordBatch:
+    rows: Any = pa.array([{}] * count, pa.struct([]))
+    return pa.RecordBatch.from_struct_array(rows)
+
+
+def _may_be_empty(kind: pa.DataType) -> bool:
+    """Whether a value of the type can say nothing (`[]`, `{}`), which isn't an unknown field."""
+    return pa.types.is_nested(kind)
+
+
+def _unknown_reason(names: Collection[str], taken: Collection[str]) -> str:
+    shown = ", ".join(repr(n) for n in sorted(names))
+    if any(n.lower() in taken for n in names):
+        return _short(
+            f"unknown field {shown}: it differs only in case from a column, or is a reserved name"
+        )
+    return _short(f"unknown field {shown}, and schema evolution is off or can't add it")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MAX_REASON else text[: _MAX_REASON - 3] + "..."

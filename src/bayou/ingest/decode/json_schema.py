@@ -1,0 +1,215 @@
+"""A JSON Schema file as the columns of a Delta table.
+
+| JSON Schema | Delta type |
+|---|---|
+| `integer` | `long` |
+| `number` | `double` |
+| `boolean` | `boolean` |
+| `string` | `string` |
+| `string`, format `date-time` | `timestamp` |
+| `string`, format `date` | `date` |
+| `object` with `properties` | `struct` of them |
+| `object` without `properties` | `string` holding its JSON text |
+| `array` whose `items` have one of the types above | `array` of it |
+| `array` of anything else, or without `items` | `string` holding its JSON text |
+| `[T, "null"]`, `anyOf`/`oneOf` of `T` and `null` | as `T` |
+| `enum` or `const` without `type` | the type of its values, where it is one |
+| any other union, `{}`, `true` | `string` holding the JSON text of the value |
+| `$ref` into the same file | what it points to |
+
+Columns are nullable whatever `required` says: the schema decides which records come in, and a
+later version of it may require less. Draft 4 to 2020-12, as `$schema` says; formats are checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from bayou.errors import ConfigurationError
+from bayou.protocol.schema import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    ArrayType,
+    DataType,
+    StructField,
+    StructType,
+)
+
+__all__ = [
+    "JSON_TEXT",
+    "is_json_text",
+    "read_json_schema",
+    "record_columns",
+    "record_validator",
+]
+
+JSON_TEXT: Mapping[str, Any] = {"bayou.encoding": "json"}
+"""Metadata of a string column that holds the JSON text of a value."""
+
+_STRING_FORMATS = {"date-time": TIMESTAMP, "date": DATE}
+_SCALARS = {"integer": LONG, "number": DOUBLE, "boolean": BOOLEAN}
+_MAX_REFERENCES = 32
+
+
+class _AnyValueError(Exception):
+    """The schema allows values of several types: the column holds JSON text."""
+
+
+def read_json_schema(file: Path) -> str:
+    """The text of a schema file, checked.
+
+    Raises:
+        ConfigurationError: it can't be read, isn't a JSON Schema, or isn't one of an object.
+    """
+    name = str(file)
+    try:
+        text = file.read_text(encoding="utf-8")
+        document = msgspec.json.decode(text)
+        record_validator(text)
+        record_columns(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{name}: can't be read: {error}", file=name) from error
+    except msgspec.DecodeError as error:
+        raise ConfigurationError(f"{name}: not valid JSON: {error}", file=name) from error
+    except ValueError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ConfigurationError(
+            f"{name}: not a usable JSON Schema: {reason}", file=name
+        ) from error
+    if not isinstance(document, dict):
+        raise ConfigurationError(f"{name}: a record's schema must be an object", file=name)
+    return text
+
+
+def record_validator(text: str) -> Any:
+    """A compiled validator for a schema's text; `is_valid` and `iter_errors` take decoded JSON.
+
+    Raises:
+        ValueError: not a valid schema, or it refers to something outside of itself.
+    """
+    return jsonschema_rs.validator_for(
+        msgspec.json.decode(text), validate_formats=True, retriever=_refuse_remote
+    )
+
+
+def record_columns(text: str) -> StructType:
+    """The columns of a record.
+
+    Raises:
+        ValueError: the schema doesn't describe an object with properties.
+    """
+    document = msgspec.json.decode(text)
+    columns = _Columns(document).of(document, 0) if isinstance(document, dict) else None
+    if not isinstance(columns, StructType):
+        raise ValueError("a record must be an object with 'properties'")  # noqa: TRY004  # of text
+    folded: dict[str, str] = {}
+    for name in columns.names:
+        other = folded.setdefault(name.lower(), name)
+        if other != name:
+            raise ValueError(f"properties {other!r} and {name!r} differ only in case")
+    return columns
+
+
+def is_json_text(field: StructField) -> bool:
+    """Whether a string column holds JSON text instead of the string itself."""
+    return all(field.metadata.get(key) == value for key, value in JSON_TEXT.items())
+
+
+class _Columns:
+    """Types of the parts of one document."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+
+    def of(self, schema: Any, references: int) -> DataType:
+        if not isinstance(schema, dict):
+            raise _AnyValueError
+        if "$ref" in schema:
+            if references >= _MAX_REFERENCES:
+                raise _AnyValueError  # a recursive type has no finite columns
+            return self.of(self._target(schema["$ref"]), references + 1)
+        for union in ("anyOf", "oneOf"):
+            if union in schema and "type" not in schema and "properties" not in schema:
+                options = [o for o in schema[union] if o != {"type": "null"}]
+                if len(options) != 1:
+                    raise _AnyValueError
+                return self.of(options[0], references)
+        kind = self._kind(schema)
+        if kind == "string":
+            return _STRING_FORMATS.get(schema.get("format", ""), STRING)
+        if kind == "object":
+            return self._object(schema, references)
+        if kind == "array":
+            return ArrayType(element_type=self.of(schema.get("items"), references))
+        if kind in _SCALARS:
+            return _SCALARS[kind]
+        raise _AnyValueError
+
+    def _kind(self, schema: Mapping[str, Any]) -> str | None:
+        kinds = schema.get("type")
+        if kinds is None:
+            values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+            if values is not None:
+                kinds = sorted({_kind_of(v) for v in values})
+            elif "properties" in schema:
+                kinds = ["object"]
+            else:
+                return None
+        kinds = [kinds] if isinstance(kinds, str) else [k for k in kinds if k != "null"]
+        if sorted(kinds) == ["integer", "number"]:
+            return "number"
+        return kinds[0] if len(kinds) == 1 else None
+
+    def _object(self, schema: Mapping[str, Any], references: int) -> DataType:
+        if not schema.get("properties"):
+            raise _AnyValueError
+        fields = []
+        for name, inner in schema["properties"].items():
+            try:
+                fields.append(StructField(name=name, data_type=self.of(inner, references)))
+            except _AnyValueError:
+                fields.append(StructField(name=name, data_type=STRING, metadata=JSON_TEXT))
+        return StructType(tuple(fields))
+
+    def _target(self, reference: str) -> Any:
+        if not reference.startswith("#"):
+            raise ValueError(f"$ref {reference!r} points outside of the file")
+        node: Any = self._document
+        for part in reference[1:].split("/")[1:]:
+            key = part.replace("~1", "/").replace("~0", "~")
+            try:
+                node = node[int(key)] if isinstance(node, list) else node[key]
+            except (KeyError, IndexError, ValueError, TypeError) as error:
+                raise ValueError(f"$ref {reference!r} points to nothing") from error
+        return node
+
+
+def _kind_of(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def _refuse_remote(uri: str) -> Any:
+    raise ValueError(f"$ref {uri!r} points outside of the file")

@@ -1,0 +1,127 @@
+"""One decoded JSON value at a time, as the value of a column: the slow and exact path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import msgspec
+
+from bayou.ingest.decode.json_schema import is_json_text
+from bayou.protocol.schema import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+
+__all__ = ["UnfitValueError", "column_value", "unknown_fields"]
+
+_INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+
+
+class UnfitValueError(ValueError):
+    """A value that a column can't hold; the text names the field."""
+
+
+def column_value(value: Any, field: StructField, path: str) -> Any:
+    """What `pyarrow.array` takes for a column of the field's type.
+
+    Raises:
+        UnfitValueError: the column can't hold it.
+    """
+    if value is None:
+        return None
+    if is_json_text(field):
+        return msgspec.json.encode(value).decode()
+    return _value(value, field.data_type, path)
+
+
+def unknown_fields(record: Mapping[str, Any], columns: StructType, path: str = "") -> list[str]:
+    """Dotted names of fields with a value that `columns` doesn't have, nested ones included."""
+    known = {f.name: f for f in columns}
+    found: list[str] = []
+    for name, value in record.items():
+        if value is None:
+            continue
+        field = known.get(name)
+        if field is None:
+            found.append(path + name)
+        elif isinstance(field.data_type, StructType) and isinstance(value, dict):
+            found += unknown_fields(value, field.data_type, f"{path}{name}.")
+    return found
+
+
+def _value(value: Any, kind: DataType, path: str) -> Any:
+    if value is None:
+        return None
+    match kind:
+        case StructType():
+            if not isinstance(value, dict):
+                raise _unfit(value, kind, path)
+            return {f.name: column_value(value.get(f.name), f, f"{path}.{f.name}") for f in kind}
+        case ArrayType():
+            if not isinstance(value, list):
+                raise _unfit(value, kind, path)
+            return [_value(v, kind.element_type, f"{path}[{i}]") for i, v in enumerate(value)]
+        case MapType():
+            if not isinstance(value, dict) or str(kind.key_type) != "string":
+                raise _unfit(value, kind, path)
+            return [(k, _value(v, kind.value_type, f"{path}.{k}")) for k, v in value.items()]
+        case DecimalType():
+            return _decimal(value, kind, path)
+        case PrimitiveType():
+            return _primitive(value, kind, path)
+
+
+def _primitive(value: Any, kind: PrimitiveType, path: str) -> Any:
+    match kind.name, value:
+        case ("string", str()) | ("boolean", bool()):
+            return value
+        case ("byte" | "short" | "integer" | "long", int() | float()) if not isinstance(
+            value, bool
+        ):
+            limit = 1 << (_INTEGER_BITS[kind.name] - 1)
+            if value == value // 1 and -limit <= value < limit:
+                return int(value)
+        case ("double" | "float", int() | float()) if not isinstance(value, bool):
+            return float(value)
+        case ("timestamp" | "timestamp_ntz" | "date", str()):
+            return _moment(value, kind, path)
+    raise _unfit(value, kind, path)
+
+
+def _moment(value: str, kind: PrimitiveType, path: str) -> date | datetime:
+    try:
+        if kind.name == "date":
+            return date.fromisoformat(value)
+        moment = datetime.fromisoformat(value)
+        if (moment.tzinfo is None) == (kind.name == "timestamp_ntz"):
+            return moment if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise _unfit(value, kind, path) from error
+    raise _unfit(value, kind, path)
+
+
+def _decimal(value: Any, kind: DecimalType, path: str) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise _unfit(value, kind, path)
+    try:
+        number = Decimal(str(value))
+        exact = number.quantize(Decimal(1).scaleb(-kind.scale))
+    except InvalidOperation as error:
+        raise _unfit(value, kind, path) from error
+    if exact != number or len(exact.as_tuple().digits) > kind.precision:
+        raise _unfit(value, kind, path)
+    return exact
+
+
+def _unfit(value: Any, kind: DataType, path: str) -> UnfitValueError:
+    shown = msgspec.json.encode(value).decode()
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    return UnfitValueError(f"field {path!r}: {shown} doesn't fit its type {kind}")

@@ -1,0 +1,147 @@
+"""Which Kafka offsets a table covers, and which a micro-batch brings.
+
+A table carries one `txn` per Kafka partition. Its `appId` names cluster, topic and partition, its
+version is the last offset of the covered range: every record up to it is in the table (or among
+its dead letters), or never was, for offsets have gaps. So "the next offset to read" is version + 1,
+and that is all a run needs to know: Spark's checkpoint is made new for every run and only tells
+the bounds of its micro-batches, since a source's offsets, unlike the largest offset among the rows,
+know of gaps at the end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bayou.errors import PipelineError
+
+__all__ = [
+    "KafkaTopic",
+    "OffsetRange",
+    "app_id",
+    "batch_end",
+    "next_offsets",
+    "ranges_between",
+    "starting_offsets",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaTopic:
+    """A topic as the broker describes it.
+
+    Attributes:
+        name: its name.
+        cluster_id: the cluster's id.
+        topic_id: the topic's own id, which a recreated topic doesn't inherit; None where the
+            broker doesn't tell it.
+        bounds: for each partition the first offset that is there and the one after the last.
+    """
+
+    name: str
+    cluster_id: str
+    topic_id: str | None
+    bounds: Mapping[int, OffsetRange]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetRange:
+    """Offsets `start <= o < end` of a partition."""
+
+    start: int
+    end: int
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no offset in it."""
+        return self.end <= self.start
+
+
+def app_id(topic: KafkaTopic, partition: int) -> str:
+    """The `appId` under which a table keeps its place in a partition."""
+    parts = ["kafka", topic.cluster_id, topic.name, topic.topic_id or "-", str(partition)]
+    return "/".join(parts)
+
+
+def next_offsets(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
+    """The next offset to read of every partition that a table's transactions cover."""
+    found = {}
+    for partition in topic.bounds:
+        version = transactions.get(app_id(topic, partition))
+        if version is not None:
+            found[partition] = version + 1
+    return found
+
+
+def starting_offsets(
+    topic: KafkaTopic, covered: Mapping[int, int], start: str, *, key: str
+) -> dict[int, int]:
+    """Where a run begins in every partition.
+
+    A partition that the table covers goes on where it stands; one that it doesn't cover begins at
+    its first record, or at `start` while the table covers nothing of the topic.
+
+    Args:
+        topic: the topic.
+        covered: the table's next offsets.
+        start: `earliest` or `latest`.
+        key: the topic's name in the configuration, for messages.
+
+    Raises:
+        PipelineError: the table stands where the topic has nothing (any more).
+    """
+    result = {}
+    for partition, there in topic.bounds.items():
+        if partition not in covered:
+            latest = start == "latest" and not covered
+            result[partition] = there.end if latest else there.start
+            continue
+        position = covered[partition]
+        if position > there.end:
+            raise PipelineError(
+                f"topic {key!r}: the table is at offset {position} of partition {partition} of "
+                f"{topic.name!r}, but the topic ends at {there.end}: it was deleted and recreated, "
+                "or lost records. Write the new topic to a table of its own (table-path), or move "
+                "this table aside to begin again.",
+                topic=key,
+            )
+        if position < there.start:
+            raise PipelineError(
+                f"topic {key!r}: the table is at offset {position} of partition {partition} of "
+                f"{topic.name!r}, but the topic begins at {there.start}: offsets {position} to "
+                f"{there.start - 1} were removed by retention before they were read. Restore them, "
+                "or begin again with a table of its own (table-path) for what is left.",
+                topic=key,
+            )
+        result[partition] = position
+    return result
+
+
+def batch_end(checkpoint: Path, batch_id: int, topic: str, *, key: str) -> dict[int, int]:
+    """For each partition the offset after the last of a micro-batch.
+
+    It stands in Spark's offset log, which is written before the batch runs: a line with the log's
+    version, a line of metadata, then a line with each source's end offset.
+
+    Raises:
+        PipelineError: the log isn't there, or isn't as expected.
+    """
+    file = checkpoint / "offsets" / str(batch_id)
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+        partitions = json.loads(lines[2])[topic]
+        return {int(partition): int(offset) for partition, offset in partitions.items()}
+    except (OSError, IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise PipelineError(
+            f"topic {key!r}: the end of micro-batch {batch_id} can't be read from {file}: "
+            f"{type(error).__name__}: {error}. Start the pipeline again; it goes on from the table.",
+            topic=key,
+        ) from error
+
+
+def ranges_between(start: Mapping[int, int], end: Mapping[int, int]) -> dict[int, OffsetRange]:
+    """The range of every partition that has one: from `start`, 0 where it isn't there, to `end`."""
+    ranges = {p: OffsetRange(start=start.get(p, 0), end=offset) for p, offset in end.items()}
+    return {p: r for p, r in ranges.items() if not r.empty}
