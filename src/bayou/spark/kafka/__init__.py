@@ -1,0 +1,14 @@
+from bayou.spark.kafka.cluster import topic_identity
+from bayou.spark.kafka.data_source import KafkaDataSource
+from bayou.spark.kafka.embedded_broker import EmbeddedBroker, ProducedRecord
+from bayou.spark.kafka.offsets import TopicPartition, format_offsets, parse_offsets
+
+__all__ = [
+    "EmbeddedBroker",
+    "KafkaDataSource",
+    "ProducedRecord",
+    "TopicPartition",
+    "format_offsets",
+    "parse_offsets",
+    "topic_identity",
+]

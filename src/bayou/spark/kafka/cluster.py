@@ -1,0 +1,221 @@
+"""What planning asks of the brokers: which partitions there are, and where they start and end."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from bayou.errors import KafkaError
+from bayou.spark.kafka.client import Complaints, make_admin
+from bayou.spark.kafka.offsets import EARLIEST_OFFSET, LATEST_OFFSET, TopicPartition
+from bayou.spark.kafka.options import TopicSelection
+from bayou.spark.kafka.properties import KafkaProperties, parse_properties
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin._metadata import ClusterMetadata, TopicMetadata
+
+_T = TypeVar("_T")
+
+
+def topic_identity(
+    bootstrap_servers: str, topic: str, properties: Mapping[str, str] | None = None
+) -> tuple[str | None, str | None]:
+    """Cluster id and topic id, each None where the brokers know none.
+
+    A topic that was deleted and created again has another topic id.
+
+    Args:
+        bootstrap_servers: brokers as host:port, comma separated.
+        topic: its name.
+        properties: of the Kafka client, without the prefix `kafka.`.
+
+    Raises:
+        KafkaError: no answer, or no such topic. Never (None, None) for want of an answer.
+    """
+    parsed = parse_properties({**(properties or {}), "bootstrap.servers": bootstrap_servers})
+    return KafkaCluster(parsed).identity(topic)
+
+
+class KafkaCluster:
+    """A connection for planning. Every call answers or raises `KafkaError` within the timeout.
+
+    Args:
+        properties: of the client.
+        timeout: seconds.
+    """
+
+    def __init__(self, properties: KafkaProperties, timeout: float = 30.0) -> None:
+        self._properties = properties
+        self._timeout = timeout
+        self._complaints = Complaints(properties)
+        self._admin = make_admin(properties, self._complaints)
+
+    def partitions(self, selection: TopicSelection) -> list[TopicPartition]:
+        """The partitions of a selection that exist, in order. Topics that don't exist have none."""
+        if selection.pattern is not None:
+            pattern = re.compile(selection.pattern)
+            topics = self._topics(None)
+            return _partitions(t for name, t in topics.items() if pattern.fullmatch(name))
+        if selection.topics:
+            return _partitions(self._topics(selection.topics).values())
+        found = _partitions(self._topics({p.topic for p in selection.partitions}).values())
+        return sorted(set(found).intersection(selection.partitions))
+
+    def earliest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Offset of the first record of each; partitions that don't exist are left out."""
+        return self._offsets(partitions, EARLIEST_OFFSET)
+
+    def latest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Offset behind the last record of each that this client's isolation level lets it read.
+
+        Partitions that don't exist are left out.
+        """
+        return self._offsets(partitions, LATEST_OFFSET)
+
+    def identity(self, topic: str) -> tuple[str | None, str | None]:
+        """Cluster id and topic id; see `topic_identity`."""
+        from confluent_kafka import TopicCollection
+
+        metadata = self._metadata(topic)
+        if not _exists(metadata.topics[topic]):
+            raise KafkaError(
+                f"Topic {topic!r} doesn't exist on the Kafka brokers "
+                f"{self._properties.bootstrap_servers}.",
+                topic=topic,
+            )
+        cluster_id = cast("str | None", metadata.cluster_id) or None
+        if cluster_id is not None and cluster_id.startswith(_MOCK_CLUSTER):
+            return cluster_id, None  # it has no controller, which alone knows topic ids
+        answer = self._admin.describe_topics(
+            TopicCollection([topic]), request_timeout=self._timeout
+        )
+        topic_id = self._result(answer[topic].result).topic_id
+        if topic_id is None or not (
+            topic_id.most_significant_bits or topic_id.least_significant_bits
+        ):
+            return cluster_id, None
+        return cluster_id, str(topic_id)
+
+    def _topics(self, names: Collection[str] | None) -> dict[str, TopicMetadata]:
+        """Metadata of the topics that exist, of all of them where no names are given."""
+        if names is None or len(names) > _SINGLE_LOOKUPS:
+            topics = self._metadata(None).topics
+            return {n: t for n, t in topics.items() if _exists(t) and (names is None or n in names)}
+        found = {name: self._metadata(name).topics[name] for name in sorted(names)}
+        return {name: topic for name, topic in found.items() if _exists(topic)}
+
+    def _metadata(self, topic: str | None) -> ClusterMetadata:
+        """Asks until the answer is one; a new topic may take a moment to show everywhere."""
+        from confluent_kafka import KafkaException
+
+        deadline = time.monotonic() + self._timeout
+        unknown_until = time.monotonic() + _TOPIC_GRACE
+        while True:
+            try:
+                metadata = (
+                    self._admin.list_topics(timeout=_SLICE)
+                    if topic is None
+                    else self._admin.list_topics(topic, timeout=_SLICE)
+                )
+            except KafkaException:
+                self._wait(deadline)
+                continue
+            error = None if topic is None else metadata.topics[topic].error
+            if error is None:
+                return metadata
+            if error.name() == "UNKNOWN_TOPIC_OR_PART":
+                if time.monotonic() > unknown_until:
+                    return metadata
+            elif not error.retriable() and error.name() not in _PASSING:
+                raise KafkaError(
+                    f"The Kafka brokers {self._properties.bootstrap_servers} don't tell about "
+                    f"topic {topic!r}: {self._properties.scrub(error.str())}.",
+                    topic=topic,
+                )
+            self._wait(deadline)
+
+    def _offsets(
+        self, partitions: Collection[TopicPartition], which: int
+    ) -> dict[TopicPartition, int]:
+        from confluent_kafka import IsolationLevel, KafkaException
+        from confluent_kafka import TopicPartition as ClientPartition
+        from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+
+        spec = OffsetSpec.earliest() if which == EARLIEST_OFFSET else OffsetSpec.latest()
+        isolation = (
+            IsolationLevel.READ_UNCOMMITTED
+            if self._properties.values.get("isolation.level") == "read_uncommitted"
+            else IsolationLevel.READ_COMMITTED
+        )
+        deadline = time.monotonic() + self._timeout
+        found: dict[TopicPartition, int] = {}
+        wanted = set(partitions)
+        while wanted:
+            asked = {ClientPartition(p.topic, p.partition): spec for p in sorted(wanted)}
+            answers = self._admin.list_offsets(
+                asked, isolation_level=isolation, request_timeout=_REQUEST
+            )
+            for key, answer in answers.items():
+                partition = TopicPartition(key.topic, key.partition)
+                try:
+                    found[partition] = answer.result().offset
+                except KafkaException as failure:
+                    error = failure.args[0]
+                    if error.name() not in _GONE:
+                        if error.retriable() or error.name() in _PASSING:
+                            continue
+                        raise KafkaError(
+                            f"The Kafka brokers {self._properties.bootstrap_servers} don't tell "
+                            f"the offsets of {partition}: {self._properties.scrub(error.str())}.",
+                            topic=partition.topic,
+                        ) from None
+                wanted.discard(partition)
+            if wanted:
+                self._wait(deadline)
+        return found
+
+    def _result(self, ask: Callable[[], _T]) -> _T:
+        from confluent_kafka import KafkaException
+
+        try:
+            return ask()
+        except KafkaException as failure:
+            self._admin.poll(0)
+            self._complaints.raise_if_refused()
+            error = failure.args[0]
+            raise KafkaError(
+                f"The Kafka brokers {self._properties.bootstrap_servers} didn't answer: "
+                f"{self._properties.scrub(error.str())}."
+            ) from None
+
+    def _wait(self, deadline: float) -> None:
+        """A short pause before asking again, in which the client's complaints are heard."""
+        self._admin.poll(0.1)
+        self._complaints.raise_if_refused()
+        if time.monotonic() > deadline:
+            raise self._complaints.unreachable(self._timeout)
+
+
+def _partitions(topics: Iterable[TopicMetadata]) -> list[TopicPartition]:
+    return sorted(TopicPartition(str(t.topic), number) for t in topics for number in t.partitions)
+
+
+def _exists(topic: TopicMetadata) -> bool:
+    return topic.error is None
+
+
+_SLICE = 2.0
+_REQUEST = 5.0
+_TOPIC_GRACE = 1.5
+_SINGLE_LOOKUPS = 10
+_MOCK_CLUSTER = "mockCluster"
+_GONE = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"}
+_PASSING = {
+    "_TIMED_OUT",
+    "_TRANSPORT",
+    "_ALL_BROKERS_DOWN",
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_FOR_PARTITION",
+}

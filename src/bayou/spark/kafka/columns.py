@@ -1,0 +1,143 @@
+"""The columns, those of Spark's own Kafka source, and how records become batches of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from bayou.errors import ArgumentError
+from bayou.spark.kafka.offsets import TopicPartition
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+Records: TypeAlias = "Sequence[Message]"
+
+MAX_BATCH_ROWS = 5_000
+"""Most records of one Arrow batch."""
+
+
+def record_schema(include_headers: bool) -> StructType:
+    """The columns as Spark sees them."""
+    fields = [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+    ]
+    if include_headers:
+        header = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+        fields.append(StructField("headers", ArrayType(header)))
+    return StructType(fields)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema of the columns asked for, which may be some of them, in any order.
+
+    Raises:
+        ArgumentError: a column that the source doesn't have, or with another type.
+    """
+    offered = {field.name: field.dataType for field in record_schema(True).fields}
+    for field in schema.fields:
+        if field.name not in offered:
+            raise ArgumentError(
+                f"The Kafka source has no column {field.name!r}. It has {', '.join(offered)}.",
+                argument="schema",
+            )
+        if field.dataType != offered[field.name]:
+            raise ArgumentError(
+                f"Column {field.name!r} of the Kafka source is "
+                f"{offered[field.name].simpleString()}, not {field.dataType.simpleString()}. "
+                "Cast it after load().",
+                argument="schema",
+            )
+    return pa.schema([pa.field(f.name, _ARROW_TYPES[f.name], f.nullable) for f in schema.fields])
+
+
+def record_offsets(records: Records) -> list[int]:
+    """The offset of each record."""
+    from confluent_kafka import Message
+
+    return cast("list[int]", list(map(Message.offset, records)))
+
+
+def batch_builder(
+    schema: pa.Schema, partition: TopicPartition
+) -> Callable[[Records, list[int]], pa.RecordBatch]:
+    """A function that makes a batch of at most `MAX_BATCH_ROWS` records of one partition.
+
+    It takes the records and their offsets. The hot path of the source: each column is one pass of a
+    C function over the records, columns that don't vary are slices of one array.
+    """
+    # An optional extra, which the look-up of data sources must not need.
+    from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
+
+    topics = pa.repeat(pa.scalar(partition.topic, pa.string()), MAX_BATCH_ROWS)
+    numbers = pa.repeat(pa.scalar(partition.partition, pa.int32()), MAX_BATCH_ROWS)
+    timestamped = "timestamp" in schema.names or "timestampType" in schema.names
+    columns: dict[str, Callable[[Records, list[int], Any, Any], Any]] = {
+        "key": lambda records, *_: pa.array(list(map(Message.key, records)), pa.binary()),
+        "value": lambda records, *_: pa.array(list(map(Message.value, records)), pa.binary()),
+        "topic": lambda records, *_: topics.slice(0, len(records)),
+        "partition": lambda records, *_: numbers.slice(0, len(records)),
+        "offset": lambda _, offsets, *__: pa.array(offsets, pa.int64()),
+        "timestamp": lambda _, __, ___, millis: pa.array(millis, _MILLIS).cast(_MICROS),
+        # Kafka's own numbers, as in Spark: -1 none, 0 create time, 1 log append time.
+        "timestampType": lambda _, __, kinds, ___: pa.array(
+            [kind - TIMESTAMP_NOT_AVAILABLE - 1 for kind in kinds], pa.int32()
+        ),
+        "headers": lambda records, *_: pa.array(
+            [_headers(record) for record in records], _ARROW_TYPES["headers"]
+        ),
+    }
+    builders = [columns[name] for name in schema.names]
+
+    def build(records: Records, offsets: list[int]) -> pa.RecordBatch:
+        stamps = list(map(Message.timestamp, records)) if timestamped else []
+        kinds = [stamp[0] for stamp in stamps]
+        millis = [stamp[1] for stamp in stamps]
+        arrays = [builder(records, offsets, kinds, millis) for builder in builders]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    return build
+
+
+def _headers(record: Message) -> list[dict[str, object]] | None:
+    headers = cast("list[tuple[str, bytes | None]] | None", record.headers())
+    if not headers:
+        return None
+    return [{"key": key, "value": value} for key, value in headers]
+
+
+_MILLIS = pa.timestamp("ms", "UTC")
+_MICROS = pa.timestamp("us", "UTC")
+
+_ARROW_TYPES: dict[str, pa.DataType] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": _MICROS,
+    "timestampType": pa.int32(),
+    "headers": pa.list_(
+        pa.field(
+            "element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+        )
+    ),
+}

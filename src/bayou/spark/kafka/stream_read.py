@@ -1,0 +1,152 @@
+"""Streaming reads: micro-batches, with admission control and Trigger.AvailableNow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from bayou.spark.kafka.cluster import KafkaCluster
+from bayou.spark.kafka.consumer import read_range
+from bayou.spark.kafka.data_loss import DataLoss
+from bayou.spark.kafka.offsets import (
+    OffsetRange,
+    TopicPartition,
+    offsets_from_json,
+    offsets_to_json,
+)
+from bayou.spark.kafka.options import KafkaSourceOptions
+from bayou.spark.kafka.planning import (
+    KafkaInputPartition,
+    check_starts,
+    input_partitions,
+    resolve_position,
+    selected_partitions,
+)
+from bayou.spark.kafka.ranges import limit_offsets
+
+
+class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The driver's side lives in one process for as long as the query runs, and keeps its
+    connection.
+
+    Offsets are those of Spark's own Kafka source: `{"topic": {"0": 23}}`. What travels to executors
+    is the options and the columns.
+    """
+
+    def __init__(self, options: KafkaSourceOptions, schema: pa.Schema) -> None:
+        self._options = options
+        self._schema = schema
+        self._start = options.stream_start()
+        self._loss = DataLoss(options.fail_on_data_loss)
+        self._connection: KafkaCluster | None = None
+        self._target: dict[TopicPartition, int] | None = None
+        self._latest: dict[TopicPartition, int] | None = None
+        self._last_batch = float("-inf")
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        partitions = selected_partitions(self._cluster, self._options)
+        return offsets_to_json(
+            resolve_position(
+                self._start, partitions, self._cluster, self._options, "startingOffsets"
+            )
+        )
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        if self._options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        if self._options.min_offsets_per_trigger is not None:
+            return ReadMinRows(self._options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = self._cluster.latest(selected_partitions(self._cluster, self._options))
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        begin = offsets_from_json(start)
+        end = self._available(begin)
+        self._latest = end
+        if isinstance(limit, ReadAllAvailable):
+            return offsets_to_json(end)
+        begin |= self._cluster.earliest([p for p in end if p not in begin])
+        if self._target is None and self._held_back(begin, end):
+            return start
+        if isinstance(limit, ReadMaxRows):
+            end = limit_offsets(limit.max_rows, begin, end)
+        return offsets_to_json(end)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        return None if self._latest is None else offsets_to_json(self._latest)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        begin, until = offsets_from_json(start), offsets_from_json(end)
+        for partition in sorted(begin.keys() - until.keys()):
+            self._loss.report(f"{partition} is gone", partition.topic)
+        # A partition that appeared while the query runs is read from its first record on.
+        new = sorted(until.keys() - begin.keys())
+        begin |= dict.fromkeys(new, 0)
+        ranges = [OffsetRange(p, begin[p], until[p]) for p in sorted(until)]
+        return input_partitions(check_starts(ranges, self._cluster, self._loss), self._options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, KafkaInputPartition):
+            yield from read_range(partition.offsets, self._options, self._schema)
+
+    def stop(self) -> None:
+        self._connection = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_connection": None}
+
+    @property
+    def _cluster(self) -> KafkaCluster:
+        if self._connection is None:
+            self._connection = KafkaCluster(
+                self._options.properties, self._options.planning_timeout
+            )
+        return self._connection
+
+    def _available(self, begin: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Where the records end, for AvailableNow where they ended when the query started.
+
+        Raises:
+            KafkaError: a partition is gone or ends before where we are, and `failOnDataLoss` holds.
+        """
+        if self._target is not None:
+            end = self._target
+        else:
+            end = self._cluster.latest(self._cluster.partitions(self._options.selection))
+        for partition, offset in begin.items():
+            if partition not in end:
+                self._loss.report(
+                    f"{partition} is gone, it was read up to offset {offset - 1}", partition.topic
+                )
+            elif end[partition] < offset:
+                self._loss.report(
+                    f"{partition} was read up to offset {offset - 1}, but it ends with "
+                    f"{end[partition] - 1}",
+                    partition.topic,
+                )
+        return end
+
+    def _held_back(self, begin: dict[TopicPartition, int], end: dict[TopicPartition, int]) -> bool:
+        """Whether there is too little for a batch, and `maxTriggerDelay` hasn't passed."""
+        least = self._options.min_offsets_per_trigger
+        if least is None:
+            return False
+        now = time.monotonic()
+        available = sum(max(0, end[p] - begin[p]) for p in end)
+        if available < least and now - self._last_batch < self._options.max_trigger_delay:
+            return True
+        self._last_batch = now
+        return False
