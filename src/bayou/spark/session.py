@@ -1,0 +1,113 @@
+"""Spark sessions: what Bayou asks of one, and how to start one that is ready."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from bayou.spark.java import check_java
+
+__all__ = ["disable", "enable", "start_session"]
+
+_FILTER_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_DELTA_SPARK = "io/delta/sql/DeltaSparkSessionExtension.class"
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
+
+def enable(spark: Any) -> None:
+    """Set what a session needs to get the most out of Bayou. Calling it again changes nothing.
+
+    Filters are then pushed into `delta` reads, so that files and row groups are skipped. Without
+    it everything works the same, with more bytes read. It warns when delta-spark's JAR is on the
+    class path: Spark takes that one for the format `delta`, without a word.
+
+    In a local classic session workers that were to run another Python than this one (Spark takes
+    `python3` from the PATH) run this one, so that a virtual environment needn't be activated. On
+    a cluster set `PYSPARK_PYTHON`.
+
+    Args:
+        spark: a `SparkSession`, classic or Connect (which has no JVM to look into).
+    """
+    spark.conf.set(_FILTER_PUSHDOWN, "true")
+    if not isinstance(spark, SparkSession):
+        return
+    if _has_delta_spark(spark):
+        warnings.warn(
+            "delta-spark's JAR is on the class path, so Spark takes it for the format 'delta' and "
+            "never asks Bayou. Remove io.delta:delta-spark from spark.jars and "
+            "spark.jars.packages to read and write with Bayou.",
+            stacklevel=2,
+        )
+        return
+    _use_this_python(spark)
+
+
+def disable(spark: Any) -> None:
+    """Take back what `enable` has set in the session's conf."""
+    spark.conf.unset(_FILTER_PUSHDOWN)
+
+
+def start_session(
+    app_name: str = "bayou",
+    conf: Mapping[str, str] | None = None,
+    master: str = "local[*]",
+    *,
+    time_zone: str | None = None,
+) -> SparkSession:
+    """A quiet Spark session that works from any virtual environment, with Bayou enabled.
+
+    The web UI and the progress bar are off and only errors are logged. With a local master the
+    workers run this very Python and the driver listens on loopback only. `conf` overrides each.
+
+    Args:
+        app_name: what Spark's UI and logs show.
+        conf: Spark settings by their names.
+        master: Spark's master URL.
+        time_zone: the session's time zone (`spark.sql.session.timeZone`), such as `UTC`.
+
+    Raises:
+        PrerequisiteError: there is no Java, or it is too old.
+    """
+    check_java()
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+    }
+    if time_zone is not None:
+        settings["spark.sql.session.timeZone"] = time_zone
+    if master.startswith("local"):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        settings["spark.driver.host"] = "127.0.0.1"
+        settings["spark.driver.bindAddress"] = "127.0.0.1"
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings.update(conf or {})
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    enable(spark)
+    return spark
+
+
+def _has_delta_spark(spark: SparkSession) -> bool:
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  # the class path can be seen nowhere else
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    return loader.getResource(_DELTA_SPARK) is not None
+
+
+def _use_this_python(spark: SparkSession) -> None:
+    context = spark.sparkContext
+    if not str(context.master).startswith("local") or context.pythonExec == sys.executable:
+        return
+    if os.environ.get("PYSPARK_PYTHON"):
+        return  # the user has said which
+    context.pythonExec = sys.executable

@@ -1,0 +1,3 @@
+from bayou.spark.source.data_source import DeltaDataSource
+
+__all__ = ["DeltaDataSource"]

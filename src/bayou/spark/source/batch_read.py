@@ -1,0 +1,246 @@
+"""Batch reads: one version of a table as a Spark data source.
+
+Spark plans in a process of its own beside the driver and reads in tasks. Whatever the reader holds
+when it is pickled goes to every task, so `DeltaReader` pickles as a `ReadTask`: the state that all
+tasks share, and nothing of the plan.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType as SparkStructType
+
+from bayou.errors import PredicateError, SchemaError
+from bayou.kernel import Scan, ScanFile
+from bayou.kernel.arrow_types import to_arrow_schema
+from bayou.kernel.engine import EngineDescription
+from bayou.kernel.predicates.evaluation import resolve
+from bayou.kernel.predicates.model import Predicate
+from bayou.protocol.schema import StructType
+from bayou.spark.errors import readable_errors
+from bayou.spark.source import tasks
+from bayou.spark.source.filters import conjunction, to_predicate
+from bayou.spark.source.options import SourceOptions
+from bayou.spark.source.partitions import MAX_TASK_BYTES, deal, task_bytes
+from bayou.spark.source.snapshots import PinnedVersion, open_pinned
+from bayou.spark.types import from_spark, same_type
+
+__all__ = ["DeltaReader", "FilesPartition", "ReadTask", "SlicePartition"]
+
+MAX_PLANNED_FILES = 50_000
+"""More files than these are found by the tasks themselves, each in its slice of the log."""
+
+LARGE_CHECKPOINT_BYTES = 16 * 1024 * 1024
+"""Smaller checkpoints (about 150,000 files) are always replayed by the planning process."""
+
+SLICE_BYTES = 2 * 1024 * 1024
+"""About how much of a checkpoint a task replays, 20,000 files."""
+
+
+class FilesPartition(InputPartition):
+    """A task that reads shares of files: (serialized `ScanFile`, share, number of shares)."""
+
+    def __init__(self, shares: tuple[tuple[bytes, int, int], ...]) -> None:
+        super().__init__(None)
+        self.shares = shares
+
+
+class SlicePartition(InputPartition):
+    """A task that replays a serialized `LogSlice` and reads the files it finds."""
+
+    def __init__(self, log_slice: bytes) -> None:
+        super().__init__(None)
+        self.log_slice = log_slice
+
+
+class DeltaReader(DataSourceReader):
+    """Plans a read; lives in Spark's planning process."""
+
+    def __init__(
+        self, options: SourceOptions, schema: SparkStructType, pinned: PinnedVersion | None
+    ) -> None:
+        self._options = options
+        self._engine, self._snapshot = open_pinned(options, pinned)
+        self._schema = from_spark(schema, table=self._snapshot.path)
+        self._columns = _table_columns(self._schema, self._snapshot.schema, self._snapshot.path)
+        self._filter: Predicate | None = None
+        self._plan: tuple[ReadTask, list[InputPartition]] | None = None
+        # Spark refuses a reader that overrides `pushFilters` while its conf has push-down off,
+        # which is the default and can't be seen from here. So the method isn't overridden.
+        self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
+
+    def push(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Keep what helps to skip files; Spark evaluates all of them on the rows again."""
+        with readable_errors():
+            schema = self._snapshot.schema
+            candidates = (to_predicate(pushed) for pushed in filters)
+            self._filter = conjunction(
+                p for p in candidates if p is not None and _is_usable(p, schema)
+            )
+            return filters
+
+    def partitions(self) -> list[InputPartition]:
+        with readable_errors():
+            return self._planned()[1]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._planned()[0].read(partition)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with readable_errors():
+            return self._planned()[0].__reduce__()
+
+    def _planned(self) -> tuple[ReadTask, list[InputPartition]]:
+        if self._plan is None:
+            builder = self._snapshot.scan_builder().with_read_schema(self._columns)
+            scan = builder.with_filter(self._filter).build()
+            self._plan = self._plan_files(scan) or self._plan_slices(scan)
+        return self._plan
+
+    def _plan_files(self, scan: Scan) -> tuple[ReadTask, list[InputPartition]] | None:
+        """Tasks of a list of files; None where the log is better read by the tasks."""
+        large = scan.checkpoint_bytes > LARGE_CHECKPOINT_BYTES
+        if large and self._filter is None:
+            return None
+        files: list[bytes] = []
+        sizes: list[int] = []
+        for batch in scan.scan_files(self._engine):
+            for file in batch.rows():
+                files.append(_without_statistics(file).to_bytes())
+                sizes.append(file.size)
+            if large and len(files) > MAX_PLANNED_FILES:
+                return None
+        target = task_bytes(
+            sum(sizes),
+            len(sizes),
+            min_tasks=self._min_tasks(),
+            max_bytes=self._options.max_partition_bytes or MAX_TASK_BYTES,
+        )
+        partitions: list[InputPartition] = [
+            FilesPartition(tuple((files[s.file], s.part, s.parts) for s in shares))
+            for shares in deal(sizes, target)
+        ]
+        # Spark makes one partition of its own out of none, which no reader understands.
+        return self._task(scan, None), partitions or [FilesPartition(())]
+
+    def _plan_slices(self, scan: Scan) -> tuple[ReadTask, list[InputPartition]]:
+        slices = scan.slices(
+            self._engine, max(self._min_tasks(), scan.checkpoint_bytes // SLICE_BYTES)
+        )
+        partitions: list[InputPartition] = [SlicePartition(s.to_bytes()) for s in slices]
+        return self._task(scan, scan.to_bytes()), partitions
+
+    def _min_tasks(self) -> int:
+        return self._options.min_partitions or os.cpu_count() or 1
+
+    def _task(self, scan: Scan, replay: bytes | None) -> ReadTask:
+        return ReadTask(
+            engine=self._engine.description(),
+            state=scan.scan_state(self._engine).to_bytes(),
+            scan=replay,
+            schema=self._schema.to_json(),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadTask:
+    """Reads a partition; what a task gets besides the partition itself.
+
+    Attributes:
+        engine: how to reach the store.
+        state: the `ScanState`.
+        scan: the `Scan`, where partitions are slices.
+        schema: JSON of the schema that Spark expects, by position that of the scan.
+    """
+
+    engine: EngineDescription
+    state: bytes
+    scan: bytes | None
+    schema: str
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Batches with exactly the types that Spark expects."""
+        with readable_errors():
+            expected = to_arrow_schema(StructType.from_json(self.schema))
+            for batch in self._batches(partition):
+                if batch.num_rows:
+                    yield _conform(batch, expected)
+
+    def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        match partition:
+            case FilesPartition():
+                yield from tasks.read_files(self.engine, self.state, partition.shares)
+            case SlicePartition():
+                assert self.scan is not None  # slices are planned with the scan beside them
+                yield from tasks.read_slice(self.engine, self.state, self.scan, partition.log_slice)
+
+
+class _PushFilters:
+    """`DeltaReader.push` under a face that Spark takes for the inherited method."""
+
+    def __init__(self, reader: DeltaReader) -> None:
+        self.__func__ = DataSourceReader.pushFilters
+        self._reader = reader
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        return self._reader.push(filters)
+
+
+def _table_columns(wanted: StructType, table_schema: StructType, table: str) -> StructType:
+    """The table's columns for those that Spark asks for, which the user may have narrowed."""
+    columns = []
+    for field in wanted:
+        known = table_schema.get(field.name)
+        if known is None:
+            raise SchemaError(
+                f"{table} has no column {field.name!r}; it has {', '.join(table_schema.names)}. "
+                "A schema given to the reader selects columns, it can't add any.",
+                table=table,
+                column=field.name,
+            )
+        if not same_type(known.data_type, field.data_type):
+            raise SchemaError(
+                f"Column {known.name!r} of {table} has the type {known.data_type}, not "
+                f"{field.data_type}. A schema given to the reader selects columns as they are; "
+                "cast them after load().",
+                table=table,
+                column=field.name,
+            )
+        columns.append(known)
+    return StructType(tuple(columns))
+
+
+def _is_usable(predicate: Predicate, schema: StructType) -> bool:
+    try:
+        resolve(predicate, schema)
+    except PredicateError:
+        return False
+    return True
+
+
+def _without_statistics(file: ScanFile) -> ScanFile:
+    """The planner has used them; a task needs none."""
+    if file.add.stats is None:
+        return file
+    add = msgspec.structs.replace(file.add, stats=None, tags=None)
+    return ScanFile(table_root=file.table_root, add=add)
+
+
+def _conform(batch: pa.RecordBatch, expected: pa.Schema) -> pa.RecordBatch:
+    """The same columns under the names and with the exact types that Spark checks for."""
+    if batch.schema.equals(expected):
+        return batch
+    columns = [
+        column if column.type.equals(field.type) else column.cast(field.type)
+        for column, field in zip(batch.columns, expected, strict=True)
+    ]
+    if not columns:
+        return batch
+    return pa.RecordBatch.from_arrays(columns, schema=expected)

@@ -1,0 +1,55 @@
+"""The format `delta`: what Spark asks of it, and who answers."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from bayou.spark.errors import readable_errors
+from bayou.spark.source.batch_read import DeltaReader
+from bayou.spark.source.batch_write import DeltaWriter
+from bayou.spark.source.options import SourceOptions
+from bayou.spark.source.snapshots import PinnedVersion, open_pinned
+from bayou.spark.source.stream_write import DeltaStreamWriter
+from bayou.spark.types import to_spark
+
+__all__ = ["DeltaDataSource"]
+
+
+class DeltaDataSource(DataSource):
+    """Delta tables by path.
+
+    Spark pickles it after `schema()` and calls `reader` on the copy, in another process and once
+    for every query; the pinned version goes along.
+    """
+
+    _pinned: PinnedVersion | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        return "delta"
+
+    def schema(self) -> StructType:
+        with readable_errors():
+            _, snapshot = open_pinned(SourceOptions.parse(self.options), None)
+            self._pinned = PinnedVersion(version=snapshot.version, table_id=snapshot.table_id)
+            return to_spark(snapshot.schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        with readable_errors():
+            return DeltaReader(SourceOptions.parse(self.options), schema, self._pinned)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        with readable_errors():
+            return DeltaWriter(SourceOptions.parse(self.options), schema, overwrite=overwrite)
+
+    def streamWriter(  # noqa: N802  # Spark's name
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        with readable_errors():
+            return DeltaStreamWriter(SourceOptions.parse(self.options), schema, overwrite=overwrite)

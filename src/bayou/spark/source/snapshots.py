@@ -1,0 +1,47 @@
+"""Which version of a table a read is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bayou.engines import for_path
+from bayou.errors import MetadataChangedError
+from bayou.kernel import Snapshot, Table
+from bayou.kernel.engine import Engine
+from bayou.spark.source.options import SourceOptions
+
+__all__ = ["PinnedVersion", "open_pinned"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedVersion:
+    """A version that `schema()` has decided on; the table's id says that it is still that table."""
+
+    version: int
+    table_id: str
+
+
+def open_pinned(options: SourceOptions, pinned: PinnedVersion | None) -> tuple[Engine, Snapshot]:
+    """The engine for the path, and the version that is pinned or that the options ask for.
+
+    Raises:
+        TableNotFoundError, VersionNotFoundError: there is no such table or version.
+        MetadataChangedError: another table stands at the path now.
+    """
+    engine = for_path(options.path, options.storage)
+    table = Table.for_path(engine, options.path)
+    if pinned is not None:
+        snapshot = table.snapshot_as_of_version(engine, pinned.version)
+        if snapshot.table_id != pinned.table_id:
+            raise MetadataChangedError(
+                f"{table.path} was replaced by another table (id {snapshot.table_id}) since "
+                f"load() opened it (id {pinned.table_id}). Call load() again.",
+                table=table.path,
+                winning_version=snapshot.version,
+            )
+        return engine, snapshot
+    if options.version is not None:
+        return engine, table.snapshot_as_of_version(engine, options.version)
+    if options.timestamp is not None:
+        return engine, table.snapshot_as_of_timestamp(engine, options.timestamp)
+    return engine, table.latest_snapshot(engine)

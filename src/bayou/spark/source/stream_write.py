@@ -1,0 +1,120 @@
+"""The streaming sink: every micro-batch committed exactly once.
+
+Each commit carries a transaction identifier: the query's id, which stands in its checkpoint, with
+the number of the micro-batch. A batch that Spark runs again, after a crash between the commit and
+the checkpoint's own entry, finds its number in the table and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType as SparkStructType
+
+from bayou.engines import for_path
+from bayou.errors import ArgumentError, FileMissingError, StorageError
+from bayou.kernel import Operation
+from bayou.kernel.engine import ByteRange
+from bayou.spark.errors import readable_errors
+from bayou.spark.source import tasks
+from bayou.spark.source.commits import WritePlan, WriteRequest, commit, plan
+from bayou.spark.source.options import SourceOptions
+from bayou.spark.types import from_spark
+
+__all__ = ["BatchFiles", "DeltaStreamWriter", "query_id"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFiles(WriterCommitMessage):
+    """What a task wrote of a micro-batch, and the plan that it wrote by."""
+
+    plan: WritePlan
+    actions: bytes = field(repr=False)
+
+
+class DeltaStreamWriter(DataSourceStreamArrowWriter):
+    """One micro-batch.
+
+    Spark makes a writer for the tasks of each micro-batch and another one, in another process,
+    for its commit. The plan reaches the commit with the messages.
+    """
+
+    def __init__(self, options: SourceOptions, schema: SparkStructType, *, overwrite: bool) -> None:
+        self._request = WriteRequest(
+            options=options,
+            schema=from_spark(schema, table=options.path),
+            overwrite=overwrite,
+            operation=Operation.STREAMING_UPDATE,
+        )
+        self._plan: WritePlan | None = None
+        if options.checkpoint_location is None:
+            raise ArgumentError(
+                "writeStream.format('delta') needs .option('checkpointLocation', ...): the query's "
+                "id in it makes each micro-batch land exactly once. The session's "
+                "spark.sql.streaming.checkpointLocation can't be seen by a data source.",
+                argument="checkpointLocation",
+            )
+
+    def __getstate__(self) -> dict[str, object]:
+        with readable_errors():
+            if self._plan is None:  # on its way to the tasks
+                self._plan = plan(self._request)
+            return {"_request": self._request, "_plan": self._plan}
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> BatchFiles:
+        with readable_errors():
+            assert self._plan is not None  # made when the writer was pickled for the tasks
+            actions = tasks.write_task(self._plan.engine, self._plan.state, iterator)
+            return BatchFiles(self._plan, actions)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        with readable_errors():
+            location = self._request.options.checkpoint_location
+            assert location is not None  # checked on construction
+            files = _batch_files(messages)
+            write = files[0].plan if files else plan(self._request)
+            written = [f.actions for f in files]
+            application = (query_id(location, self._request.options), batchId)
+            if not commit(self._request, write, tasks.decode_adds(written), application):
+                tasks.delete_task_files(write.engine, write.path, written)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
+        with readable_errors():
+            for files in _batch_files(messages):
+                tasks.delete_task_files(files.plan.engine, files.plan.path, [files.actions])
+
+
+class _CheckpointMetadata(msgspec.Struct, frozen=True):
+    id: str
+
+
+def query_id(checkpoint_location: str, options: SourceOptions) -> str:
+    """The id of a streaming query, which stays the same as long as its checkpoint does.
+
+    Args:
+        checkpoint_location: the query's checkpoint.
+        options: of the sink, whose storage options hold for the checkpoint too.
+
+    Raises:
+        ArgumentError: the checkpoint can't be read, or holds no id.
+    """
+    path = f"{checkpoint_location.rstrip('/')}/metadata"
+    try:
+        engine = for_path(path, options.storage)
+        resolved = engine.files.resolve_path(path)
+        data = b"".join(engine.files.read_files([ByteRange(path=resolved)]))
+        return msgspec.json.decode(data, type=_CheckpointMetadata).id
+    except (FileMissingError, StorageError, msgspec.DecodeError) as error:
+        raise ArgumentError(
+            f"{path} can't be read: {error} It holds the streaming query's id; the checkpoint must "
+            "be in a place that Bayou reaches: a local folder or an object store.",
+            argument="checkpointLocation",
+        ) from error
+
+
+def _batch_files(messages: list[WriterCommitMessage | None]) -> list[BatchFiles]:
+    return [m for m in messages if isinstance(m, BatchFiles)]

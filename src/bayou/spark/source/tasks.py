@@ -1,0 +1,114 @@
+"""What runs in tasks on executors: reading shares of files and slices of the log, writing files.
+
+Everything arrives serialized and leaves as Arrow batches or as serialized actions, so that a data
+source, a streaming sink and a `mapInArrow` can all use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from bayou.engines import from_description
+from bayou.kernel import (
+    LogSlice,
+    Scan,
+    ScanFile,
+    ScanState,
+    TransactionState,
+    delete_data_files,
+    read_scan_file,
+    write_data,
+)
+from bayou.kernel.engine import EngineDescription
+from bayou.protocol.actions import AddFile, decode_actions, encode_actions
+from bayou.spark.source.partitions import row_groups_of
+
+__all__ = ["decode_adds", "delete_task_files", "read_files", "read_slice", "write_task"]
+
+
+def read_files(
+    description: EngineDescription, state: bytes, shares: Sequence[tuple[bytes, int, int]]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of shares of files.
+
+    Args:
+        description: how to reach the store.
+        state: a `ScanState`.
+        shares: `ScanFile`, share, number of shares.
+
+    Returns:
+        Batches in the scan's logical schema; its remaining filter isn't applied.
+    """
+    engine = from_description(description)
+    scan_state = ScanState.from_bytes(state)
+    for data, part, parts in shares:
+        file = ScanFile.from_bytes(data)
+        if parts == 1:
+            yield from read_scan_file(engine, scan_state, file)
+            continue
+        first, end = row_groups_of(engine.parquet.read_row_groups(file.status), part, parts)
+        if first < end:
+            yield from read_scan_file(engine, scan_state, file, first, end)
+
+
+def read_slice(
+    description: EngineDescription, state: bytes, scan: bytes, log_slice: bytes
+) -> Iterator[pa.RecordBatch]:
+    """The rows of the files that a slice of the log names, which is replayed here.
+
+    Args:
+        description: how to reach the store.
+        state: a `ScanState`.
+        scan: the `Scan`.
+        log_slice: a `LogSlice` of it.
+    """
+    engine = from_description(description)
+    scan_state = ScanState.from_bytes(state)
+    for batch in Scan.from_bytes(scan).replay_slice(engine, LogSlice.from_bytes(log_slice)):
+        for file in batch.rows():
+            yield from read_scan_file(engine, scan_state, file)
+
+
+def write_task(
+    description: EngineDescription, state: bytes, batches: Iterable[pa.RecordBatch]
+) -> bytes:
+    """Write a task's rows to data files, where they will stay.
+
+    Files of an attempt that fails are deleted; those of one that succeeds are no part of the
+    table until the driver commits their actions.
+
+    Args:
+        description: how to reach the store.
+        state: the `TransactionState`.
+        batches: rows, with the table's columns in any order.
+
+    Returns:
+        The `add` actions, encoded; empty for no rows.
+    """
+    engine = from_description(description)
+    return encode_actions(write_data(engine, TransactionState.from_bytes(state), batches))
+
+
+def decode_adds(messages: Iterable[bytes]) -> list[AddFile]:
+    """The actions that tasks sent back."""
+    return [
+        action
+        for message in messages
+        for action in decode_actions(message)
+        if isinstance(action, AddFile)
+    ]
+
+
+def delete_task_files(description: EngineDescription, path: str, messages: Iterable[bytes]) -> None:
+    """Delete the files that tasks wrote for a commit that won't come.
+
+    Args:
+        description: how to reach the store.
+        path: the table's path.
+        messages: what `write_task` gave.
+    """
+    adds = decode_adds(messages)
+    if adds:
+        delete_data_files(from_description(description), path, adds)

@@ -1,0 +1,55 @@
+"""Timestamps in option values."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+
+from bayou.errors import ArgumentError
+
+__all__ = ["parse_timestamp"]
+
+_SHAPE = re.compile(
+    r"(\d{4})-(\d{1,2})-(\d{1,2})"
+    r"(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?"
+    r"\s*(Z|UTC|[+-]\d{2}:?\d{2})?"
+)
+
+
+def parse_timestamp(name: str, text: str) -> int:
+    """Milliseconds since the epoch of what delta-spark takes for `timestampAsOf`.
+
+    A date, a date and a time (`2024-01-05 10:00:00.123`, or with `T`), each with or without an
+    offset (`Z`, `+02:00`). Without one it is UTC: a data source can't see the session's time zone.
+
+    Args:
+        name: the option, for the error.
+        text: its value.
+
+    Raises:
+        ArgumentError: another shape, or no such day or time.
+    """
+    match = _SHAPE.fullmatch(text.strip())
+    try:
+        if match is None:
+            raise ValueError("not a timestamp")
+        year, month, day, hour, minute, second = (int(match[i] or 0) for i in range(1, 7))
+        micros = int((match[7] or "0").ljust(6, "0")[:6])
+        moment = dt.datetime(year, month, day, hour, minute, second, micros, tzinfo=_zone(match[8]))
+    except ValueError as error:
+        raise ArgumentError(
+            f"{name} is {text!r}; it must be a date or a timestamp such as '2024-01-05', "
+            "'2024-01-05 10:00:00.123' or '2024-01-05T10:00:00Z' (UTC without an offset).",
+            argument=name,
+        ) from error
+    epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    return (moment - epoch) // dt.timedelta(milliseconds=1)
+
+
+def _zone(text: str | None) -> dt.timezone:
+    if text in (None, "Z", "UTC"):
+        return dt.UTC
+    assert text is not None
+    digits = text[1:].replace(":", "")
+    offset = dt.timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+    return dt.timezone(-offset if text[0] == "-" else offset)

@@ -1,0 +1,106 @@
+"""Schemas between Delta and Spark: both write the same JSON, with few exceptions."""
+
+from __future__ import annotations
+
+import json
+
+import pyspark.sql.types as spark_types
+
+from bayou.errors import SchemaError
+from bayou.protocol.schema import (
+    ArrayType,
+    DataType,
+    MapType,
+    SchemaJsonError,
+    StructField,
+    StructType,
+)
+
+__all__ = ["from_spark", "same_type", "to_spark"]
+
+_INTERNAL_METADATA = "delta."
+
+
+def to_spark(schema: StructType) -> spark_types.StructType:
+    """The Spark schema of a table's schema.
+
+    Metadata that Delta keeps for itself (`delta.columnMapping.id` and the like) is left out:
+    Spark would carry it into the next table written from the DataFrame.
+    """
+    return spark_types.StructType.fromJson(json.loads(_without_internal_metadata(schema).to_json()))
+
+
+def from_spark(schema: spark_types.StructType, *, table: str) -> StructType:
+    """The Delta schema of a DataFrame's schema.
+
+    Raises:
+        SchemaError: a column of a type that Delta doesn't have (intervals, time, user-defined).
+    """
+    fields = []
+    for field in schema.fields:
+        try:
+            fields.extend(StructType.from_json(spark_types.StructType([field]).json()).fields)
+        except SchemaJsonError as error:
+            raise SchemaError(
+                f"Column {field.name!r} has the type {field.dataType.simpleString()}, which a "
+                f"Delta table can't hold. Cast it before writing to {table}.",
+                table=table,
+                column=field.name,
+            ) from error
+    return StructType(tuple(fields))
+
+
+def same_type(left: DataType, right: DataType) -> bool:
+    """Whether two types hold the same values: nullability and metadata don't matter, names do.
+
+    Field names are compared without regard to case, as Spark does.
+    """
+    match left, right:
+        case StructType(), StructType():
+            return len(left) == len(right) and all(
+                a.name.lower() == b.name.lower() and same_type(a.data_type, b.data_type)
+                for a, b in zip(left, right, strict=True)
+            )
+        case ArrayType(), ArrayType():
+            return same_type(left.element_type, right.element_type)
+        case MapType(), MapType():
+            return same_type(left.key_type, right.key_type) and same_type(
+                left.value_type, right.value_type
+            )
+        case _:
+            return left == right
+
+
+def _without_internal_metadata(schema: StructType) -> StructType:
+    return StructType(
+        tuple(
+            StructField(
+                name=f.name,
+                data_type=_strip(f.data_type),
+                nullable=f.nullable,
+                metadata={
+                    k: v for k, v in f.metadata.items() if not k.startswith(_INTERNAL_METADATA)
+                },
+            )
+            for f in schema
+        )
+    )
+
+
+def _strip(data_type: DataType) -> DataType:
+    match data_type:
+        case StructType():
+            return _without_internal_metadata(data_type)
+        case ArrayType():
+            return ArrayType(
+                element_type=_strip(data_type.element_type),
+                contains_null=data_type.contains_null,
+            )
+        case MapType():
+            return MapType(
+                key_type=_strip(data_type.key_type),
+                value_type=_strip(data_type.value_type),
+                value_contains_null=data_type.value_contains_null,
+            )
+        case _:
+            return data_type

@@ -1,0 +1,115 @@
+import pyspark.sql.types as t
+import pytest
+
+from bayou.errors import SchemaError
+from bayou.kernel.arrow_types import to_arrow_schema
+from bayou.protocol.schema import (
+    DATE,
+    INTEGER,
+    LONG,
+    STRING,
+    ArrayType,
+    DecimalType,
+    MapType,
+    StructField,
+    StructType,
+)
+from bayou.spark.types import from_spark, same_type, to_spark
+
+EVERYTHING = t.StructType(
+    [
+        t.StructField("string", t.StringType()),
+        t.StructField("long", t.LongType(), False),
+        t.StructField("integer", t.IntegerType()),
+        t.StructField("short", t.ShortType()),
+        t.StructField("byte", t.ByteType()),
+        t.StructField("float", t.FloatType()),
+        t.StructField("double", t.DoubleType()),
+        t.StructField("decimal", t.DecimalType(38, 18)),
+        t.StructField("boolean", t.BooleanType()),
+        t.StructField("binary", t.BinaryType()),
+        t.StructField("date", t.DateType()),
+        t.StructField("timestamp", t.TimestampType()),
+        t.StructField("timestamp_ntz", t.TimestampNTZType()),
+        t.StructField("void", t.NullType()),
+        t.StructField(
+            "nested",
+            t.StructType(
+                [
+                    t.StructField("a b.c", t.ArrayType(t.IntegerType(), False)),
+                    t.StructField("m", t.MapType(t.StringType(), t.DateType(), False)),
+                ]
+            ),
+        ),
+        t.StructField("commented", t.StringType(), True, {"comment": "what it is"}),
+    ]
+)
+
+
+def test_every_type_comes_back_from_a_round_trip():
+    assert to_spark(from_spark(EVERYTHING, table="t")) == EVERYTHING
+
+
+def test_arrow_types_are_those_that_spark_checks_batches_for():
+    from pyspark.sql.pandas.types import to_arrow_schema as spark_arrow_schema
+
+    ours = to_arrow_schema(from_spark(EVERYTHING, table="t"))
+    assert spark_arrow_schema(EVERYTHING, timezone="UTC").equals(ours)
+
+
+def test_a_type_that_delta_lacks_names_column_and_table():
+    schema = t.StructType([t.StructField("how_long", t.DayTimeIntervalType())])
+    with pytest.raises(SchemaError, match="'how_long' has the type interval.*lake/t") as caught:
+        from_spark(schema, table="lake/t")
+    assert caught.value.column == "how_long"
+
+
+def test_metadata_that_delta_keeps_for_itself_stays_out_of_spark():
+    field = StructField(
+        name="nested",
+        data_type=ArrayType(
+            element_type=StructType(
+                (
+                    StructField(
+                        name="x", data_type=LONG, metadata={"delta.columnMapping.id": 2}
+                    ),
+                )
+            )
+        ),
+        metadata={"comment": "kept", "delta.columnMapping.id": 1},
+    )
+    spark_field = to_spark(StructType((field,))).fields[0]
+    assert spark_field.metadata == {"comment": "kept"}
+    assert spark_field.dataType.elementType.fields[0].metadata == {}
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        (INTEGER, INTEGER, True),
+        (INTEGER, LONG, False),
+        (DecimalType(10, 2), DecimalType(10, 3), False),
+        (
+            ArrayType(element_type=DATE, contains_null=True),
+            ArrayType(element_type=DATE, contains_null=False),
+            True,
+        ),
+        (
+            MapType(key_type=STRING, value_type=DATE),
+            MapType(key_type=STRING, value_type=STRING),
+            False,
+        ),
+        (
+            StructType((StructField(name="A", data_type=DATE, nullable=False),)),
+            StructType((StructField(name="a", data_type=DATE),)),
+            True,
+        ),
+        (
+            StructType((StructField(name="a", data_type=DATE),)),
+            StructType((StructField(name="b", data_type=DATE),)),
+            False,
+        ),
+    ],
+)
+def test_types_are_the_same_when_they_hold_the_same_values(left, right, same):
+    assert same_type(left, right) is same
