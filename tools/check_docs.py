@@ -1,0 +1,116 @@
+"""Check the documentation: links, code blocks, reachability, addresses, the reference.
+
+usage: check_docs.py
+
+Prints one line a problem and exits 1 if there is any.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import write_reference
+
+ROOT = Path(__file__).resolve().parent.parent
+INDEX = ROOT / "docs" / "index.md"
+
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
+_SOURCE_PATH = re.compile(r"`((?:src|tests|tools|benchmarks|examples)/[\w./-]+)`")
+_UNWANTED = (
+    (re.compile(r"\b(?:TO[D]O|FIX[M]E|TB[D])\b"), "unfinished text"),
+    (re.compile(r"pypi\.org|pythonhosted|repo1?\.maven|maven\.org"), "a registry's address"),
+    (re.compile(r"\b(?:10|192\.168)(?:\.\d{1,3}){2,3}\b"), "a machine's address"),
+)
+
+
+def main() -> int:
+    """Print every problem."""
+    problems = list(_problems())
+    for problem in problems:
+        print(problem)
+    if not problems:
+        print(f"docs: {len(_documents())} pages, no problem")
+    return 1 if problems else 0
+
+
+def _problems() -> Iterator[str]:
+    for path in _documents():
+        text = path.read_text()
+        name = path.relative_to(ROOT)
+        prose = _BLOCK.sub("", text)
+        for target in (*_LINK.findall(prose), *_IMAGE.findall(prose)):
+            problem = _link_problem(path, target)
+            if problem is not None:
+                yield f"{name}: {problem}"
+        for language, block in _BLOCK.findall(text):
+            if language == "python":
+                yield from _syntax_problems(name, block)
+        for pattern, what in _UNWANTED:
+            for found in pattern.finditer(text):
+                yield f"{name}: {what}: {found.group()}"
+        for source in _SOURCE_PATH.findall(prose):
+            if not (ROOT / source).exists():
+                yield f"{name}: {source} isn't there"
+    yield from _unreachable()
+    yield from _stale_reference()
+
+
+def _documents() -> list[Path]:
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def _link_problem(page: Path, target: str) -> str | None:
+    if "://" in target or target.startswith("mailto:"):
+        return None
+    file, _, anchor = target.partition("#")
+    path = (page.parent / file).resolve() if file else page
+    if not path.exists():
+        return f"link to {target}, which isn't there"
+    if anchor and path.suffix == ".md" and anchor not in _anchors(path):
+        return f"link to {target}, but {path.name} has no such heading"
+    return None
+
+
+def _anchors(path: Path) -> set[str]:
+    """Anchors of the headings, as GitHub names them."""
+    headings = _HEADING.findall(_BLOCK.sub("", path.read_text()))
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def _syntax_problems(name: Path, block: str) -> Iterator[str]:
+    try:
+        compile(block, str(name), "exec")
+    except SyntaxError as error:
+        line = block.splitlines()[(error.lineno or 1) - 1 :][:1]
+        yield f"{name}: a Python block doesn't compile: {error.msg}: {' '.join(line)}"
+
+
+def _unreachable() -> Iterator[str]:
+    seen: set[Path] = set()
+    waiting = [INDEX]
+    while waiting:
+        page = waiting.pop()
+        if page in seen or page.suffix != ".md" or not page.exists():
+            continue
+        seen.add(page)
+        targets = (target.partition("#")[0] for target in _LINK.findall(page.read_text()))
+        waiting += [(page.parent / t).resolve() for t in targets if t and "://" not in t]
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        if page not in seen:
+            yield f"{page.relative_to(ROOT)}: not reachable from docs/index.md"
+
+
+def _stale_reference() -> Iterator[str]:
+    for path, text in write_reference.pages().items():
+        if not path.exists() or path.read_text() != text.rstrip() + "\n":
+            yield f"{path.relative_to(ROOT)}: not what the docstrings say: run make docs"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
