@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from bayou.errors import KafkaError
 from bayou.spark.kafka.client import Complaints, make_admin
@@ -143,7 +143,8 @@ class KafkaCluster:
         from confluent_kafka import TopicPartition as ClientPartition
         from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
-        spec = OffsetSpec.earliest() if which == EARLIEST_OFFSET else OffsetSpec.latest()
+        specs: Any = OffsetSpec  # it carries no types
+        spec = specs.earliest() if which == EARLIEST_OFFSET else specs.latest()
         isolation = (
             IsolationLevel.READ_UNCOMMITTED
             if self._properties.values.get("isolation.level") == "read_uncommitted"
