@@ -45,7 +45,7 @@ elif ! is_recent "$folder/bin/python"; then
     stop "$folder is of $("$folder/bin/python" --version), 3.11 or newer is needed:" \
         "remove $folder and run make again."
 else
-    say "Refreshing $folder."
+    say "Installing into $folder."
 fi
 
 # The constraints hold for the build's own environment too: older pip reads the first variable

@@ -2,7 +2,8 @@
 
 usage: write_reference.py
 
-`tools/check_docs.py` compares the pages with what this would write.
+The configuration's page comes from its models. `tools/check_docs.py` compares the pages with what
+this would write.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+
+import configuration_reference
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference"
@@ -35,7 +38,8 @@ _ITEM = re.compile(r"(?P<names>[\w*][\w*., ]*?): (?P<text>.*)")
 
 def pages() -> dict[Path, str]:
     """Every page: its file and its text."""
-    return {FOLDER / f"{name}.md": "".join(_page(name)) for name in MODULES}
+    written = {FOLDER / f"{name}.md": "".join(_page(name)) for name in MODULES}
+    return written | {FOLDER / "configuration.md": configuration_reference.page()}
 
 
 def _page(name: str) -> Iterator[str]:
