@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import addresses
 import write_reference
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,11 +23,7 @@ _IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 _SOURCE_PATH = re.compile(r"`((?:src|tests|tools|benchmarks|examples)/[\w./-]+)`")
-_UNWANTED = (
-    (re.compile(r"\b(?:TO[D]O|FIX[M]E|TB[D])\b"), "unfinished text"),
-    (re.compile(r"pypi\.org|pythonhosted|repo1?\.maven|maven\.org"), "a registry's address"),
-    (re.compile(r"\b(?:10|192\.168)(?:\.\d{1,3}){2,3}\b"), "a machine's address"),
-)
+_UNFINISHED = re.compile(r"\b(?:TO[D]O|FIX[M]E|TB[D])\b")
 
 
 def main() -> int:
@@ -51,9 +48,10 @@ def _problems() -> Iterator[str]:
         for language, block in _BLOCK.findall(text):
             if language == "python":
                 yield from _syntax_problems(name, block)
-        for pattern, what in _UNWANTED:
-            for found in pattern.finditer(text):
-                yield f"{name}: {what}: {found.group()}"
+        for word in _UNFINISHED.findall(text):
+            yield f"{name}: unfinished text: {word}"
+        for address in addresses.found_in(text):
+            yield f"{name}: an address: {address}"
         for source in _SOURCE_PATH.findall(prose):
             if not (ROOT / source).exists():
                 yield f"{name}: {source} isn't there"

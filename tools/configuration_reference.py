@@ -14,8 +14,8 @@ Schema = Mapping[str, Any]
 
 _HEAD = """# Configuration
 
-One YAML file, everything under `connector`. `NAME` is a name of your own. An unknown key is an error
-with a suggestion.
+One YAML file, everything under `connector`. `NAME` is a name of your own. An unknown key is an
+error with a suggestion.
 
 """
 

@@ -1,0 +1,32 @@
+"""Addresses that no file of the repository may hold: registries and machines."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["found_in"]
+
+# A class of one letter in each name keeps this file from finding itself.
+_REGISTRY = re.compile(
+    r"p[y]pi\.org|python[h]osted|repo1?\.[m]aven|[m]aven\.org|registry\.[n]pm|proxy\.[g]olang"
+    r"|g[h]cr\.io|d[o]cker\.io|in[d]ex-url|arti[f]actory"
+)
+_MACHINE = re.compile(r"(?<![\d.])(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))(?:\.\d{1,3}){2,3}\b")
+_HOST = re.compile(r"https?://([^/\s:'\"`)>\]}]+)")
+# Hosts that a text may name: none of them hands out packages.
+_ALLOWED = {
+    "127.0.0.1",
+    "delta.io",
+    "example.com",
+    "github.com",
+    "json-schema.org",
+    "localhost",
+    "spark.apache.org",
+    "www.apache.org",
+}
+
+
+def found_in(text: str) -> list[str]:
+    """The addresses in a text that don't belong there."""
+    found = [m.group() for pattern in (_REGISTRY, _MACHINE) for m in pattern.finditer(text)]
+    return found + [m.group() for m in _HOST.finditer(text) if m.group(1) not in _ALLOWED]
