@@ -1,0 +1,350 @@
+"""What is known of a column's values in each file, by statistics and partition values.
+
+Statistics mean what PROTOCOL.md, Per-file Statistics, says, and what writers make of it: each trap
+has its comment here. A bound or count that is missing or can't be used is null, which says nothing.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.kernel.arrow_types import to_arrow_type
+from bayou.kernel.predicates.model import Column, Expression, Literal
+from bayou.kernel.predicates.resolution import arrow_scalar, field_at, type_of
+from bayou.protocol.schema import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    DecimalType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+
+__all__ = ["FileRanges", "Range", "StatisticsRecorder", "constant"]
+
+# A pyarrow array of one value a file, or a scalar for all. pyarrow's own types don't take both
+# where its functions do.
+Datum: TypeAlias = Any
+pc: Any = pyarrow.compute
+
+_MILLISECOND = 1_000  # in the microseconds of a timestamp
+
+
+def constant(value: bool) -> Datum:
+    """A boolean for all files."""
+    return pa.scalar(value, pa.bool_())
+
+
+class Range:
+    """What is known of an expression's values in each file."""
+
+    def __init__(self, data_type: DataType) -> None:
+        self.data_type = data_type
+
+    def lower(self, arrow_type: pa.DataType) -> Datum:
+        """No value is below it; null where unknown."""
+        return pa.scalar(None, arrow_type)
+
+    def upper(self, arrow_type: pa.DataType) -> Datum:
+        """No value is above it; null where unknown."""
+        return pa.scalar(None, arrow_type)
+
+    def may_be_null(self) -> Datum:
+        """There may be a null."""
+        return constant(True)
+
+    def may_have_value(self) -> Datum:
+        """There may be a value that isn't null."""
+        return constant(True)
+
+
+class _ConstantRange(Range):
+    def __init__(self, literal: Literal, data_type: DataType) -> None:
+        super().__init__(data_type)
+        self._literal = literal
+
+    def lower(self, arrow_type: pa.DataType) -> Datum:
+        return arrow_scalar(self._literal, arrow_type)
+
+    def upper(self, arrow_type: pa.DataType) -> Datum:
+        return arrow_scalar(self._literal, arrow_type)
+
+    def may_be_null(self) -> Datum:
+        return constant(self._literal.value is None)
+
+    def may_have_value(self) -> Datum:
+        return constant(self._literal.value is not None)
+
+
+class _PartitionRange(Range):
+    """A partition column: one value for all rows of a file."""
+
+    def __init__(self, data_type: DataType, values: pa.Array[Any]) -> None:
+        super().__init__(data_type)
+        self._values = values
+
+    def lower(self, arrow_type: pa.DataType) -> Datum:
+        return _cast(self._values, arrow_type)
+
+    def upper(self, arrow_type: pa.DataType) -> Datum:
+        return _cast(self._values, arrow_type)
+
+    def may_be_null(self) -> Datum:
+        return pc.is_null(self._values)
+
+    def may_have_value(self) -> Datum:
+        return pc.is_valid(self._values)
+
+
+class _ColumnRange(Range):
+    """A column with statistics."""
+
+    def __init__(self, path: tuple[str, ...], field: StructField, files: FileRanges) -> None:
+        super().__init__(field.data_type)
+        self._path = path
+        self._field = field
+        self._files = files
+
+    def lower(self, arrow_type: pa.DataType) -> Datum:
+        return self._bound("minValues", arrow_type)
+
+    def upper(self, arrow_type: pa.DataType) -> Datum:
+        return self._bound("maxValues", arrow_type)
+
+    def may_be_null(self) -> Datum:
+        count = self._files.statistic(("nullCount", *self._path), pa.int64())
+        return pc.fill_null(pc.not_equal(count, 0), True)
+
+    def may_have_value(self) -> Datum:
+        # With wide bounds a count between 0 and numRecords means nothing; it isn't used.
+        count = self._files.statistic(("nullCount", *self._path), pa.int64())
+        rows = self._files.statistic(("numRecords",), pa.int64())
+        return pc.fill_null(pc.not_equal(count, rows), True)
+
+    def _bound(self, side: str, arrow_type: pa.DataType) -> Datum:
+        stored = _stored_type(self.data_type)
+        if stored is None:
+            return pa.scalar(None, arrow_type)
+        values = self._files.statistic((side, *self._path), stored)
+        upper = side == "maxValues"
+        if self.data_type == FLOAT:
+            # The text is the shortest for a float: 0.1 stands for 0.10000000149.
+            values = _cast(_cast(values, pa.float32()), pa.float64())
+        if self.data_type == DOUBLE and _was_float(self._field):
+            values = _widened_to_float(values, upper=upper)
+        if pa.types.is_floating(values.type) and not upper:
+            values = self._usable_minimum(values)
+        if self.data_type == DATE:
+            values = _parsed_texts(values, pa.date32())
+        if self.data_type in (TIMESTAMP, TIMESTAMP_NTZ):
+            values = _parsed_texts(values, to_arrow_type(self.data_type))
+            if upper:
+                values = _one_millisecond_later(values)
+        return _cast(values, arrow_type)
+
+    def _usable_minimum(self, values: Datum) -> Datum:
+        """NaN as minimum says something only where the maximum is NaN too: all values are."""
+        if isinstance(values, pa.Scalar):
+            return values
+        greatest = self._files.statistic(("maxValues", *self._path), pa.float64())
+        misleading = pc.and_kleene(
+            pc.is_nan(values), pc.invert(pc.fill_null(pc.is_nan(greatest), False))
+        )
+        return pc.if_else(misleading, pa.scalar(None, values.type), values)
+
+
+class _StructRange(Range):
+    """A struct has no statistics of its own, but where it is null all its leaves are."""
+
+    def __init__(self, leaves: Sequence[Range], data_type: DataType) -> None:
+        super().__init__(data_type)
+        self._leaves = leaves
+
+    def may_be_null(self) -> Datum:
+        return reduce(pc.and_, [leaf.may_be_null() for leaf in self._leaves], constant(True))
+
+
+class FileRanges:
+    """Ranges of expressions, by the statistics and partition values of some files."""
+
+    def __init__(
+        self,
+        schema: StructType,
+        partition_columns: frozenset[str],
+        partition_values: Mapping[str, pa.Array[Any]],
+        stats: pa.RecordBatch | None,
+    ) -> None:
+        self._schema = schema
+        self._partition_columns = partition_columns
+        self._partition_values = partition_values
+        self._stats = stats
+
+    def range(self, expression: Expression) -> Range:
+        """What is known of a column or literal; of anything else nothing is."""
+        match expression:
+            case Column(path):
+                field = field_at(path, self._schema)
+                if path[0] in self._partition_columns:
+                    return _PartitionRange(field.data_type, self._partition_values[path[0]])
+                return self._column(path, field)
+            case Literal():
+                return _ConstantRange(expression, type_of(expression, self._schema))
+            case _:
+                return Range(BOOLEAN)
+
+    def statistic(self, path: tuple[str, ...], arrow_type: pa.DataType) -> Datum:
+        """A leaf of the statistics, null where unknown."""
+        if self._stats is None:
+            return pa.scalar(None, arrow_type)
+        values: Datum = self._stats.column(path[0])
+        for name in path[1:]:
+            values = pc.struct_field(values, name)
+        return values
+
+    def _column(self, path: tuple[str, ...], field: StructField) -> Range:
+        if isinstance(field.data_type, StructType):
+            leaves = [self._column((*path, leaf.name), leaf) for leaf in field.data_type]
+            return _StructRange(leaves, field.data_type)
+        if _has_null_count(field.data_type):
+            return _ColumnRange(path, field, self)
+        return Range(field.data_type)
+
+
+class StatisticsRecorder(FileRanges):
+    """No files: remembers which statistics a predicate asks for."""
+
+    def __init__(self, schema: StructType, partition_columns: frozenset[str]) -> None:
+        none = {
+            field.name: pa.array([], to_arrow_type(field.data_type))
+            for field in schema
+            if field.name in partition_columns
+        }
+        super().__init__(schema, partition_columns, none, None)
+        self._asked: dict[tuple[str, ...], pa.DataType] = {}
+
+    def statistic(self, path: tuple[str, ...], arrow_type: pa.DataType) -> Datum:
+        self._asked[path] = arrow_type
+        return pa.array([], arrow_type)
+
+    def stats_schema(self) -> pa.Schema | None:
+        """What was asked for, as nested as the statistics are."""
+        if not self._asked:
+            return None
+        tree: dict[str, Any] = {}
+        for path in sorted(self._asked, key=_stats_order):
+            node = tree
+            for name in path[:-1]:
+                node = node.setdefault(name, {})
+            node[path[-1]] = self._asked[path]
+        return pa.schema([pa.field(name, _node_type(node)) for name, node in tree.items()])
+
+
+def _stats_order(path: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
+    return ("numRecords", "nullCount", "minValues", "maxValues").index(path[0]), path
+
+
+def _node_type(node: Any) -> pa.DataType:
+    if isinstance(node, dict):
+        return pa.struct([pa.field(name, _node_type(child)) for name, child in node.items()])
+    assert isinstance(node, pa.DataType)
+    return node
+
+
+def _has_null_count(data_type: DataType) -> bool:
+    """Counts of arrays and maps aren't used: writers disagree about what they count."""
+    return isinstance(data_type, DecimalType) or (
+        isinstance(data_type, PrimitiveType) and data_type.name not in ("void", "variant")
+    )
+
+
+def _stored_type(data_type: DataType) -> pa.DataType | None:
+    """Arrow type of a bound as it is parsed out of JSON; None for types without bounds."""
+    if isinstance(data_type, DecimalType):
+        return to_arrow_type(data_type)
+    if data_type in (BINARY, BOOLEAN):
+        return None
+    if data_type in (FLOAT, DOUBLE):
+        return pa.float64()
+    if data_type in (STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ):
+        return pa.string()
+    return pa.int64()
+
+
+def _cast(values: Datum, arrow_type: pa.DataType) -> Datum:
+    if values.type == arrow_type:
+        return values
+    return pc.cast(values, arrow_type, safe=not pa.types.is_floating(arrow_type))
+
+
+def _was_float(field: StructField) -> bool:
+    changes = field.metadata.get("delta.typeChanges")
+    return isinstance(changes, list) and any(
+        isinstance(change, dict) and change.get("fromType") == "float" for change in changes
+    )
+
+
+def _widened_to_float(values: Datum, *, upper: bool) -> Datum:
+    """Bounds of a column that was float when some files were written.
+
+    Such a file's bounds are the text of a float, which stands for a neighbouring double.
+    """
+    as_float = _cast(_cast(values, pa.float32()), pa.float64())
+    further = pc.greater(as_float, values) if upper else pc.less(as_float, values)
+    return pc.if_else(pc.fill_null(further, False), as_float, values)
+
+
+def _one_millisecond_later(values: Datum) -> Datum:
+    """Maxima are cut to milliseconds; saturates at the end of time."""
+    micros = pc.cast(values, pa.int64())
+    last = (1 << 63) - 1
+    later = pc.if_else(
+        pc.greater(micros, last - _MILLISECOND),
+        pa.scalar(last, pa.int64()),
+        pc.add(micros, _MILLISECOND),
+    )
+    return pc.cast(later, values.type)
+
+
+def _parsed_texts(texts: Datum, arrow_type: Any) -> Datum:
+    """Dates or timestamps out of their texts; null where a text can't be read."""
+    if isinstance(texts, pa.Scalar):
+        return pa.scalar(None, arrow_type)
+    plain = pa.timestamp("us") if pa.types.is_timestamp(arrow_type) else arrow_type
+    try:
+        # `Z` says UTC for a timestamp and means nothing for one without zone.
+        values = pc.cast(pc.utf8_rtrim(texts, characters="Z"), plain)
+    except pa.ArrowInvalid:
+        return _parsed_one_by_one(texts, arrow_type)
+    return pc.cast(values, arrow_type)
+
+
+def _parsed_one_by_one(texts: Datum, arrow_type: Any) -> Datum:
+    """For texts of several forms: offsets, as old writers have them, or what isn't a time."""
+    encoded = texts.dictionary_encode()
+    values = [_parsed_text(text, arrow_type) for text in encoded.dictionary.to_pylist()]
+    return pa.array(values, arrow_type).take(encoded.indices)
+
+
+def _parsed_text(text: str, arrow_type: Any) -> dt.date | None:
+    try:
+        value = dt.datetime.fromisoformat(text)
+        if pa.types.is_date(arrow_type):
+            return value.date()
+        if arrow_type.tz is None:
+            return value.replace(tzinfo=None)
+        return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
+    except (ValueError, OverflowError):
+        return None
