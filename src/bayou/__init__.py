@@ -1,0 +1,25 @@
+"""Delta Lake for PySpark without JARs: from a Kafka topic to a table anyone can query.
+
+`bayou.table(path)` reads and `bayou.write(path, data)` writes a Delta table, in one process, without
+Spark. `bayou.kernel` is the Delta protocol for connector authors, `bayou.spark` the Spark connector,
+`bayou.ingest` the pipeline from Kafka.
+"""
+
+from typing import TYPE_CHECKING
+
+from bayou.errors import BayouError
+from bayou.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from bayou.api import table, write
+
+__all__ = ["BayouError", "__version__", "table", "write"]
+
+
+def __getattr__(name: str) -> object:
+    """`table` and `write` bring an engine with them, so they are loaded on use."""
+    if name in ("table", "write"):
+        from bayou import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'bayou' has no attribute {name!r}")

@@ -1,0 +1,6 @@
+"""The short API: a path bound to an engine."""
+
+from bayou.api.table import SnapshotHandle, TableHandle, table
+from bayou.api.write import write
+
+__all__ = ["SnapshotHandle", "TableHandle", "table", "write"]

@@ -1,0 +1,227 @@
+"""The short API for reading: a table bound to an engine."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from bayou.api.reading import files_table, read_batches
+from bayou.engines import for_path
+from bayou.errors import ArgumentError
+from bayou.kernel import Engine, Predicate, Snapshot, Table
+from bayou.protocol.actions import Protocol
+from bayou.protocol.schema import StructType
+
+__all__ = ["SnapshotHandle", "TableHandle", "Timestamp", "table"]
+
+Timestamp: TypeAlias = dt.datetime | str | int
+"""A datetime (without zone: UTC), ISO 8601 text (without zone: UTC), or ms since the epoch."""
+
+
+def table(path: str, storage_options: Mapping[str, str] | None = None) -> TableHandle:
+    """A Delta table by its path; nothing is read yet.
+
+    Args:
+        path: local path, `file://`, `s3://`, `s3a://`, `gs://`, `abfss://`, `az://`; `memory://`
+            in tests.
+        storage_options: settings and credentials of the store, in the names that `deltalake` uses
+            (`AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, ...); the environment gives what isn't here.
+
+    Raises:
+        ArgumentError: the path has a scheme that isn't known.
+    """
+    engine = for_path(path, storage_options)
+    return TableHandle(engine, Table.for_path(engine, path))
+
+
+class TableHandle:
+    """A table and the engine that reaches it; safe in threads. Every call reads the log anew."""
+
+    __slots__ = ("_engine", "_table")
+
+    def __init__(self, engine: Engine, table: Table) -> None:
+        self._engine = engine
+        self._table = table
+
+    def __repr__(self) -> str:
+        return f"bayou.table({self.path!r})"
+
+    @property
+    def path(self) -> str:
+        """Fully qualified path."""
+        return self._table.path
+
+    def exists(self) -> bool:
+        """Whether there is a table."""
+        return self._table.exists(self._engine)
+
+    def snapshot(
+        self, version: int | None = None, timestamp: Timestamp | None = None
+    ) -> SnapshotHandle:
+        """One version: the latest, by number, or the last at or before a time.
+
+        Raises:
+            TableNotFoundError, VersionNotFoundError, CorruptTableError, UnsupportedFeatureError:
+                it can't be opened.
+            ArgumentError: both version and timestamp, or a timestamp that isn't one.
+        """
+        if version is not None and timestamp is not None:
+            raise ArgumentError("Give a version or a timestamp, not both.", argument="version")
+        if version is not None:
+            if isinstance(version, bool) or not isinstance(version, int) or version < 0:
+                raise ArgumentError(
+                    f"A version is a number from 0 on, not {version!r}.", argument="version"
+                )
+            found = self._table.snapshot_as_of_version(self._engine, version)
+        elif timestamp is not None:
+            found = self._table.snapshot_as_of_timestamp(self._engine, _milliseconds(timestamp))
+        else:
+            found = self._table.latest_snapshot(self._engine)
+        return SnapshotHandle(self._engine, found)
+
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Predicate | str | None = None,
+        version: int | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> pa.Table:
+        """Rows of the table, all in memory.
+
+        Args:
+            columns: names of top-level columns, in the order wanted; None for all. Also
+                `_metadata.file_path`, `_metadata.row_index`, `_metadata.row_id`,
+                `_metadata.row_commit_version`.
+            filter: SQL text such as `"day = '2024-01-05' AND id > 3"`, or a `Predicate`; rows for
+                which it is true.
+            version, timestamp: see `snapshot`.
+
+        Raises:
+            PredicateError: the filter can't be understood.
+            SchemaError: an unknown column.
+            DataFileError: a data file is missing or can't be read.
+        """
+        return self.snapshot(version, timestamp).to_arrow(columns, filter)
+
+    def to_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Predicate | str | None = None,
+        version: int | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> pa.RecordBatchReader:
+        """Rows of the table, batch after batch; memory stays flat. Arguments as of `to_arrow`."""
+        return self.snapshot(version, timestamp).to_batches(columns, filter)
+
+    def history(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """The commits still in the log, newest first: `version`, `timestamp` (ms), `operation`,
+        `operationParameters`, `operationMetrics`, `engineInfo`, ... as written."""
+        return self._table.history(self._engine, limit)
+
+
+class SnapshotHandle:
+    """One version of a table, immutable."""
+
+    __slots__ = ("_engine", "_snapshot")
+
+    def __init__(self, engine: Engine, snapshot: Snapshot) -> None:
+        self._engine = engine
+        self._snapshot = snapshot
+
+    def __repr__(self) -> str:
+        return f"bayou.table({self._snapshot.path!r}).snapshot(version={self.version})"
+
+    @property
+    def version(self) -> int:
+        """The version."""
+        return self._snapshot.version
+
+    @property
+    def timestamp(self) -> int:
+        """When it was committed, ms since the epoch."""
+        return self._snapshot.timestamp
+
+    @property
+    def schema(self) -> StructType:
+        """All columns; `arrow_schema` is the same in Arrow's types."""
+        return self._snapshot.schema
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Schema of `to_arrow`."""
+        return self._snapshot.arrow_schema
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """Names, in the order of the directories."""
+        return self._snapshot.partition_columns
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Table properties as they stand in the log."""
+        return self._snapshot.properties
+
+    @property
+    def protocol(self) -> Protocol:
+        """Reader and writer versions and features."""
+        return self._snapshot.protocol
+
+    @property
+    def transactions(self) -> Mapping[str, int]:
+        """Latest version by application id."""
+        return self._snapshot.transactions
+
+    @property
+    def kernel(self) -> Snapshot:
+        """The kernel's snapshot."""
+        return self._snapshot
+
+    def files(self, filter: Predicate | str | None = None) -> pa.Table:
+        """The live files, those that may hold a row for which the filter is true.
+
+        Columns: `path` (as written in the log), `size` (bytes), `modification_time` (ms since the
+        epoch), `partition_values` (map of serialized values), `num_records` (null where the file
+        has no statistics), `stats` (JSON text).
+        """
+        return files_table(self._engine, self._snapshot, filter)
+
+    def to_arrow(
+        self, columns: Sequence[str] | None = None, filter: Predicate | str | None = None
+    ) -> pa.Table:
+        """Rows of this version, all in memory; see `TableHandle.to_arrow`."""
+        return self.to_batches(columns, filter).read_all()
+
+    def to_batches(
+        self, columns: Sequence[str] | None = None, filter: Predicate | str | None = None
+    ) -> pa.RecordBatchReader:
+        """Rows of this version, batch after batch; see `TableHandle.to_batches`."""
+        return read_batches(self._engine, self._snapshot, columns, filter)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return iter(self.to_batches())
+
+
+def _milliseconds(timestamp: Timestamp) -> int:
+    match timestamp:
+        case bool():
+            pass
+        case int():
+            return timestamp
+        case str():
+            try:
+                return _milliseconds(dt.datetime.fromisoformat(timestamp))
+            except ValueError:
+                pass
+        case dt.datetime():
+            moment = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=dt.UTC)
+            return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
+        case _:
+            pass
+    raise ArgumentError(
+        f"{timestamp!r} isn't a timestamp: give a datetime, ISO 8601 text such as "
+        "'2024-01-05T10:00:00Z', or milliseconds since the epoch.",
+        argument="timestamp",
+    )

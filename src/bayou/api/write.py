@@ -1,0 +1,209 @@
+"""The short API for writing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from bayou.engines import for_path
+from bayou.errors import (
+    ArgumentError,
+    BayouError,
+    CommitFailedError,
+    MetadataChangedError,
+    ProtocolChangedError,
+    SchemaError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from bayou.kernel import (
+    Engine,
+    Operation,
+    Snapshot,
+    Table,
+    Transaction,
+    TransactionBuilder,
+    delete_data_files,
+    write_data,
+)
+from bayou.kernel.arrow_types import from_arrow_schema
+from bayou.protocol.actions import AddFile
+from bayou.version import ENGINE_INFO
+
+__all__ = ["ArrowStream", "WriteMode", "write"]
+
+WriteMode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
+_MODES = ("append", "overwrite", "error", "ignore")
+
+
+class ArrowStream(Protocol):
+    """Anything with the Arrow PyCapsule interface: pyarrow, polars, duckdb, pandas, ..."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The stream."""
+        ...
+
+
+def write(
+    path: str,
+    data: ArrowStream,
+    mode: WriteMode = "append",
+    partition_by: Sequence[str] | None = None,
+    properties: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    *,
+    merge_schema: bool = False,
+) -> int:
+    """Write rows to a table in one commit; the table is made where there is none.
+
+    Args:
+        path: as of `bayou.table`.
+        data: anything with `__arrow_c_stream__`; read once, batch after batch.
+        mode: `append`; `overwrite` (the rows replace all that are there, schema and partitioning
+            stay); `error` where there is a table; `ignore` does nothing where there is one.
+        partition_by: partition columns of a new table; for an existing one they must be its own.
+        properties: table properties, such as `{"delta.checkpointInterval": "20"}`.
+        storage_options: as of `bayou.table`.
+        merge_schema: columns that the table lacks are added to it.
+
+    Returns:
+        The table's version afterwards. An append of no rows to an existing table commits nothing.
+
+    Raises:
+        SchemaError: rows that don't fit the table, or a schema that can't be a table's.
+        TableAlreadyExistsError: mode `error`, and there is one.
+        ConstraintViolationError: nulls where none may be.
+        CommitConflictError: another writer's commit won and doesn't go with this one.
+    """
+    if mode not in _MODES:
+        raise ArgumentError(
+            f"mode can't be {mode!r}; it is one of {', '.join(_MODES)}.", argument="mode"
+        )
+    stream = _stream(data)
+    engine = for_path(path, storage_options)
+    table = Table.for_path(engine, path)
+    snapshot = _snapshot(engine, table)
+    if snapshot is not None and mode == "ignore":
+        return snapshot.version
+    if snapshot is not None and mode == "error":
+        raise _exists(table)
+    builder = _builder(engine, table, snapshot, stream.schema, mode, partition_by, merge_schema)
+    builder = builder.with_table_properties(properties or {})
+    transaction = builder.build(engine)
+    adds = write_data(engine, transaction.transaction_state(engine), stream)
+    if not adds and snapshot is not None and mode == "append" and not transaction.changes_metadata:
+        return snapshot.version
+    try:
+        return _commit(engine, transaction, adds, mode)
+    except (ProtocolChangedError, MetadataChangedError):
+        if snapshot is not None or mode != "append":
+            delete_data_files(engine, table.path, adds)
+            raise
+    except CommitFailedError:
+        raise  # the outcome may be unknown: the files must stay
+    except BayouError:
+        delete_data_files(engine, table.path, adds)
+        raise
+    return _append_behind_creator(engine, table, stream.schema, adds, partition_by, properties)
+
+
+def _append_behind_creator(
+    engine: Engine,
+    table: Table,
+    schema: pa.Schema,
+    adds: Sequence[AddFile],
+    partition_by: Sequence[str] | None,
+    properties: Mapping[str, str] | None,
+) -> int:
+    """Two writers made the table at once; this one lost and appends what it has written."""
+    try:
+        snapshot = table.latest_snapshot(engine)
+        if snapshot.partition_columns != tuple(partition_by or ()):
+            raise _other_partitioning(table, snapshot, partition_by)
+        builder = _builder(engine, table, snapshot, schema, "append", partition_by, False)
+        transaction = builder.with_table_properties(properties or {}).build(engine)
+        return _commit(engine, transaction, adds, "append")
+    except CommitFailedError:
+        raise
+    except BayouError:
+        delete_data_files(engine, table.path, adds)
+        raise
+
+
+def _commit(
+    engine: Engine, transaction: Transaction, adds: Sequence[AddFile], mode: WriteMode
+) -> int:
+    actions: Iterable[Any] = adds
+    if mode == "overwrite":
+        actions = [*transaction.generate_remove_actions(engine), *adds]
+    result = transaction.commit(engine, actions)
+    result.run_post_commit_hooks(engine)
+    return result.version
+
+
+def _builder(
+    engine: Engine,
+    table: Table,
+    snapshot: Snapshot | None,
+    schema: pa.Schema,
+    mode: WriteMode,
+    partition_by: Sequence[str] | None,
+    merge_schema: bool,
+) -> TransactionBuilder:
+    parameters = {"mode": "ErrorIfExists" if mode == "error" else mode.capitalize()}
+    if snapshot is None:
+        columns = list(partition_by or ())
+        builder = table.create_transaction_builder(
+            engine, ENGINE_INFO, Operation.WRITE
+        ).with_partition_columns(columns)
+    else:
+        columns = list(snapshot.partition_columns)
+        if partition_by is not None and list(partition_by) != columns:
+            raise _other_partitioning(table, snapshot, partition_by)
+        builder = snapshot.build_update_table_transaction(ENGINE_INFO, Operation.WRITE)
+    delta_schema = from_arrow_schema(schema, table=table.path)
+    return (
+        builder.with_schema(delta_schema)
+        .with_schema_evolution(merge_schema)
+        .with_operation_parameters({**parameters, "partitionBy": columns})
+    )
+
+
+def _other_partitioning(
+    table: Table, snapshot: Snapshot, partition_by: Sequence[str] | None
+) -> SchemaError:
+    return SchemaError(
+        f"{table.path} is partitioned by ({', '.join(snapshot.partition_columns)}), not by "
+        f"({', '.join(partition_by or ())}). Leave partition_by out to write to it as it is.",
+        table=table.path,
+    )
+
+
+def _exists(table: Table) -> TableAlreadyExistsError:
+    return TableAlreadyExistsError(
+        f"There is a Delta table at {table.path} already. Use mode 'append' or 'overwrite', or "
+        "another path.",
+        table=table.path,
+    )
+
+
+def _snapshot(engine: Engine, table: Table) -> Snapshot | None:
+    try:
+        return table.latest_snapshot(engine)
+    except TableNotFoundError:
+        return None
+
+
+def _stream(data: ArrowStream) -> pa.RecordBatchReader:
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if not hasattr(data, "__arrow_c_stream__"):
+        raise ArgumentError(
+            f"data is a {type(data).__name__}, which has no Arrow stream (__arrow_c_stream__). "
+            "Give a pyarrow, polars, duckdb or pandas (2.2 or newer) table; "
+            "pyarrow.Table.from_pylist makes one of dictionaries.",
+            argument="data",
+        )
+    return pa.RecordBatchReader.from_stream(data)

@@ -1,0 +1,71 @@
+"""A Delta Kernel in Python: the Delta protocol over Arrow, behind a pluggable `Engine`.
+
+Names follow Delta Kernel. The engine is passed to each call and never kept.
+"""
+
+from bayou.kernel.engine import (
+    ByteRange,
+    DataFileStatus,
+    Engine,
+    EngineDescription,
+    ExpressionHandler,
+    FileSplit,
+    FileStatus,
+    FileSystemClient,
+    JsonHandler,
+    ParquetHandler,
+    ParquetWriteOptions,
+    RowGroup,
+)
+from bayou.kernel.predicates.model import Predicate, col, lit
+from bayou.kernel.scan import Scan, ScanBuilder
+from bayou.kernel.scan_file import FilteredColumnarBatch, ScanFile
+from bayou.kernel.slices import LogSlice
+from bayou.kernel.snapshot import Snapshot
+from bayou.kernel.table import Table
+from bayou.kernel.transform import ScanState, read_scan_file
+from bayou.kernel.writes.builder import TransactionBuilder
+from bayou.kernel.writes.data_writer import delete_data_files, write_data
+from bayou.kernel.writes.operation import Operation
+from bayou.kernel.writes.state import TransactionState, WriteContext
+from bayou.kernel.writes.transaction import (
+    PostCommitHook,
+    Transaction,
+    TransactionCommitResult,
+)
+
+__all__ = [
+    "ByteRange",
+    "DataFileStatus",
+    "Engine",
+    "EngineDescription",
+    "ExpressionHandler",
+    "FileSplit",
+    "FileStatus",
+    "FileSystemClient",
+    "FilteredColumnarBatch",
+    "JsonHandler",
+    "LogSlice",
+    "Operation",
+    "ParquetHandler",
+    "ParquetWriteOptions",
+    "PostCommitHook",
+    "Predicate",
+    "RowGroup",
+    "Scan",
+    "ScanBuilder",
+    "ScanFile",
+    "ScanState",
+    "Snapshot",
+    "Table",
+    "Transaction",
+    "TransactionBuilder",
+    "TransactionCommitResult",
+    "TransactionState",
+    "WriteContext",
+    "col",
+    "delete_data_files",
+    "lit",
+    "read_scan_file",
+    "write_data",
+]

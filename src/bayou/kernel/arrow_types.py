@@ -1,0 +1,167 @@
+"""Delta types as Arrow types and back (PROTOCOL.md, Delta Data Type to Parquet Type Mappings)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from bayou.errors import SchemaError
+from bayou.protocol.schema import (
+    BINARY,
+    BOOLEAN,
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    VOID,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+
+__all__ = ["from_arrow_schema", "from_arrow_type", "to_arrow_schema", "to_arrow_type"]
+
+_TO_ARROW: dict[DataType, pa.DataType] = {
+    STRING: pa.string(),
+    LONG: pa.int64(),
+    INTEGER: pa.int32(),
+    SHORT: pa.int16(),
+    BYTE: pa.int8(),
+    FLOAT: pa.float32(),
+    DOUBLE: pa.float64(),
+    BOOLEAN: pa.bool_(),
+    BINARY: pa.binary(),
+    DATE: pa.date32(),
+    TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    TIMESTAMP_NTZ: pa.timestamp("us"),
+    VOID: pa.null(),
+}
+
+_FROM_ARROW: dict[pa.DataType, DataType] = {
+    **{arrow: delta for delta, arrow in _TO_ARROW.items() if delta is not VOID},
+    pa.large_string(): STRING,
+    pa.string_view(): STRING,
+    pa.large_binary(): BINARY,
+    pa.binary_view(): BINARY,
+    pa.date64(): DATE,
+    pa.float16(): FLOAT,
+    pa.uint8(): SHORT,
+    pa.uint16(): INTEGER,
+    pa.uint32(): LONG,
+    pa.uint64(): DecimalType(20, 0),
+}
+
+
+def to_arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema of a table or struct: same names, order and nullability."""
+    return pa.schema([_to_arrow_field(f) for f in schema])
+
+
+def to_arrow_type(data_type: DataType) -> pa.DataType:
+    """The Arrow type in which values of a Delta type travel.
+
+    Timestamps are `timestamp[us, UTC]`, without zone `timestamp[us]`; void is `null`; the list's
+    item is named `element`.
+    """
+    match data_type:
+        case StructType(fields):
+            return pa.struct([_to_arrow_field(f) for f in fields])
+        case ArrayType():
+            return pa.list_(
+                pa.field("element", to_arrow_type(data_type.element_type), data_type.contains_null)
+            )
+        case MapType():
+            return pa.map_(
+                to_arrow_type(data_type.key_type),
+                pa.field(
+                    "value", to_arrow_type(data_type.value_type), data_type.value_contains_null
+                ),
+            )
+        case DecimalType(precision, scale):
+            return pa.decimal128(precision, scale)
+        case PrimitiveType("variant"):
+            return pa.struct(
+                [pa.field("metadata", pa.binary(), False), pa.field("value", pa.binary(), False)]
+            )
+        case _:
+            return _TO_ARROW[data_type]
+
+
+def from_arrow_schema(schema: pa.Schema, *, table: str = "") -> StructType:
+    """The Delta schema that holds data of an Arrow schema.
+
+    Unsigned integers become the next wider signed type (uint64: decimal(20,0)), timestamps of any
+    unit become microseconds, dictionaries and extension types their value or storage type.
+
+    Raises:
+        SchemaError: a column of a type that Delta doesn't have (time, duration, null, ...).
+    """
+    return StructType(tuple(_from_arrow_field(f, table, "") for f in schema))
+
+
+def from_arrow_type(arrow_type: pa.DataType, *, table: str = "", column: str = "") -> DataType:
+    """The Delta type that holds values of an Arrow type; raises as `from_arrow_schema` does."""
+    known = _FROM_ARROW.get(arrow_type)
+    if known is not None:
+        return known
+    types: Any = pa.types
+    kind: Any = arrow_type
+    if types.is_timestamp(kind):
+        return TIMESTAMP if kind.tz else TIMESTAMP_NTZ
+    if types.is_decimal(kind) and kind.precision <= 38 and 0 <= kind.scale <= kind.precision:
+        return DecimalType(kind.precision, kind.scale)
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return from_arrow_type(kind.value_type, table=table, column=column)
+    if types.is_struct(kind):
+        return StructType(tuple(_from_arrow_field(f, table, f"{column}.") for f in kind))
+    if types.is_map(kind):
+        return MapType(
+            key_type=from_arrow_type(kind.key_type, table=table, column=f"{column}.key"),
+            value_type=from_arrow_type(kind.item_type, table=table, column=f"{column}.value"),
+            value_contains_null=kind.item_field.nullable,
+        )
+    if (
+        types.is_list(kind)
+        or types.is_large_list(kind)
+        or types.is_fixed_size_list(kind)
+        or types.is_list_view(kind)
+        or types.is_large_list_view(kind)
+    ):
+        return ArrayType(
+            element_type=from_arrow_type(kind.value_type, table=table, column=f"{column}.element"),
+            contains_null=kind.value_field.nullable,
+        )
+    if types.is_fixed_size_binary(kind):
+        return BINARY
+    if isinstance(kind, pa.BaseExtensionType):
+        return from_arrow_type(kind.storage_type, table=table, column=column)
+    raise SchemaError(
+        f"column {column!r}: Delta has no type for Arrow's {arrow_type}; cast the column first"
+        + (" (a column of nulls only needs a type)" if types.is_null(kind) else ""),
+        table=table,
+        column=column,
+    )
+
+
+def _to_arrow_field(field: StructField) -> pa.Field[Any]:
+    return pa.field(field.name, to_arrow_type(field.data_type), field.nullable)
+
+
+def _from_arrow_field(field: pa.Field[Any], table: str, prefix: str) -> StructField:
+    name = prefix + field.name
+    return StructField(
+        name=field.name,
+        data_type=from_arrow_type(field.type, table=table, column=name),
+        nullable=field.nullable,
+    )

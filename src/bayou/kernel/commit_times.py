@@ -1,0 +1,204 @@
+"""When versions were committed, and which version a time names (PROTOCOL.md, In-Commit Timestamps).
+
+Without in-commit timestamps a commit's time is its file's modification time, made monotonic: a time
+that isn't after the one before it becomes that one plus a millisecond. From the version on at which
+in-commit timestamps were enabled, `commitInfo.inCommitTimestamp` alone counts.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator
+
+from bayou.errors import (
+    CorruptTableError,
+    FileMissingError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
+from bayou.kernel.engine import Engine, FileStatus
+from bayou.kernel.log_segment import log_path
+from bayou.kernel.replay import CommitActions, read_commits
+from bayou.kernel.table_state import TableState
+from bayou.protocol.actions import CommitInfo
+from bayou.protocol.file_names import (
+    ClassicCheckpoint,
+    CommitFile,
+    MultiPartCheckpoint,
+    UuidCheckpoint,
+    list_prefix,
+    parse_log_file,
+)
+
+__all__ = ["commit_time", "commit_timestamp", "monotonic_times", "version_at"]
+
+_ENABLED = "delta.enableInCommitTimestamps"
+_ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
+_ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
+
+
+def commit_timestamp(state: TableState) -> int:
+    """Time of the version in ms: in-commit, else its commit file's (or checkpoint's) time."""
+    info = state.replay_state.commit_info
+    if _has_in_commit_timestamps(state) and info is not None:
+        stamp = info.get("inCommitTimestamp")
+        if isinstance(stamp, int):
+            return stamp
+    segment = state.log_segment
+    if segment.last_commit is not None:
+        return segment.last_commit.modification_time
+    assert segment.checkpoint is not None  # a version has a commit or a checkpoint
+    return max(f.modification_time for f in segment.checkpoint.files)
+
+
+def commit_time(commit: CommitActions) -> int:
+    """Time of one commit in ms: `inCommitTimestamp` where it has one, else the file's."""
+    for action in commit.actions:
+        if isinstance(action, CommitInfo):
+            stamp = action.get("inCommitTimestamp")
+            if isinstance(stamp, int):
+                return stamp
+    return commit.file.modification_time
+
+
+def monotonic_times(commits: Iterable[tuple[int, FileStatus]]) -> Iterator[tuple[int, int]]:
+    """(version, ms) of commits in ascending order, each time above the one before it."""
+    last: int | None = None
+    for version, file in commits:
+        time = file.modification_time
+        if last is not None and time <= last:
+            time = last + 1
+        last = time
+        yield version, time
+
+
+def version_at(engine: Engine, latest: TableState, timestamp: int) -> int:
+    """The last version committed at or before a time in ms since the epoch.
+
+    Raises:
+        VersionNotFoundError: before the earliest version that can be rebuilt, or after the last
+            commit.
+    """
+    commits, checkpoints = _listing(engine, latest)
+    earliest = _earliest_recreatable(commits, checkpoints)
+    enabled_at = _enablement_version(latest)
+    if enabled_at is not None and timestamp >= _enablement_time(
+        engine, latest, enabled_at, commits
+    ):
+        candidates = [(v, f) for v, f in commits if enabled_at <= v <= latest.version]
+        version, time = _last_in_commit(engine, latest.path, candidates, timestamp)
+    else:
+        end = latest.version + 1 if enabled_at is None else enabled_at
+        version, time = -1, 0
+        for candidate, at in monotonic_times((v, f) for v, f in commits if v < end):
+            if at > timestamp and version >= 0:
+                break
+            version, time = candidate, at
+            if at > timestamp:
+                break
+    if time > timestamp or version < earliest:
+        first = next((t for v, t in monotonic_times(commits) if v >= earliest), None)
+        raise VersionNotFoundError(
+            f"{latest.path} can't be read as of {_iso(timestamp)}: the earliest version that can "
+            f"be rebuilt is {earliest}"
+            + ("" if first is None else f", committed at {_iso(first)}")
+            + ". Ask for that time or a later one.",
+            table=latest.path,
+            earliest=earliest,
+            latest=latest.version,
+        )
+    if version == latest.version and timestamp > time:
+        raise VersionNotFoundError(
+            f"{latest.path} has no version as of {_iso(timestamp)} yet: its latest version "
+            f"{latest.version} was committed at {_iso(time)}. Leave the timestamp out to read the "
+            "latest version.",
+            table=latest.path,
+            earliest=earliest,
+            latest=latest.version,
+        )
+    return version
+
+
+def _listing(engine: Engine, latest: TableState) -> tuple[list[tuple[int, FileStatus]], list[int]]:
+    """All commits up to the latest version, and the versions of complete checkpoints."""
+    commits: list[tuple[int, FileStatus]] = []
+    parts: dict[tuple[int, int], int] = {}
+    try:
+        for status in engine.files.list_from(f"{log_path(latest.path)}/{list_prefix(0)}"):
+            match parse_log_file(status.path.rsplit("/", 1)[-1]):
+                case CommitFile(version=version) if version <= latest.version:
+                    commits.append((version, status))
+                case ClassicCheckpoint(version=version) | UuidCheckpoint(version=version):
+                    parts[version, 1] = 1
+                case MultiPartCheckpoint() as file:
+                    key = (file.version, file.parts)
+                    parts[key] = parts.get(key, 0) + 1
+                case _:
+                    pass
+    except FileMissingError as error:
+        raise TableNotFoundError(
+            f"The log of {latest.path} was deleted while it was read.", table=latest.path
+        ) from error
+    return commits, sorted(version for (version, count), n in parts.items() if n == count)
+
+
+def _earliest_recreatable(commits: list[tuple[int, FileStatus]], checkpoints: list[int]) -> int:
+    if commits and commits[0][0] == 0:
+        return 0
+    return checkpoints[0] if checkpoints else 0
+
+
+def _has_in_commit_timestamps(state: TableState) -> bool:
+    return state.properties.get(_ENABLED, "").lower() == "true"
+
+
+def _enablement_version(state: TableState) -> int | None:
+    """The version from which on in-commit timestamps count; None where they don't."""
+    if not _has_in_commit_timestamps(state):
+        return None
+    return int(state.properties.get(_ENABLEMENT_VERSION, "0"))
+
+
+def _enablement_time(
+    engine: Engine, state: TableState, version: int, commits: list[tuple[int, FileStatus]]
+) -> int:
+    stamp = state.properties.get(_ENABLEMENT_TIMESTAMP)
+    if stamp is not None:
+        return int(stamp)
+    first = next(((v, f) for v, f in commits if v >= version), None)
+    if first is None:
+        return commit_timestamp(state)
+    return _in_commit_time(engine, state.path, *first)
+
+
+def _last_in_commit(
+    engine: Engine, table: str, commits: list[tuple[int, FileStatus]], timestamp: int
+) -> tuple[int, int]:
+    """Binary search, reading one commit a step: in-commit timestamps are ascending."""
+    low, high = 0, len(commits) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _in_commit_time(engine, table, *commits[middle]) <= timestamp:
+            low = middle
+        else:
+            high = middle - 1
+    version, file = commits[low]
+    return version, _in_commit_time(engine, table, version, file)
+
+
+def _in_commit_time(engine: Engine, table: str, version: int, file: FileStatus) -> int:
+    commit = next(iter(read_commits(engine, table, [(version, file)])))
+    for action in commit.actions:
+        if isinstance(action, CommitInfo) and isinstance(action.get("inCommitTimestamp"), int):
+            return int(action.get("inCommitTimestamp"))
+    raise CorruptTableError(
+        f"Commit {version} of {table} has no inCommitTimestamp, though the table has in-commit "
+        f"timestamps (file {file.path}).",
+        table=table,
+        file=file.path,
+    )
+
+
+def _iso(milliseconds: int) -> str:
+    moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=milliseconds)
+    return moment.isoformat(timespec="milliseconds")

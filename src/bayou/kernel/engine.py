@@ -1,0 +1,312 @@
+"""What the kernel asks of a connector: the `Engine` and its handlers.
+
+The kernel does no I/O of its own. It knows what the log means and calls these protocols for every
+byte; a connector implements them or takes `bayou.engines.arrow.ArrowEngine`. Names follow Delta
+Kernel. Columns travel as `pyarrow.RecordBatch`; paths are strings, URIs for object stores
+(`s3://bucket/key`) and plain absolute paths for local files, always *decoded* (never
+percent-encoded).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO, Any, Protocol
+
+import pyarrow as pa
+
+from bayou.kernel.predicates.model import Expression, Predicate
+from bayou.protocol.stats import FileStatistics
+
+METADATA_COLUMN_KEY = b"bayou.metadata_column"
+"""Key in a field's Arrow metadata that makes it a metadata column of `read_parquet_files`."""
+
+ROW_INDEX = b"row_index"
+"""Value under `METADATA_COLUMN_KEY`: position of the row in its file, int64, from 0."""
+
+FIELD_ID_KEY = b"PARQUET:field_id"
+"""Key under which pyarrow keeps a Parquet field id in a field's metadata."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStatus:
+    """A file of the store: decoded path, size in bytes, modification time in ms since the epoch."""
+
+    path: str
+    size: int
+    modification_time: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSplit:
+    """A Parquet file, or its row groups `first_row_group <= i < end_row_group` (None: to the end)."""
+
+    path: str
+    size: int
+    first_row_group: int = 0
+    end_row_group: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByteRange:
+    """Bytes of a file: `length` bytes from `offset`, to the end of the file where it is None."""
+
+    path: str
+    offset: int = 0
+    length: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowGroup:
+    """Size of a Parquet row group: rows, and bytes on disk (compressed, all columns)."""
+
+    num_rows: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFileStatus:
+    """A Parquet file just written. `statistics` has values by physical column name."""
+
+    path: str
+    size: int
+    modification_time: int
+    statistics: FileStatistics | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetWriteOptions:
+    """How data files are written.
+
+    Attributes:
+        compression: Parquet codec in lower case (`zstd`, `snappy`, `gzip`, `lz4_raw`, `none`).
+        target_file_size: bytes after which a new file is begun.
+        string_prefix_length: characters kept of a string bound in the statistics.
+    """
+
+    compression: str = "zstd"
+    target_file_size: int = 128 * 1024 * 1024
+    string_prefix_length: int = 32
+
+
+class FileSystemClient(Protocol):
+    """Files of one store. Safe to be used from several threads."""
+
+    def resolve_path(self, path: str) -> str:
+        """Fully qualified form of a path, without a trailing slash; the file needn't exist."""
+        ...
+
+    def list_from(self, path: str) -> Iterator[FileStatus]:
+        """Files in the folder of `path` whose name is >= the name of `path`.
+
+        Lexical order of names (by UTF-8 bytes), lazily, not recursive, folders left out.
+
+        Raises:
+            FileMissingError: the folder doesn't exist (object stores: it has no object).
+        """
+        ...
+
+    def status(self, path: str) -> FileStatus:
+        """Status of one file.
+
+        Raises:
+            FileMissingError: no such file.
+        """
+        ...
+
+    def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
+        """Bytes of each range, in the order given; reads ahead, a bounded number in flight.
+
+        Raises:
+            FileMissingError: no such file.
+        """
+        ...
+
+    def open_input(self, path: str, size: int | None = None) -> IO[bytes]:
+        """Random access to a file (`read`, `seek`, `tell`, `close`). `size` saves a request.
+
+        Raises:
+            FileMissingError: no such file.
+        """
+        ...
+
+    def open_output(self, path: str) -> IO[bytes]:
+        """A new file, written front to back; parent folders are made. It is complete on `close`.
+
+        Where writing fails, the caller closes and deletes it.
+        """
+        ...
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Create the file with all of `data`, atomically, unless there is one.
+
+        Parent folders must exist. Readers see all of it or nothing; of several concurrent callers
+        one wins.
+
+        Returns:
+            True: this call made it. False: there is a file, it is untouched.
+
+        Raises:
+            StorageError: outcome unknown; the file may be there or may come to be.
+        """
+        ...
+
+    def put(self, path: str, data: bytes) -> None:
+        """Create or replace the file atomically."""
+        ...
+
+    def mkdirs(self, path: str) -> None:
+        """Make the folder and its parents; no error where it exists (object stores: nothing)."""
+        ...
+
+    def delete_files(self, paths: Iterable[str]) -> None:
+        """Delete files; those that don't exist are passed over."""
+        ...
+
+
+class JsonHandler(Protocol):
+    """JSON texts to columns and back."""
+
+    def parse_json(self, texts: pa.Array[Any], output_schema: pa.Schema) -> pa.RecordBatch:
+        """Parse one JSON object a row.
+
+        A null text, an absent field or a JSON null gives null; fields that aren't in
+        `output_schema` are ignored; all fields are taken as nullable. Numbers outside of a type,
+        or a value of another JSON type, give null for that value: a statistic that can't be read
+        is a statistic that isn't there.
+
+        Returns:
+            A batch with exactly `output_schema`, as many rows as texts.
+
+        Raises:
+            SerializationError: a text isn't JSON.
+        """
+        ...
+
+    def write_json_file_atomically(
+        self, path: str, lines: Iterable[bytes], *, overwrite: bool = False
+    ) -> bool:
+        """Write newline-separated JSON, all or nothing. The put-if-absent of a commit.
+
+        Returns:
+            True: written. False: `overwrite` is off and there is a file, which is untouched.
+
+        Raises:
+            StorageError: outcome unknown.
+        """
+        ...
+
+
+class ParquetHandler(Protocol):
+    """Parquet files to columns and back."""
+
+    def read_row_groups(self, file: FileStatus) -> Sequence[RowGroup]:
+        """The file's row groups, from its footer.
+
+        Raises:
+            FileMissingError, DataFileError-independent StorageError: it can't be read.
+        """
+        ...
+
+    def read_parquet_files(
+        self,
+        files: Iterable[FileSplit],
+        physical_schema: pa.Schema,
+        predicate: Predicate | None = None,
+        *,
+        batch_size: int = 65_536,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read columns of files, in the order of the files and of their rows.
+
+        A column is found by its field id (`FIELD_ID_KEY` in the field's metadata) where the field
+        has one, else by name; nested fields likewise. A missing nullable column or nested field is
+        nulls. Values are cast to the schema's type where the cast loses nothing. A field with
+        `METADATA_COLUMN_KEY` is filled by the handler. `predicate` is a hint: rows that can't
+        match may be left out. Streams: memory is bounded by a few batches, not by a row group.
+
+        Returns:
+            Batches with exactly `physical_schema`, at most `batch_size` rows each.
+
+        Raises:
+            FileMissingError: no such file.
+            StorageError: not a Parquet file, or cut off; names the file.
+            SchemaError: a missing non-nullable column, or a type that can't be cast.
+        """
+        ...
+
+    def write_parquet_files(
+        self,
+        directory: str,
+        batches: Iterable[pa.RecordBatch],
+        statistics_columns: Sequence[str],
+        options: ParquetWriteOptions,
+    ) -> Iterator[DataFileStatus]:
+        """Write batches of one schema to new files in `directory`, named as delta-spark does.
+
+        A file is yielded once it is complete. No file for no rows. Statistics cover the leaf
+        columns under the top-level columns named (dotted paths of physical names reach nested
+        ones). On an error, or when the iterator is closed early, files that were not yielded are
+        deleted.
+        """
+        ...
+
+    def write_parquet_file_atomically(
+        self, path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+    ) -> FileStatus:
+        """Write one file, all or nothing, replacing what is there. For checkpoints."""
+        ...
+
+
+class ExpressionHandler(Protocol):
+    """Expressions over batches. The kernel's own evaluator is the default of every engine."""
+
+    def evaluate(self, batch: pa.RecordBatch, expression: Expression) -> pa.Array[Any]:
+        """One value a row.
+
+        Raises:
+            PredicateError: an unknown column, function or type; names it.
+        """
+        ...
+
+    def evaluate_predicate(self, batch: pa.RecordBatch, predicate: Predicate) -> pa.BooleanArray:
+        """True where the predicate is TRUE; FALSE and NULL give false. Never null."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineDescription:
+    """What a worker needs to build an equivalent engine; pickles and encodes with msgspec.
+
+    `options` hold credentials, so they are in no `repr`.
+    """
+
+    kind: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+class Engine(Protocol):
+    """A connector's way to storage and columns; stateless towards the table, safe in threads."""
+
+    @property
+    def files(self) -> FileSystemClient:
+        """Files."""
+        ...
+
+    @property
+    def json(self) -> JsonHandler:
+        """JSON."""
+        ...
+
+    @property
+    def parquet(self) -> ParquetHandler:
+        """Parquet."""
+        ...
+
+    @property
+    def expressions(self) -> ExpressionHandler:
+        """Expressions."""
+        ...
+
+    def description(self) -> EngineDescription:
+        """How a worker process builds an equivalent engine."""
+        ...

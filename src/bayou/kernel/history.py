@@ -1,0 +1,35 @@
+"""The table's history: one entry a commit (PROTOCOL.md, Commit Provenance Information)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayou.kernel.commit_times import commit_time
+from bayou.kernel.engine import Engine
+from bayou.kernel.log_segment import commit_files
+from bayou.kernel.replay import read_commits
+from bayou.protocol.actions import CommitInfo
+
+__all__ = ["read_history"]
+
+
+def read_history(engine: Engine, table: str, limit: int | None = None) -> list[dict[str, Any]]:
+    """Provenance of the commits that are still in the log, newest first.
+
+    Each entry is the commit's `commitInfo` as it was written, with `version` and `timestamp` (ms
+    since the epoch, in-commit where there is one) put in front; a commit without one has only
+    those.
+
+    Raises:
+        TableNotFoundError: there is no log.
+    """
+    newest_first = list(commit_files(engine, table))[::-1]
+    if limit is not None:
+        newest_first = newest_first[:limit]
+    entries: list[dict[str, Any]] = []
+    for commit in read_commits(engine, table, newest_first):
+        info = next((a.values for a in commit.actions if isinstance(a, CommitInfo)), {})
+        entry = {"version": commit.version, "timestamp": commit_time(commit)}
+        entry.update((k, v) for k, v in info.items() if k not in ("version", "timestamp"))
+        entries.append(entry)
+    return entries

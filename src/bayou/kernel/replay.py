@@ -1,0 +1,292 @@
+"""Log replay: which actions hold at a version (PROTOCOL.md, Action Reconciliation).
+
+Two phases. The *commit phase* reads the few commits behind the checkpoint, newest first, and gives
+a `ReplayState`: what they set, the files they added that are still live, and the keys they touched.
+The *checkpoint phase* needs nothing but that state: a checkpoint is reconciled in itself, so each
+part of it only drops the rows whose key was touched. Parts are independent of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bayou.errors import CorruptTableError, FileMissingError, UnsupportedFeatureError
+from bayou.kernel.checkpoint_schema import METADATA_SCHEMA
+from bayou.kernel.engine import ByteRange, Engine, FileSplit, FileStatus
+from bayou.kernel.log_segment import Checkpoint, LogSegment
+from bayou.kernel.scan_file import ADD_TYPE, adds_to_array
+from bayou.protocol.actions import (
+    Action,
+    AddFile,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    Transaction,
+    decode_actions,
+)
+
+__all__ = [
+    "CommitActions",
+    "ReplayState",
+    "TouchedKeys",
+    "read_commit",
+    "read_commits",
+    "replay_checkpoint_metadata",
+    "replay_commits",
+]
+
+_KEY_SEPARATOR = "\x00"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitActions:
+    """A commit's version, file and actions in the order of the log."""
+
+    version: int
+    file: FileStatus
+    actions: tuple[Action, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedKeys:
+    """Keys (path, dvId) that commits behind a checkpoint added or removed, as sorted columns.
+
+    Attributes:
+        paths: the distinct paths, string.
+        keys: one text a key, path and dvId, string.
+    """
+
+    paths: pa.Array[Any]
+    keys: pa.Array[Any]
+
+    @classmethod
+    def of(cls, keys: Iterable[tuple[str, str | None]]) -> TouchedKeys:
+        """The columns for some keys."""
+        known = sorted({(path, dv_id or "") for path, dv_id in keys})
+        return cls(
+            pa.array(sorted({path for path, _ in known}), pa.string()),
+            pa.array([path + _KEY_SEPARATOR + dv_id for path, dv_id in known], pa.string()),
+        )
+
+    def untouched(self, adds: pa.StructArray) -> pa.BooleanArray | None:
+        """Rows of `add` structs (or `remove`s) whose key isn't touched; None where that is all."""
+        if len(self.paths) == 0:
+            return None
+        paths = pc.struct_field(adds, "path")
+        suspects = pc.is_in(paths, value_set=self.paths)
+        if not pc.any(suspects).as_py():
+            return None
+        rows = pc.indices_nonzero(suspects)
+        touched = pc.is_in(_key_texts(adds.take(rows)), value_set=self.keys)
+        hit = rows.filter(touched)
+        mask = pc.is_in(pa.array(range(len(adds)), pa.uint64()), value_set=hit)
+        return pc.invert(mask)
+
+
+def _key_texts(files: pa.StructArray) -> pa.Array[Any]:
+    """path and dvId of each file as one text; see `DeletionVectorDescriptor.unique_id`."""
+    paths = pc.struct_field(files, "path")
+    vectors = pc.struct_field(files, "deletionVector")
+    offset = pc.struct_field(vectors, "offset")
+    suffix = pc.if_else(
+        pc.is_valid(offset),
+        pc.binary_join_element_wise("@", pc.cast(offset, pa.string()), ""),
+        "",
+    )
+    dv_id = pc.binary_join_element_wise(
+        pc.struct_field(vectors, "storageType"),
+        pc.struct_field(vectors, "pathOrInlineDv"),
+        suffix,
+        "",
+    )
+    return pc.binary_join_element_wise(paths, pc.fill_null(dv_id, ""), _KEY_SEPARATOR)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayState:
+    """What the commits behind the checkpoint say.
+
+    Attributes:
+        protocol, metadata: the newest, None where no commit behind the checkpoint has one.
+        transactions: newest version by application id.
+        domains: newest by domain, removed ones included.
+        touched: keys to be dropped from the checkpoint.
+        adds: live files added by the commits, `ADD_TYPE`.
+        removes: tombstones of the commits.
+        commit_info: of the newest commit, None where it has none.
+    """
+
+    protocol: Protocol | None
+    metadata: Metadata | None
+    transactions: Mapping[str, Transaction] = field(default_factory=dict)
+    domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
+    touched: TouchedKeys
+    adds: pa.StructArray
+    removes: tuple[RemoveFile, ...] = ()
+    commit_info: CommitInfo | None = None
+
+
+def read_commits(
+    engine: Engine, table: str, files: Iterable[tuple[int, FileStatus]]
+) -> Iterator[CommitActions]:
+    """Read and decode commits in the order given.
+
+    Raises:
+        CorruptTableError: a commit is gone, or a line of it isn't an action.
+    """
+    known = list(files)
+    contents = engine.files.read_files(ByteRange(path=f.path) for _, f in known)
+    try:
+        for (version, file), data in zip(known, contents, strict=True):
+            yield read_commit(table, version, file, data)
+    except FileMissingError as error:
+        raise CorruptTableError(
+            f"A commit of {table} was deleted while it was read: {error.path}. Try again; where it "
+            "stays so, restore the file.",
+            table=table,
+            file=error.path,
+        ) from error
+
+
+def read_commit(table: str, version: int, file: FileStatus, data: bytes) -> CommitActions:
+    """Decode the bytes of one commit.
+
+    Raises:
+        CorruptTableError: a line isn't an action; names file and line.
+    """
+    try:
+        actions = tuple(decode_actions(bytes(data)))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CorruptTableError(
+            f"Commit {version} of {table} can't be read: {_line_at_fault(bytes(data))}{error} "
+            f"(file {file.path}).",
+            table=table,
+            file=file.path,
+        ) from error
+    return CommitActions(version=version, file=file, actions=actions)
+
+
+def replay_commits(engine: Engine, segment: LogSegment) -> ReplayState:
+    """The commit phase: replay a segment's commits, newest first."""
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    transactions: dict[str, Transaction] = {}
+    domains: dict[str, DomainMetadata] = {}
+    commit_info: CommitInfo | None = None
+    seen: set[tuple[str, str | None]] = set()
+    adds: list[AddFile] = []
+    removes: list[RemoveFile] = []
+    first = segment.version - len(segment.commits) + 1
+    newest_first = reversed(list(enumerate(segment.commits, first)))
+    for commit in read_commits(engine, segment.table, newest_first):
+        keys: list[tuple[str, str | None]] = []
+        for action in commit.actions:
+            match action:
+                case AddFile():
+                    if action.key not in seen:
+                        adds.append(action)
+                    keys.append(action.key)
+                case RemoveFile():
+                    if action.key not in seen:
+                        removes.append(action)
+                    keys.append(action.key)
+                case Transaction():
+                    transactions.setdefault(action.app_id, action)
+                case DomainMetadata():
+                    domains.setdefault(action.domain, action)
+                case Metadata():
+                    metadata = metadata or action
+                case Protocol():
+                    protocol = protocol or action
+                case CommitInfo() if commit.version == segment.version:
+                    commit_info = action
+                case _:
+                    pass
+        seen.update(keys)
+    adds.reverse()  # oldest first, as the log has them
+    return ReplayState(
+        protocol=protocol,
+        metadata=metadata,
+        transactions=transactions,
+        domains=domains,
+        touched=TouchedKeys.of(seen) if segment.checkpoint else TouchedKeys.of(()),
+        adds=adds_to_array(adds),
+        removes=tuple(removes),
+        commit_info=commit_info,
+    )
+
+
+_CHECKPOINT_METADATA_SCHEMA = METADATA_SCHEMA.append(
+    pa.field("sidecar", pa.struct([pa.field("path", pa.string())]))
+)
+_WIRE_TYPES: dict[str, type[Any]] = {
+    "protocol": Protocol,
+    "metaData": Metadata,
+    "txn": Transaction,
+    "domainMetadata": DomainMetadata,
+}
+
+
+def replay_checkpoint_metadata(engine: Engine, table: str, checkpoint: Checkpoint) -> list[Action]:
+    """Everything in a checkpoint but files: protocol, metadata, transactions, domains.
+
+    Raises:
+        CorruptTableError: the checkpoint can't be read.
+        UnsupportedFeatureError: it is a V2 checkpoint with sidecars.
+    """
+    actions: list[Action] = []
+    for file in checkpoint.files:
+        for batch in _read_checkpoint(engine, file, _CHECKPOINT_METADATA_SCHEMA):
+            for name, wire_type in _WIRE_TYPES.items():
+                actions.extend(_to_actions(table, file, batch.column(name), wire_type))
+            if batch.column("sidecar").null_count < len(batch):
+                raise _v2_checkpoint(table, file)
+    return actions
+
+
+def _read_checkpoint(
+    engine: Engine, file: FileStatus, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    split = FileSplit(path=file.path, size=file.size)
+    return engine.parquet.read_parquet_files([split], schema)
+
+
+def _to_actions(
+    table: str, file: FileStatus, column: pa.StructArray, wire_type: type[Any]
+) -> Iterator[Any]:
+    for value in column.drop_null().to_pylist(maps_as_pydicts="lossy"):
+        try:
+            present = {k: v for k, v in value.items() if v is not None}
+            yield msgspec.convert(present, wire_type)
+        except msgspec.ValidationError as error:
+            raise CorruptTableError(
+                f"Checkpoint {file.path} of {table} holds an action that isn't one: {error}.",
+                table=table,
+                file=file.path,
+            ) from error
+
+
+def _v2_checkpoint(table: str, file: FileStatus) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"{table} has a V2 checkpoint with sidecars ({file.path}), table feature v2Checkpoint, "
+        "which this version of Bayou doesn't read.",
+        table=table,
+        features=["v2Checkpoint"],
+    )
+
+
+def _line_at_fault(data: bytes) -> str:
+    for number, line in enumerate(data.split(b"\n"), 1):
+        try:
+            list(decode_actions(line))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return f"line {number}: "
+    return ""

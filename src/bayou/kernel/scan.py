@@ -1,0 +1,491 @@
+"""Scans: which files answer a query, and how their rows are read."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bayou.errors import CorruptTableError, SchemaError, SerializationError, UnsupportedFeatureError
+from bayou.kernel.engine import Engine
+from bayou.kernel.log_segment import Checkpoint
+from bayou.kernel.predicates.evaluation import resolve
+from bayou.kernel.predicates.model import Predicate
+from bayou.kernel.predicates.skipping import SkippingPlan, typed_partition_array
+from bayou.kernel.predicates.sql import parse_predicate
+from bayou.kernel.predicates.wire import from_wire, to_wire
+from bayou.kernel.replay import TouchedKeys
+from bayou.kernel.scan_file import (
+    FilteredColumnarBatch,
+    ScanFile,
+    scan_batch,
+)
+from bayou.kernel.slices import LogSlice, checkpoint_slices, replay_checkpoint_adds
+from bayou.kernel.table_state import TableState
+from bayou.kernel.transform import (
+    METADATA_COLUMNS,
+    ROW_COMMIT_VERSION,
+    ROW_ID,
+    ScanState,
+    transform_physical_data,
+)
+from bayou.protocol import features
+from bayou.protocol.actions import Protocol
+from bayou.protocol.schema import StructType
+
+__all__ = ["Scan", "ScanBuilder"]
+
+_FORMAT = 1
+_BASE_COLUMNS = ("path", "partitionValues", "size", "modificationTime")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanSource:
+    """What a scan takes from a version of a table.
+
+    Attributes:
+        table: path of the table.
+        schema: the table's whole schema.
+        partition_columns: in the table's order.
+        columns: fields of `add` that the table's features make necessary.
+        checkpoint: None where the commits alone make up the version.
+        touched: keys that the commits behind the checkpoint touched.
+        tail: live files that those commits added, `ADD_TYPE`.
+        row_tracking: physical names of the columns that hold row ids and row commit versions,
+            None where row tracking isn't enabled.
+    """
+
+    table: str
+    schema: StructType
+    partition_columns: tuple[str, ...]
+    columns: tuple[str, ...]
+    checkpoint: Checkpoint | None
+    touched: TouchedKeys
+    tail: pa.StructArray
+    row_tracking: tuple[str, str] | None
+
+    @classmethod
+    def of(cls, state: TableState) -> ScanSource:
+        """All of it."""
+        return cls(
+            table=state.path,
+            schema=state.schema,
+            partition_columns=state.partition_columns,
+            columns=_feature_columns(state.protocol),
+            checkpoint=state.log_segment.checkpoint,
+            touched=state.replay_state.touched,
+            tail=state.replay_state.adds,
+            row_tracking=_row_tracking_columns(state),
+        )
+
+
+def _row_tracking_columns(state: TableState) -> tuple[str, str] | None:
+    """PROTOCOL.md, Row Tracking: the materialized columns' names are table properties."""
+    if state.properties.get("delta.enableRowTracking", "").lower() != "true":
+        return None
+    return (
+        state.properties.get("delta.rowTracking.materializedRowIdColumnName", ""),
+        state.properties.get("delta.rowTracking.materializedRowCommitVersionColumnName", ""),
+    )
+
+
+def _feature_columns(protocol: Protocol) -> tuple[str, ...]:
+    """Fields of `add` that readers and writers of the table's features need."""
+    named = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+    columns: list[str] = []
+    if features.DELETION_VECTORS in named:
+        columns.append("deletionVector")
+    if features.ROW_TRACKING in named:
+        columns += ["baseRowId", "defaultRowCommitVersion"]
+    if features.CLUSTERING in named:
+        columns.append("clusteringProvider")
+    return tuple(columns)
+
+
+class ScanBuilder:
+    """Builds a `Scan`; each method gives a new builder."""
+
+    __slots__ = ("_filter", "_metadata_columns", "_read_schema", "_state", "_statistics")
+
+    def __init__(self, state: TableState) -> None:
+        self._state = state
+        self._filter: Predicate | str | None = None
+        self._read_schema: StructType | None = None
+        self._metadata_columns: tuple[str, ...] = ()
+        self._statistics = False
+
+    def with_filter(self, filter: Predicate | str | None) -> ScanBuilder:
+        """Only files that may hold a row for which the filter is true; SQL text or a predicate."""
+        builder = copy.copy(self)
+        builder._filter = filter
+        return builder
+
+    def with_read_schema(self, schema: StructType | None) -> ScanBuilder:
+        """Only these top-level columns, in this order."""
+        builder = copy.copy(self)
+        builder._read_schema = schema
+        return builder
+
+    def with_metadata_columns(self, names: Iterable[str]) -> ScanBuilder:
+        """Rows also tell where they are from: names of `Scan.METADATA_COLUMNS`, put last."""
+        builder = copy.copy(self)
+        builder._metadata_columns = tuple(names)
+        return builder
+
+    def with_statistics(self) -> ScanBuilder:
+        """Scan files carry their statistics (`stats`), also where the filter doesn't need them."""
+        builder = copy.copy(self)
+        builder._statistics = True
+        return builder
+
+    def build(self) -> Scan:
+        """The scan.
+
+        Raises:
+            PredicateError: the filter can't be parsed, or names an unknown column.
+            SchemaError: the read schema names an unknown column, or gives it another type.
+            UnsupportedFeatureError: row ids of a table without row tracking.
+        """
+        source = ScanSource.of(self._state)
+        predicate = self._filter
+        if isinstance(predicate, str):
+            predicate = parse_predicate(predicate)
+        if predicate is not None:
+            predicate = resolve(predicate, source.schema)
+        read_schema = source.schema
+        if self._read_schema is not None:
+            read_schema = _checked(source, self._read_schema)
+        return Scan(
+            source,
+            predicate,
+            read_schema,
+            statistics=self._statistics,
+            metadata_columns=_checked_metadata_columns(source, self._metadata_columns),
+        )
+
+
+def _checked(source: ScanSource, wanted: StructType) -> StructType:
+    for field in wanted:
+        known = source.schema.get(field.name)
+        if known is None or known.name != field.name:
+            raise SchemaError(
+                f"{source.table} has no column {field.name!r}; it has "
+                f"{', '.join(source.schema.names) or 'none'}.",
+                table=source.table,
+                column=field.name,
+            )
+        if known.data_type != field.data_type:
+            raise SchemaError(
+                f"Column {field.name!r} of {source.table} has type {known.data_type}; it can't be "
+                f"read as {field.data_type}.",
+                table=source.table,
+                column=field.name,
+            )
+    return source.schema.select(wanted.names)
+
+
+def _checked_metadata_columns(source: ScanSource, names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if name not in METADATA_COLUMNS:
+            raise SchemaError(
+                f"{name!r} isn't a metadata column; there are {', '.join(METADATA_COLUMNS)}.",
+                table=source.table,
+                column=name,
+            )
+        if name in (ROW_ID, ROW_COMMIT_VERSION) and source.row_tracking is None:
+            raise UnsupportedFeatureError(
+                f"{source.table} has no {name}: row tracking (delta.enableRowTracking) isn't "
+                "enabled on it.",
+                table=source.table,
+                features=["rowTracking"],
+            )
+    return names
+
+
+class Scan:
+    """A planned read of one version of a table; holds no engine and no open file.
+
+    Files come by `scan_files`, or slice by slice in several processes: `slices` here, then
+    `to_bytes` and `replay_slice` there.
+    """
+
+    METADATA_COLUMNS = METADATA_COLUMNS
+    """`_metadata.file_path`, `_metadata.row_index`, `_metadata.row_id`,
+    `_metadata.row_commit_version`."""
+
+    __slots__ = (
+        "_metadata_columns",
+        "_plan",
+        "_predicate",
+        "_read_schema",
+        "_source",
+        "_statistics",
+    )
+
+    def __init__(
+        self,
+        source: ScanSource,
+        predicate: Predicate | None,
+        read_schema: StructType,
+        *,
+        statistics: bool = False,
+        metadata_columns: tuple[str, ...] = (),
+    ) -> None:
+        self._source = source
+        self._predicate = predicate
+        self._read_schema = read_schema
+        self._statistics = statistics
+        self._metadata_columns = metadata_columns
+        self._plan = (
+            None
+            if predicate is None
+            else SkippingPlan.build(predicate, source.schema, source.partition_columns)
+        )
+
+    @property
+    def remaining_filter(self) -> Predicate | None:
+        """What the caller must still apply to the rows; None where the files decide it all."""
+        return None if self._plan is None else self._plan.residual
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """Bytes of the checkpoint that replay reads; 0 without one."""
+        return 0 if self._source.checkpoint is None else self._source.checkpoint.size
+
+    def scan_files(self, engine: Engine) -> Iterator[FilteredColumnarBatch]:
+        """The files to read, slice after slice; memory is bounded by a batch of the log.
+
+        Raises:
+            CorruptTableError: the checkpoint can't be read.
+            UnsupportedFeatureError: a live file needs a feature that can't be read.
+        """
+        for part in self.slices(engine):
+            yield from self.replay_slice(engine, part)
+
+    def slices(self, engine: Engine, max_slices: int | None = None) -> list[LogSlice]:
+        """The log as independent slices, the tail of commits first.
+
+        Args:
+            max_slices: about how many parts to split the checkpoint into, by its row groups; None:
+                one for each of its files.
+        """
+        tail = [LogSlice(split=None)] if len(self._source.tail) else []
+        if self._source.checkpoint is None:
+            return tail
+        return tail + checkpoint_slices(engine, self._source.checkpoint, max_slices)
+
+    def replay_slice(self, engine: Engine, part: LogSlice) -> Iterator[FilteredColumnarBatch]:
+        """The files of one slice that the scan must read."""
+        if part.split is None:
+            yield from self._kept(engine, self._source.tail, None)
+            return
+        for adds, untouched in replay_checkpoint_adds(
+            engine, self._source.table, part.split, self._source.touched, self._columns()
+        ):
+            yield from self._kept(engine, adds, untouched)
+
+    def scan_state(self, engine: Engine) -> ScanState:
+        """What a worker needs to read scan files, besides the files."""
+        return ScanState(
+            table=self._source.table,
+            logical_schema=self._read_schema,
+            partition_columns=self._source.partition_columns,
+            metadata_columns=self._metadata_columns,
+            row_tracking=self._source.row_tracking,
+        )
+
+    @staticmethod
+    def transform_physical_data(
+        engine: Engine, state: ScanState, file: ScanFile, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[FilteredColumnarBatch]:
+        """Rows of the table out of the rows of a data file.
+
+        Args:
+            batches: of `file`, read with `state.physical_read_schema`.
+        """
+        yield from transform_physical_data(state, file, batches)
+
+    def to_bytes(self) -> bytes:
+        """For another process, which replays slices; the tail's files travel along."""
+        source = self._source
+        touched = pa.RecordBatch.from_arrays(
+            [source.touched.keys], schema=pa.schema([pa.field("keys", pa.string())])
+        )
+        paths = pa.RecordBatch.from_arrays(
+            [source.touched.paths], schema=pa.schema([pa.field("paths", pa.string())])
+        )
+        tail = pa.RecordBatch.from_arrays([source.tail], names=["add"])
+        wire = _WireScan(
+            format=_FORMAT,
+            table=source.table,
+            schema=source.schema.to_json(),
+            partition_columns=source.partition_columns,
+            columns=source.columns,
+            touched_keys=_ipc(touched),
+            touched_paths=_ipc(paths),
+            tail=_ipc(tail),
+            predicate=None if self._predicate is None else to_wire(self._predicate),
+            read_columns=self._read_schema.names,
+            statistics=self._statistics,
+            metadata_columns=self._metadata_columns,
+            row_tracking=source.row_tracking,
+        )
+        return msgspec.msgpack.encode(wire)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Scan:
+        """The inverse of `to_bytes`; such a scan replays slices and doesn't list them.
+
+        Raises:
+            SerializationError: not such bytes, or of a newer version of the package.
+        """
+        try:
+            wire = msgspec.msgpack.decode(data, type=_WireScan)
+        except msgspec.DecodeError as error:
+            raise SerializationError(f"These bytes aren't a scan: {error}.") from error
+        if wire.format > _FORMAT:
+            raise SerializationError(
+                f"This scan has format {wire.format}; this version of Bayou reads up to {_FORMAT}. "
+                "Run the same version in every process."
+            )
+        schema = StructType.from_json(wire.schema)
+        source = ScanSource(
+            table=wire.table,
+            schema=schema,
+            partition_columns=wire.partition_columns,
+            columns=wire.columns,
+            checkpoint=None,
+            touched=TouchedKeys(
+                _from_ipc(wire.touched_paths).column(0), _from_ipc(wire.touched_keys).column(0)
+            ),
+            tail=_from_ipc(wire.tail).column(0),
+            row_tracking=wire.row_tracking,
+        )
+        predicate = None if wire.predicate is None else from_wire(wire.predicate)
+        return cls(
+            source,
+            predicate,
+            schema.select(wire.read_columns),
+            statistics=wire.statistics,
+            metadata_columns=wire.metadata_columns,
+        )
+
+    def _columns(self) -> tuple[str, ...]:
+        stats = self._statistics or (self._plan is not None and self._plan.stats_schema is not None)
+        return (*_BASE_COLUMNS, *self._source.columns, *(("stats",) if stats else ()))
+
+    def _kept(
+        self, engine: Engine, adds: pa.StructArray, untouched: pa.BooleanArray | None
+    ) -> Iterator[FilteredColumnarBatch]:
+        if len(adds) == 0:
+            return
+        selection = untouched
+        if self._plan is not None:
+            selection = self._prune(engine, self._plan, adds, untouched)
+        if selection is not None:
+            kept = selection.true_count
+            if kept == 0:
+                return
+            if kept == len(adds):
+                selection = None
+            elif kept < len(adds) // 2:
+                adds, selection = adds.filter(selection), None
+        _refuse_deletion_vectors(self._source.table, adds, selection)
+        yield FilteredColumnarBatch(scan_batch(self._source.table, adds), selection)
+
+    def _prune(
+        self,
+        engine: Engine,
+        plan: SkippingPlan,
+        adds: pa.StructArray,
+        untouched: pa.BooleanArray | None,
+    ) -> pa.BooleanArray:
+        """Rows that may match: by partition values first, by statistics where those are needed."""
+        partitions = self._partition_arrays(plan, adds)
+        selection = plan.keep(partitions, None, num_rows=len(adds))
+        if untouched is not None:
+            selection = pc.and_(selection, untouched)
+        if plan.stats_schema is None or selection.true_count == 0:
+            return selection
+        rows = pc.indices_nonzero(selection)
+        everything = len(rows) == len(adds)
+        candidates = adds if everything else adds.take(rows)
+        stats = self._parse_stats(engine, pc.struct_field(candidates, "stats"), plan.stats_schema)
+        if not everything:
+            partitions = {name: array.take(rows) for name, array in partitions.items()}
+        kept = plan.keep(partitions, stats, num_rows=len(candidates))
+        if everything:
+            return kept
+        return pc.is_in(pa.array(range(len(adds)), pa.uint64()), value_set=rows.filter(kept))
+
+    def _partition_arrays(
+        self, plan: SkippingPlan, adds: pa.StructArray
+    ) -> Mapping[str, pa.Array[Any]]:
+        values = pc.struct_field(adds, "partitionValues")
+        arrays: dict[str, pa.Array[Any]] = {}
+        for name in plan.partition_columns:
+            field = self._source.schema.get(name)
+            assert field is not None  # the plan was built from this schema
+            texts = pc.map_lookup(values, name, "first")
+            arrays[name] = typed_partition_array(texts, field.data_type)
+        return arrays
+
+    def _parse_stats(
+        self, engine: Engine, texts: pa.Array[Any], schema: pa.Schema
+    ) -> pa.RecordBatch:
+        try:
+            return engine.json.parse_json(texts, schema)
+        except SerializationError as error:
+            raise CorruptTableError(
+                f"The log of {self._source.table} holds statistics that aren't JSON: {error}",
+                table=self._source.table,
+            ) from error
+
+
+def _refuse_deletion_vectors(
+    table: str, adds: pa.StructArray, selection: pa.BooleanArray | None
+) -> None:
+    vectors = pc.struct_field(adds, "deletionVector")
+    if vectors.null_count == len(vectors):
+        return
+    if selection is not None and vectors.filter(selection).null_count == selection.true_count:
+        return
+    raise UnsupportedFeatureError(
+        f"{table} has files with deletion vectors (table feature deletionVectors), which this "
+        "version of Bayou doesn't read.",
+        table=table,
+        features=["deletionVectors"],
+    )
+
+
+class _WireScan(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    format: int
+    table: str
+    schema: str
+    partition_columns: tuple[str, ...]
+    columns: tuple[str, ...]
+    touched_keys: bytes
+    touched_paths: bytes
+    tail: bytes
+    predicate: list[Any] | None
+    read_columns: tuple[str, ...]
+    statistics: bool
+    metadata_columns: tuple[str, ...]
+    row_tracking: tuple[str, str] | None
+
+
+def _ipc(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def _from_ipc(data: bytes) -> pa.RecordBatch:
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_next_batch()

@@ -1,0 +1,143 @@
+"""Slices: parts of a log that are replayed independently of each other.
+
+The first slice is the tail, the live files that the commits behind the checkpoint added. Each other
+slice is a run of row groups of a checkpoint file. A slice serializes; together with the scan's own
+state any process can replay it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import pyarrow as pa
+
+from bayou.errors import CorruptTableError, FileMissingError, SerializationError, StorageError
+from bayou.kernel.engine import Engine, FileSplit, FileStatus
+from bayou.kernel.log_segment import Checkpoint
+from bayou.kernel.replay import TouchedKeys
+from bayou.kernel.scan_file import ADD_TYPE
+
+__all__ = ["LogSlice", "checkpoint_slices", "replay_checkpoint_adds"]
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSlice:
+    """A part of a log.
+
+    Attributes:
+        split: row groups of a checkpoint file; None for the tail of commits.
+        estimated_bytes: what it takes on the store, 0 for the tail.
+    """
+
+    split: FileSplit | None
+    estimated_bytes: int = 0
+
+    def to_bytes(self) -> bytes:
+        """For another process."""
+        return msgspec.msgpack.encode([_FORMAT, self.estimated_bytes, self.split])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> LogSlice:
+        """The inverse of `to_bytes`.
+
+        Raises:
+            SerializationError: not such bytes, or of a newer version of the package.
+        """
+        try:
+            number, size, split = msgspec.msgpack.decode(
+                data, type=tuple[int, int, FileSplit | None]
+            )
+        except msgspec.DecodeError as error:
+            raise SerializationError(f"These bytes aren't a slice of a log: {error}.") from error
+        if number > _FORMAT:
+            raise SerializationError(
+                f"This log slice has format {number}; this version of Bayou reads up to {_FORMAT}. "
+                "Run the same version in every process."
+            )
+        return cls(split=split, estimated_bytes=size)
+
+
+def checkpoint_slices(
+    engine: Engine, checkpoint: Checkpoint, max_slices: int | None
+) -> list[LogSlice]:
+    """Split a checkpoint into about `max_slices`, never inside a row group.
+
+    Without `max_slices`, or with no more than there are files, a slice is a file and no footer is
+    read.
+    """
+    whole = [
+        LogSlice(split=FileSplit(path=f.path, size=f.size), estimated_bytes=f.size)
+        for f in checkpoint.files
+    ]
+    if max_slices is None or max_slices <= len(whole):
+        return whole
+    target = max(1, checkpoint.size // max_slices)
+    return [part for f in checkpoint.files for part in _split_file(engine, f, target)]
+
+
+def replay_checkpoint_adds(
+    engine: Engine,
+    table: str,
+    split: FileSplit,
+    touched: TouchedKeys,
+    columns: Sequence[str],
+) -> Iterator[tuple[pa.StructArray, pa.BooleanArray | None]]:
+    """The adds of a slice of a checkpoint, with which of them are untouched (None: all).
+
+    Args:
+        columns: fields of `ADD_TYPE` to read; the others come as nulls.
+
+    Raises:
+        CorruptTableError: the file is gone or isn't a checkpoint.
+    """
+    wanted = [f for f in ADD_TYPE if f.name in columns]
+    schema = pa.schema([pa.field("add", pa.struct(wanted))])
+    try:
+        for batch in engine.parquet.read_parquet_files([split], schema):
+            adds = batch.column("add")
+            if adds.null_count == len(adds):
+                continue
+            if adds.null_count:
+                adds = adds.drop_null()
+            widened = _widen(adds)
+            yield widened, touched.untouched(widened)
+    except StorageError as error:
+        raise unreadable_checkpoint(table, split.path, error) from error
+
+
+def unreadable_checkpoint(table: str, path: str, error: StorageError) -> CorruptTableError:
+    """The error for a checkpoint file that can't be read."""
+    what = "is gone" if isinstance(error, FileMissingError) else "can't be read"
+    return CorruptTableError(
+        f"Checkpoint file {path} of {table} {what}: {error} Restore it, or delete the checkpoint "
+        "if all commits from version 0 on are still there.",
+        table=table,
+        file=path,
+    )
+
+
+def _widen(adds: pa.StructArray) -> pa.StructArray:
+    """The struct with all fields of `ADD_TYPE`, nulls for those that weren't read."""
+    have = {f.name: i for i, f in enumerate(adds.type)}
+    columns = [
+        adds.field(have[f.name]) if f.name in have else pa.nulls(len(adds), f.type)
+        for f in ADD_TYPE
+    ]
+    return pa.StructArray.from_arrays(columns, fields=list(ADD_TYPE))
+
+
+def _split_file(engine: Engine, file: FileStatus, target: int) -> Iterator[LogSlice]:
+    start, size = 0, 0
+    row_groups = engine.parquet.read_row_groups(file)
+    for i, row_group in enumerate(row_groups):
+        size += row_group.total_bytes
+        if size >= target or i == len(row_groups) - 1:
+            split = FileSplit(
+                path=file.path, size=file.size, first_row_group=start, end_row_group=i + 1
+            )
+            yield LogSlice(split=split, estimated_bytes=size)
+            start, size = i + 1, 0

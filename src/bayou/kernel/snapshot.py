@@ -1,0 +1,55 @@
+"""A version of a table: its schema, properties, files; the kernel's façade."""
+
+from __future__ import annotations
+
+from bayou.kernel.commit_times import commit_timestamp
+from bayou.kernel.engine import Engine
+from bayou.kernel.scan import ScanBuilder
+from bayou.kernel.table_state import TableState, load_table_state
+from bayou.kernel.writes.builder import TransactionBuilder
+from bayou.kernel.writes.operation import Operation
+
+__all__ = ["Snapshot"]
+
+
+class Snapshot(TableState):
+    """One version of a table, immutable, safe in threads; holds no engine.
+
+    The commits behind the checkpoint are replayed on opening, the checkpoint's files are not read
+    before a scan asks for them.
+    """
+
+    @classmethod
+    def load(cls, engine: Engine, table: str, version: int | None = None) -> Snapshot:
+        """Open a version, the latest where it is None; raises as `load_table_state` does."""
+        state = load_table_state(engine, table, version)
+        return cls(
+            segment=state.log_segment,
+            replay=state.replay_state,
+            protocol=state.protocol,
+            metadata=state.metadata,
+            schema=state.schema,
+            transactions=state.transaction_actions,
+            domains=state.domain_actions,
+        )
+
+    @property
+    def timestamp(self) -> int:
+        """When the version was committed, milliseconds since the epoch.
+
+        The in-commit timestamp where the table has those, else the commit file's modification
+        time (PROTOCOL.md, In-Commit Timestamps).
+        """
+        return commit_timestamp(self)
+
+    def scan_builder(self) -> ScanBuilder:
+        """Plan a read of this version."""
+        return ScanBuilder(self)
+
+    def build_update_table_transaction(
+        self, engine_info: str, operation: Operation
+    ) -> TransactionBuilder:
+        """Begin a transaction that has read this version."""
+        return TransactionBuilder(
+            table=self.path, read_state=self, engine_info=engine_info, operation=operation
+        )

@@ -1,0 +1,88 @@
+"""A table by its path: the way into the kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayou.errors import TableNotFoundError
+from bayou.kernel.commit_times import version_at
+from bayou.kernel.engine import Engine
+from bayou.kernel.history import read_history
+from bayou.kernel.log_segment import load_log_segment
+from bayou.kernel.snapshot import Snapshot
+from bayou.kernel.upkeep.checkpoint import checkpoint
+from bayou.kernel.writes.builder import TransactionBuilder
+from bayou.kernel.writes.operation import Operation
+
+__all__ = ["Table"]
+
+
+class Table:
+    """A Delta table at a path, whether or not there is one yet; holds no engine and no state."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __repr__(self) -> str:
+        return f"Table({self._path!r})"
+
+    @classmethod
+    def for_path(cls, engine: Engine, path: str) -> Table:
+        """The table at a path; nothing is read."""
+        return cls(engine.files.resolve_path(path))
+
+    @property
+    def path(self) -> str:
+        """Fully qualified, without a trailing slash."""
+        return self._path
+
+    def exists(self, engine: Engine) -> bool:
+        """Whether there is a log with at least one version."""
+        try:
+            load_log_segment(engine, self._path)
+        except TableNotFoundError:
+            return False
+        return True
+
+    def latest_snapshot(self, engine: Engine) -> Snapshot:
+        """The latest version.
+
+        Raises:
+            TableNotFoundError: there is no table.
+            CorruptTableError: its log breaks PROTOCOL.md.
+            UnsupportedFeatureError: it needs of a reader what isn't supported.
+        """
+        return Snapshot.load(engine, self._path)
+
+    def snapshot_as_of_version(self, engine: Engine, version: int) -> Snapshot:
+        """A version by its number; raises VersionNotFoundError where it can't be rebuilt."""
+        return Snapshot.load(engine, self._path, version)
+
+    def snapshot_as_of_timestamp(self, engine: Engine, timestamp: int) -> Snapshot:
+        """The last version committed at or before a time in ms since the epoch.
+
+        Raises:
+            VersionNotFoundError: before the earliest version that can be rebuilt, or after the
+                last commit.
+        """
+        latest = self.latest_snapshot(engine)
+        version = version_at(engine, latest, timestamp)
+        return latest if version == latest.version else Snapshot.load(engine, self._path, version)
+
+    def history(self, engine: Engine, limit: int | None = None) -> list[dict[str, Any]]:
+        """Provenance of the commits still in the log, newest first; see `read_history`."""
+        return read_history(engine, self._path, limit)
+
+    def checkpoint(self, engine: Engine, version: int | None = None) -> int:
+        """Write the checkpoint of a version, the latest where it is None; gives the version."""
+        return checkpoint(engine, self._path, version)
+
+    def create_transaction_builder(
+        self, engine: Engine, engine_info: str, operation: Operation
+    ) -> TransactionBuilder:
+        """Begin a transaction on the latest version, or on a table to be made."""
+        return TransactionBuilder(
+            table=self._path, read_state=None, engine_info=engine_info, operation=operation
+        )

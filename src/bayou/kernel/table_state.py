@@ -1,0 +1,222 @@
+"""What the log says of one version: protocol, metadata, transactions, and where its files are.
+
+`Snapshot` is this with the methods of the façade; everything below the façade takes a `TableState`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from types import MappingProxyType
+
+import pyarrow as pa
+
+from bayou.errors import CorruptTableError, SchemaError, StorageError, UnsupportedFeatureError
+from bayou.kernel.arrow_types import to_arrow_schema
+from bayou.kernel.engine import Engine
+from bayou.kernel.log_segment import LogSegment, load_log_segment
+from bayou.kernel.replay import ReplayState, replay_checkpoint_metadata, replay_commits
+from bayou.kernel.slices import unreadable_checkpoint
+from bayou.protocol import features
+from bayou.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction
+from bayou.protocol.properties import TableProperties
+from bayou.protocol.schema import SchemaJsonError, StructType
+
+__all__ = ["TableState", "load_table_state"]
+
+
+class TableState:
+    """One version of a table, immutable, safe in threads; holds no engine.
+
+    The commits behind the checkpoint are replayed on opening, the checkpoint's files are not read
+    before a scan asks for them.
+    """
+
+    def __init__(
+        self,
+        *,
+        segment: LogSegment,
+        replay: ReplayState,
+        protocol: Protocol,
+        metadata: Metadata,
+        schema: StructType,
+        transactions: Mapping[str, Transaction],
+        domains: Mapping[str, DomainMetadata],
+    ) -> None:
+        self._segment = segment
+        self._replay = replay
+        self._protocol = protocol
+        self._metadata = metadata
+        self._schema = schema
+        self._transactions = transactions
+        self._domains = domains
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.path!r}, version={self.version})"
+
+    @property
+    def path(self) -> str:
+        """The table's fully qualified path."""
+        return self._segment.table
+
+    @property
+    def version(self) -> int:
+        """The version."""
+        return self._segment.version
+
+    @property
+    def table_id(self) -> str:
+        """`metaData.id`: tells a table from one that was put in its place."""
+        return self._metadata.id
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol action."""
+        return self._protocol
+
+    @property
+    def metadata(self) -> Metadata:
+        """The metaData action."""
+        return self._metadata
+
+    @property
+    def schema(self) -> StructType:
+        """All columns, partition columns included, in the table's order."""
+        return self._schema
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """`schema` in Arrow's types."""
+        return to_arrow_schema(self._schema)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """Logical names of the partition columns, in the order of the directories."""
+        return tuple(self._metadata.partition_columns)
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Table properties as they stand in the log (PROTOCOL.md, Table Properties)."""
+        return MappingProxyType(self._metadata.configuration)
+
+    @cached_property
+    def table_properties(self) -> TableProperties:
+        """Table properties parsed, with their defaults."""
+        return TableProperties(self._metadata.configuration)
+
+    @property
+    def transactions(self) -> Mapping[str, int]:
+        """Latest version by application id (PROTOCOL.md, Transaction Identifiers)."""
+        return {app_id: txn.version for app_id, txn in self._transactions.items()}
+
+    def transaction_version(self, app_id: str) -> int | None:
+        """Latest version that an application committed, None for none."""
+        found = self._transactions.get(app_id)
+        return None if found is None else found.version
+
+    @property
+    def domain_metadata(self) -> Mapping[str, str]:
+        """Configuration by domain (PROTOCOL.md, Domain Metadata), removed domains left out."""
+        return {d.domain: d.configuration for d in self._domains.values() if not d.removed}
+
+    @property
+    def log_segment(self) -> LogSegment:
+        """The log files behind this version."""
+        return self._segment
+
+    @property
+    def replay_state(self) -> ReplayState:
+        """What the commits behind the checkpoint say."""
+        return self._replay
+
+    @property
+    def transaction_actions(self) -> Mapping[str, Transaction]:
+        """`transactions` as actions."""
+        return self._transactions
+
+    @property
+    def domain_actions(self) -> Mapping[str, DomainMetadata]:
+        """Domains as actions, removed ones included."""
+        return self._domains
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """Bytes of the checkpoint behind this version, 0 without one."""
+        return 0 if self._segment.checkpoint is None else self._segment.checkpoint.size
+
+
+def load_table_state(engine: Engine, table: str, version: int | None = None) -> TableState:
+    """Open a version, the latest where it is None.
+
+    Raises:
+        TableNotFoundError, VersionNotFoundError, CorruptTableError: see `load_log_segment`.
+        UnsupportedFeatureError: the protocol asks a reader for what isn't supported.
+    """
+    segment = load_log_segment(engine, table, version)
+    replay = replay_commits(engine, segment)
+    protocol, metadata = replay.protocol, replay.metadata
+    transactions = dict(replay.transactions)
+    domains = dict(replay.domains)
+    if segment.checkpoint is not None:
+        try:
+            actions = replay_checkpoint_metadata(engine, table, segment.checkpoint)
+        except StorageError as error:
+            raise unreadable_checkpoint(table, error.path, error) from error
+        for action in actions:
+            match action:
+                case Protocol():
+                    protocol = protocol or action
+                case Metadata():
+                    metadata = metadata or action
+                case Transaction():
+                    transactions.setdefault(action.app_id, action)
+                case DomainMetadata():
+                    domains.setdefault(action.domain, action)
+                case _:
+                    pass
+    if protocol is None or metadata is None:
+        what = "protocol" if protocol is None else "metaData"
+        raise CorruptTableError(
+            f"Version {segment.version} of {table} has no {what} action, which every table must "
+            "have; its log is incomplete.",
+            table=table,
+        )
+    schema = _schema(table, metadata)
+    _check_readable(table, protocol, metadata, schema)
+    return TableState(
+        segment=segment,
+        replay=replay,
+        protocol=protocol,
+        metadata=metadata,
+        schema=schema,
+        transactions=transactions,
+        domains=domains,
+    )
+
+
+def _schema(table: str, metadata: Metadata) -> StructType:
+    try:
+        return StructType.from_json(metadata.schema_string)
+    except SchemaJsonError as error:
+        raise SchemaError(
+            f"The schema in the log of {table} can't be read: {error}.", table=table
+        ) from error
+
+
+def _check_readable(table: str, protocol: Protocol, metadata: Metadata, schema: StructType) -> None:
+    missing = features.unsupported_for_read(protocol, metadata.configuration, schema)
+    if missing:
+        names = ", ".join(missing)
+        raise UnsupportedFeatureError(
+            f"{table} can't be read: it needs {names}, which this version of Bayou doesn't "
+            "support. Read it with a newer version, or with delta-spark.",
+            table=table,
+            features=missing,
+        )
+    if metadata.format.provider.lower() != "parquet":
+        raise UnsupportedFeatureError(
+            f"{table} can't be read: its data files are {metadata.format.provider!r}, and only "
+            "Parquet is supported.",
+            table=table,
+            features=[f"format {metadata.format.provider}"],
+        )

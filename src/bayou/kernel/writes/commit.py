@@ -1,0 +1,159 @@
+"""Putting a commit into the log (PROTOCOL.md, Creation of New Log Entries).
+
+Put-if-absent of the next version. Where another writer was there first, its commit is checked for
+conflicts and the next version is tried. Where the store fails with the outcome unknown, the log is
+read back for the commit's own `txnId` before anything is said.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bayou.errors import CommitFailedError, FileMissingError, StorageError
+from bayou.kernel.engine import ByteRange, Engine, FileStatus
+from bayou.kernel.log_segment import log_path
+from bayou.kernel.replay import CommitActions, read_commit
+from bayou.kernel.writes.conflicts import ReadSet, WriteSet, check_winner
+from bayou.protocol.actions import CommitInfo
+from bayou.protocol.file_names import commit_file_name
+
+__all__ = ["CommitAttempt", "commit_with_retries"]
+
+_FIRST_PAUSE_SECONDS = 0.005
+_LONGEST_PAUSE_SECONDS = 0.5
+_STORE_RETRIES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitAttempt:
+    """A commit to be put into the log.
+
+    Attributes:
+        table: path of the table.
+        read_version: the version it was made from, -1 for a new table.
+        txn_id: its `commitInfo.txnId`.
+        lines: gives its JSON lines for the version it is to have and the attempt's number.
+        reads, writes: for the conflict check.
+        max_retries: how often a lost commit is tried again.
+    """
+
+    table: str
+    read_version: int
+    txn_id: str
+    lines: Callable[[int], list[bytes]]
+    reads: ReadSet
+    writes: WriteSet
+    max_retries: int
+
+
+def commit_with_retries(engine: Engine, attempt: CommitAttempt) -> tuple[int, list[CommitActions]]:
+    """Commit.
+
+    Returns:
+        The version it has become, and the commits that won before it.
+
+    Raises:
+        CommitConflictError: a commit that won isn't compatible.
+        CommitFailedError: retries used up, or the store failed and doesn't say how.
+    """
+    if attempt.read_version < 0:
+        engine.files.mkdirs(log_path(attempt.table))
+    version = attempt.read_version + 1
+    winners: list[CommitActions] = []
+    lost = 0
+    while not _put(engine, attempt, version):
+        # Every commit that has won by now is checked before the next try.
+        before = version
+        while (winner := _winner(engine, attempt.table, version)) is not None:
+            if _txn_id(winner) == attempt.txn_id:
+                return version, winners
+            check_winner(attempt.table, winner, attempt.reads, attempt.writes, lost + 1)
+            winners.append(winner)
+            version += 1
+        if version == before:
+            raise CommitFailedError(
+                f"Commit {version} of {attempt.table} can't be written: the store says that it "
+                "exists, and that it doesn't. Check what else writes to the log folder.",
+                table=attempt.table,
+                version=version,
+            )
+        lost += 1
+        if lost > attempt.max_retries:
+            raise CommitFailedError(
+                f"The commit to {attempt.table} lost {lost} times in a row to other writers, the "
+                f"last time against version {version - 1}. Nothing was changed; try again, or "
+                "allow more retries.",
+                table=attempt.table,
+                version=version,
+            )
+        _pause(lost)
+    return version, winners
+
+
+def _put(engine: Engine, attempt: CommitAttempt, version: int) -> bool:
+    """Put-if-absent; a store that fails is asked again, with the very same bytes.
+
+    A put that failed may still arrive. The next try then finds the file, and its `txnId` is ours.
+    """
+    path = _path(attempt.table, version)
+    lines = attempt.lines(version)
+    failures = 0
+    while True:
+        try:
+            return engine.json.write_json_file_atomically(path, lines)
+        except StorageError as error:
+            failures += 1
+            committed = _own_commit_is_there(engine, attempt, version)
+            if committed:
+                return True
+            if failures > _STORE_RETRIES or committed is None:
+                raise CommitFailedError(
+                    f"Commit {version} of {attempt.table} failed: {error} "
+                    + (
+                        "The log couldn't be read back either, so the commit may or may not be "
+                        "there; look at the table's history before you repeat the operation."
+                        if committed is None
+                        else "It isn't in the log; nothing was changed."
+                    ),
+                    table=attempt.table,
+                    version=version,
+                ) from error
+            _pause(failures + 4)
+
+
+def _own_commit_is_there(engine: Engine, attempt: CommitAttempt, version: int) -> bool | None:
+    """Whether the log has our commit under this version; None where it can't be read."""
+    try:
+        winner = _winner(engine, attempt.table, version)
+    except StorageError:
+        return None
+    return winner is not None and _txn_id(winner) == attempt.txn_id
+
+
+def _winner(engine: Engine, table: str, version: int) -> CommitActions | None:
+    """The commit of a version, None where there is none."""
+    path = _path(table, version)
+    try:
+        data = bytes(next(iter(engine.files.read_files([ByteRange(path=path)]))))
+    except FileMissingError:
+        return None
+    return read_commit(
+        table, version, FileStatus(path=path, size=len(data), modification_time=0), data
+    )
+
+
+def _txn_id(commit: CommitActions) -> object:
+    return next((a.get("txnId") for a in commit.actions if isinstance(a, CommitInfo)), None)
+
+
+def _path(table: str, version: int) -> str:
+    return f"{log_path(table)}/{commit_file_name(version)}"
+
+
+def _pause(tries: int) -> None:
+    """Exponential with full jitter: writers that collided don't collide again together."""
+    longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(tries, 10))
+    time.sleep(random.uniform(0, longest))

@@ -1,0 +1,178 @@
+"""Data files of a transaction: from logical batches to `add` actions.
+
+`transform_logical_data`, `get_write_context` and `generate_append_actions` are the steps a connector
+takes itself; `write_data` takes them all, for rows of any mix of partitions.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+
+import pyarrow as pa
+
+from bayou.errors import SchemaError
+from bayou.kernel.engine import DataFileStatus, Engine
+from bayou.kernel.predicates.model import LiteralValue
+from bayou.kernel.scan_file import data_file_path
+from bayou.kernel.writes.logical_data import conform
+from bayou.kernel.writes.partitioning import PartitionBuffers, PartitionKey
+from bayou.kernel.writes.state import TransactionState, WriteContext
+from bayou.protocol import partition_values as wire
+from bayou.protocol import stats
+from bayou.protocol.actions import AddFile
+from bayou.protocol.file_names import data_file_path_to_uri, partition_directory
+from bayou.protocol.properties import TableProperties
+
+__all__ = [
+    "delete_data_files",
+    "generate_append_actions",
+    "get_write_context",
+    "transform_logical_data",
+    "write_data",
+]
+
+_BUFFERED_BYTES = 256 * 1024 * 1024
+
+
+def transform_logical_data(
+    state: TransactionState, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Rows of one partition as they stand in data files.
+
+    Raises:
+        SchemaError: a column the table doesn't have, or of another type.
+        ConstraintViolationError: a null where none may be.
+    """
+    names = [f.name for f in state.data_schema]
+    for batch in batches:
+        yield conform(state.table, state.schema, batch).select(names)
+
+
+def get_write_context(
+    state: TransactionState, partition_values: Mapping[str, LiteralValue]
+) -> WriteContext:
+    """Where files of a partition go, and which statistics are kept.
+
+    Args:
+        partition_values: a value for each partition column of the table, empty without any.
+
+    Raises:
+        SchemaError: a partition column is missing, or a name isn't one.
+    """
+    missing = [c for c in state.partition_columns if c not in partition_values]
+    extra = [c for c in partition_values if c not in state.partition_columns]
+    if missing or extra:
+        raise SchemaError(
+            f"{state.table} is partitioned by ({', '.join(state.partition_columns)}); partition "
+            f"values were given for ({', '.join(partition_values)}).",
+            table=state.table,
+            column=(missing or extra)[0],
+        )
+    serialized: dict[str, str | None] = {}
+    for name in state.partition_columns:
+        field = state.schema.select([name]).fields[0]
+        serialized[name] = wire.serialize(partition_values[name], field.data_type)
+    return _write_context(state, serialized)
+
+
+def generate_append_actions(
+    state: TransactionState, statuses: Iterable[DataFileStatus], context: WriteContext
+) -> Iterator[AddFile]:
+    """The actions that add written files to the table."""
+    root = f"{state.table}/"
+    for status in statuses:
+        relative = status.path.removeprefix(root)
+        yield AddFile(
+            path=data_file_path_to_uri(relative),
+            partition_values=dict(context.partition_values),
+            size=status.size,
+            modification_time=status.modification_time,
+            data_change=True,
+            stats=None if status.statistics is None else stats.to_json(status.statistics),
+        )
+
+
+def write_data(
+    engine: Engine, state: TransactionState, batches: Iterable[pa.RecordBatch]
+) -> list[AddFile]:
+    """Write rows, split by their partition values, to new files of the table.
+
+    Memory holds one batch where the table isn't partitioned, else some 256 MB of rows that wait
+    for their partition's file. Nothing is part of the table before the actions are committed; on
+    an error the files written so far are deleted.
+
+    Raises:
+        SchemaError: a column the table doesn't have, or of another type.
+        ConstraintViolationError: a null where none may be.
+        StorageError: the store refused.
+    """
+    adds: list[AddFile] = []
+    try:
+        if state.partition_columns:
+            _write_partitioned(engine, state, batches, adds)
+        else:
+            context = _write_context(state, {})
+            _write_files(engine, state, context, transform_logical_data(state, batches), adds)
+    except BaseException:
+        delete_data_files(engine, state.table, adds)
+        raise
+    return adds
+
+
+def delete_data_files(engine: Engine, table: str, adds: Iterable[AddFile]) -> None:
+    """Delete files that were written and never committed."""
+    engine.files.delete_files(data_file_path(table, add.path) for add in adds)
+
+
+def _write_partitioned(
+    engine: Engine,
+    state: TransactionState,
+    batches: Iterable[pa.RecordBatch],
+    adds: list[AddFile],
+) -> None:
+    buffers = PartitionBuffers(state)
+    for batch in batches:
+        buffers.add(conform(state.table, state.schema, batch))
+        while buffers.nbytes > _BUFFERED_BYTES:
+            _write_partition(engine, state, *buffers.pop_largest(), adds)
+    while buffers.nbytes:
+        _write_partition(engine, state, *buffers.pop_largest(), adds)
+
+
+def _write_partition(
+    engine: Engine,
+    state: TransactionState,
+    key: PartitionKey,
+    batches: list[pa.RecordBatch],
+    adds: list[AddFile],
+) -> None:
+    values = dict(zip(state.partition_columns, key, strict=True))
+    _write_files(engine, state, _write_context(state, values), batches, adds)
+
+
+def _write_files(
+    engine: Engine,
+    state: TransactionState,
+    context: WriteContext,
+    batches: Iterable[pa.RecordBatch],
+    adds: list[AddFile],
+) -> None:
+    statuses = engine.parquet.write_parquet_files(
+        context.target_directory, batches, context.statistics_columns, context.options
+    )
+    adds.extend(generate_append_actions(state, statuses, context))
+
+
+def _write_context(state: TransactionState, values: Mapping[str, str | None]) -> WriteContext:
+    properties = TableProperties(state.configuration)
+    if properties.randomize_file_prefixes:
+        folder = uuid.uuid4().hex[: properties.random_prefix_length]
+    else:
+        folder = partition_directory(state.partition_columns, values)
+    return WriteContext(
+        target_directory=f"{state.table}/{folder}" if folder else state.table,
+        statistics_columns=state.statistics_columns(),
+        partition_values=values,
+        options=state.parquet_options,
+    )

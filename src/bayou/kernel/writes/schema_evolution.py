@@ -1,0 +1,192 @@
+"""Does a schema fit a table, and what does the table's become with new columns.
+
+Names match without regard to case; types must be equal, as delta-spark asks of an append: it
+doesn't cast (`DELTA_FAILED_TO_MERGE_FIELDS`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bayou.errors import SchemaError
+from bayou.protocol.schema import (
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+
+__all__ = ["check_fits", "check_new_table", "merge_schemas"]
+
+_FORBIDDEN_CHARACTERS = " ,;{}()\n\t="
+
+
+def check_new_table(table: str, schema: StructType, partition_columns: tuple[str, ...]) -> None:
+    """Check schema and partitioning of a table to be made.
+
+    Raises:
+        SchemaError: no column, duplicate names (without regard to case), characters in a name that
+            need column mapping, a partition column that isn't there or can't be one.
+    """
+    if not schema.fields:
+        raise SchemaError(f"{table} can't be created without a column.", table=table)
+    _check_names(table, schema, "")
+    for name in partition_columns:
+        field = next((f for f in schema if f.name == name), None)
+        if field is None:
+            raise SchemaError(
+                f"{table} can't be partitioned by {name!r}: there is no such column among "
+                f"{', '.join(schema.names)}.",
+                table=table,
+                column=name,
+            )
+        if isinstance(field.data_type, StructType | ArrayType | MapType) or (
+            isinstance(field.data_type, PrimitiveType)
+            and field.data_type.name in ("variant", "void")
+        ):
+            raise SchemaError(
+                f"{table} can't be partitioned by {name!r}: a column of type {field.data_type} "
+                "can't be a partition column.",
+                table=table,
+                column=name,
+            )
+    if len(set(partition_columns)) != len(partition_columns):
+        raise SchemaError(f"{table}: a partition column is named twice.", table=table)
+    if len(partition_columns) == len(schema):
+        raise SchemaError(
+            f"{table} can't be partitioned by all of its columns; a data file needs one.",
+            table=table,
+        )
+
+
+def check_fits(table: str, current: StructType, incoming: StructType) -> None:
+    """Check that rows of one schema can be put into a table of another without a change.
+
+    Raises:
+        SchemaError: an unknown column, another type, or a missing column that may not be null.
+    """
+    merged = merge_schemas(table, current, incoming)
+    if merged != current:
+        have = {path for path, _ in _paths(current, "")}
+        new = [path for path, _ in _paths(merged, "") if path not in have]
+        raise SchemaError(
+            f"{table} has no column {', '.join(map(repr, new))}; the table has "
+            f"{', '.join(current.names)}. Leave it out, or allow the schema to grow (mergeSchema, "
+            "with_schema_evolution).",
+            table=table,
+            column=new[0],
+        )
+
+
+def merge_schemas(table: str, current: StructType, incoming: StructType) -> StructType:
+    """The table's schema with the columns that it lacks, put last, nullable; nested ones too.
+
+    Raises:
+        SchemaError: a column of another type, or a missing column that may not be null.
+    """
+    _check_names(table, incoming, "")
+    return _merge_structs(table, current, incoming, "")
+
+
+def _merge_structs(
+    table: str, current: StructType, incoming: StructType, prefix: str
+) -> StructType:
+    by_name = {f.name.lower(): f for f in incoming}
+    fields: list[StructField] = []
+    for field in current:
+        path = prefix + field.name
+        other = by_name.pop(field.name.lower(), None)
+        if other is None:
+            if not field.nullable:
+                raise SchemaError(
+                    f"Column {path!r} of {table} may not be null, and the data doesn't have it.",
+                    table=table,
+                    column=path,
+                )
+            fields.append(field)
+        else:
+            fields.append(
+                field.with_data_type(_merge_types(table, field.data_type, other.data_type, path))
+            )
+    fields.extend(_nullable(f) for f in by_name.values())
+    return StructType(tuple(fields))
+
+
+def _merge_types(table: str, current: DataType, incoming: DataType, path: str) -> DataType:
+    match current, incoming:
+        case StructType(), StructType():
+            return _merge_structs(table, current, incoming, f"{path}.")
+        case ArrayType(), ArrayType():
+            element = _merge_types(
+                table, current.element_type, incoming.element_type, f"{path}.element"
+            )
+            return replace(current, element_type=element)
+        case MapType(), MapType():
+            key = _merge_types(table, current.key_type, incoming.key_type, f"{path}.key")
+            value = _merge_types(table, current.value_type, incoming.value_type, f"{path}.value")
+            return replace(current, key_type=key, value_type=value)
+        case _ if current == incoming:
+            return current
+        case _:
+            raise SchemaError(
+                f"Column {path!r} of {table} has type {current}, the data has {incoming}; they "
+                "can't be merged (DELTA_FAILED_TO_MERGE_FIELDS). Cast the data first.",
+                table=table,
+                column=path,
+            )
+
+
+def _nullable(field: StructField) -> StructField:
+    return replace(field, nullable=True)
+
+
+def _check_names(table: str, schema: StructType, prefix: str) -> None:
+    seen: set[str] = set()
+    for field in schema:
+        path = prefix + field.name
+        if field.name.lower() in seen:
+            raise SchemaError(
+                f"{table}: column {path!r} is there twice (names differ in case only, or not at "
+                "all). Rename one.",
+                table=table,
+                column=path,
+            )
+        seen.add(field.name.lower())
+        bad = sorted({c for c in field.name if c in _FORBIDDEN_CHARACTERS})
+        if bad or not field.name:
+            raise SchemaError(
+                f"{table}: column name {path!r} "
+                + (f"has {', '.join(map(repr, bad))}, which needs" if bad else "is empty, which")
+                + (" column mapping. Rename the column." if bad else " can't be."),
+                table=table,
+                column=path,
+            )
+        for name, nested in _structs_in(field.data_type, path):
+            _check_names(table, nested, f"{name}.")
+
+
+def _structs_in(data_type: DataType, path: str) -> list[tuple[str, StructType]]:
+    match data_type:
+        case StructType():
+            return [(path, data_type)]
+        case ArrayType():
+            return _structs_in(data_type.element_type, f"{path}.element")
+        case MapType():
+            return [
+                *_structs_in(data_type.key_type, f"{path}.key"),
+                *_structs_in(data_type.value_type, f"{path}.value"),
+            ]
+        case _:
+            return []
+
+
+def _paths(schema: StructType, prefix: str) -> list[tuple[str, StructField]]:
+    found: list[tuple[str, StructField]] = []
+    for field in schema:
+        path = prefix + field.name
+        found.append((path, field))
+        for name, nested in _structs_in(field.data_type, path):
+            found.extend(_paths(nested, f"{name}."))
+    return found

@@ -1,0 +1,327 @@
+"""A transaction: its state for writers, and its commit."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from bayou.errors import BayouError, ConcurrentTransactionError, ConstraintViolationError
+from bayou.kernel.engine import DataFileStatus, Engine
+from bayou.kernel.predicates.model import LiteralValue
+from bayou.kernel.scan import ScanBuilder
+from bayou.kernel.table_state import TableState
+from bayou.kernel.upkeep.checkpoint import checkpoint
+from bayou.kernel.writes import data_writer
+from bayou.kernel.writes.commit import CommitAttempt, commit_with_retries
+from bayou.kernel.writes.commit_contents import CommitContents
+from bayou.kernel.writes.conflicts import ReadSet, WriteSet
+from bayou.kernel.writes.operation import Operation
+from bayou.kernel.writes.state import TransactionState, WriteContext
+from bayou.protocol.actions import Action, AddFile, Metadata, Protocol, RemoveFile, encode_action
+from bayou.protocol.actions import Transaction as TransactionIdentifier
+from bayou.protocol.commit_info import commit_info
+from bayou.protocol.properties import TableProperties
+from bayou.protocol.schema import StructType
+
+__all__ = ["PostCommitHook", "Transaction", "TransactionCommitResult"]
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostCommitHook:
+    """Work that a commit makes due; the commit stands whether or not it is done.
+
+    Attributes:
+        name: `checkpoint`.
+    """
+
+    name: str
+    table: str
+    version: int
+
+    def run(self, engine: Engine) -> None:
+        """Do it; repeatable, safe beside other writers."""
+        checkpoint(engine, self.table, self.version)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionCommitResult:
+    """How a commit went.
+
+    Attributes:
+        version: the version it has become; where `already_committed`, the version that was read.
+        already_committed: the table had recorded the transaction's identifiers before, so
+            nothing was written.
+        post_commit_hooks: what is due now.
+    """
+
+    version: int
+    already_committed: bool = False
+    post_commit_hooks: tuple[PostCommitHook, ...] = ()
+
+    @property
+    def is_ready_for_checkpoint(self) -> bool:
+        """Whether a checkpoint is due (`delta.checkpointInterval`)."""
+        return any(hook.name == "checkpoint" for hook in self.post_commit_hooks)
+
+    def run_post_commit_hooks(self, engine: Engine) -> None:
+        """Run what is due. A hook that fails is logged: the commit stands all the same."""
+        for hook in self.post_commit_hooks:
+            try:
+                hook.run(engine)
+            except BayouError as error:
+                _LOG.warning(
+                    "The %s of %s at version %d failed; the commit stands, and the next one tries "
+                    "again. %s",
+                    hook.name,
+                    hook.table,
+                    hook.version,
+                    error,
+                )
+
+
+class Transaction:
+    """Changes to one table that become one version, or nothing. Made by `TransactionBuilder`.
+
+    Write data files with `write_data`, or step by step with `transform_logical_data`,
+    `get_write_context`, the engine's Parquet writer and `generate_append_actions`, here or in other
+    processes; then `commit` their actions once.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        read_state: TableState | None,
+        protocol: Protocol | None,
+        metadata: Metadata | None,
+        schema: StructType,
+        partition_columns: tuple[str, ...],
+        configuration: Mapping[str, str],
+        transaction_ids: Mapping[str, int],
+        operation: Operation,
+        operation_parameters: Mapping[str, object],
+        engine_info: str,
+        user_metadata: str | None,
+        max_retries: int,
+    ) -> None:
+        self._table = table
+        self._read_state = read_state
+        self._protocol = protocol
+        self._metadata = metadata
+        self._schema = schema
+        self._partition_columns = partition_columns
+        self._configuration = configuration
+        self._transaction_ids = transaction_ids
+        self._operation = operation
+        self._operation_parameters = operation_parameters
+        self._engine_info = engine_info
+        self._user_metadata = user_metadata
+        self._max_retries = max_retries
+        self._read_whole_table = False
+
+    @property
+    def read_version(self) -> int:
+        """The version the transaction was made from, -1 for a new table."""
+        return -1 if self._read_state is None else self._read_state.version
+
+    @property
+    def schema(self) -> StructType:
+        """The table's schema once the transaction is committed."""
+        return self._schema
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The table's partition columns."""
+        return self._partition_columns
+
+    @property
+    def changes_metadata(self) -> bool:
+        """Whether the commit makes the table, or changes its schema or properties."""
+        return self._metadata is not None or self._protocol is not None
+
+    def transaction_state(self, engine: Engine) -> TransactionState:
+        """What writers need; serializes."""
+        return TransactionState(
+            table=self._table,
+            schema=self._schema,
+            partition_columns=self._partition_columns,
+            configuration=dict(self._configuration),
+        )
+
+    @staticmethod
+    def transform_logical_data(
+        engine: Engine,
+        state: TransactionState,
+        batches: Iterable[pa.RecordBatch],
+        partition_values: Mapping[str, LiteralValue],
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of one partition as they stand in data files; see `data_writer`."""
+        data_writer.get_write_context(state, partition_values)  # refuses unknown columns
+        return data_writer.transform_logical_data(state, batches)
+
+    @staticmethod
+    def get_write_context(
+        engine: Engine, state: TransactionState, partition_values: Mapping[str, LiteralValue]
+    ) -> WriteContext:
+        """Where files of a partition go, and which statistics are kept."""
+        return data_writer.get_write_context(state, partition_values)
+
+    @staticmethod
+    def generate_append_actions(
+        engine: Engine,
+        state: TransactionState,
+        statuses: Iterable[DataFileStatus],
+        context: WriteContext,
+    ) -> Iterator[AddFile]:
+        """The actions that add written files to the table."""
+        return data_writer.generate_append_actions(state, statuses, context)
+
+    def generate_remove_actions(self, engine: Engine) -> Iterator[RemoveFile]:
+        """The actions that remove every live file of the version read: an overwrite.
+
+        The transaction has then read the whole table, which counts when it meets others.
+        """
+        self._read_whole_table = True
+        if self._read_state is None:
+            return
+        now = _now()
+        scan = ScanBuilder(self._read_state).with_statistics().build()
+        for batch in scan.scan_files(engine):
+            for file in batch.rows():
+                yield RemoveFile(
+                    path=file.path,
+                    deletion_timestamp=now,
+                    data_change=True,
+                    extended_file_metadata=True,
+                    partition_values=dict(file.partition_values),
+                    size=file.size,
+                    stats=file.add.stats,
+                    tags=file.add.tags,
+                    deletion_vector=file.deletion_vector,
+                    base_row_id=file.add.base_row_id,
+                    default_row_commit_version=file.add.default_row_commit_version,
+                )
+
+    def commit(
+        self,
+        engine: Engine,
+        actions: Iterable[Action],
+        *,
+        operation_metrics: Mapping[str, object] | None = None,
+    ) -> TransactionCommitResult:
+        """Make the actions the table's next version.
+
+        A commit that lost against another writer is put behind it where the two don't conflict.
+        The caller still owns the data files where this raises; `delete_data_files` removes them.
+        After a CommitFailedError whose text says that the outcome isn't known they must stay.
+
+        Args:
+            actions: of `generate_append_actions`, `write_data`, `generate_remove_actions`.
+            operation_metrics: added to those counted here (`numFiles`, `numOutputRows`, ...).
+
+        Raises:
+            CommitConflictError: another writer's commit won and doesn't go with this one.
+            CommitFailedError: retries used up, or the store failed.
+            ConstraintViolationError: removes in an append-only table.
+        """
+        if self._is_recorded():
+            return TransactionCommitResult(version=self.read_version, already_committed=True)
+        contents = CommitContents.of(actions)
+        self._refuse_removes_where_append_only(contents)
+        txn_id = str(uuid.uuid4())
+        metrics = {**contents.metrics(), **(operation_metrics or {})}
+        blind = not self._read_whole_table and not contents.removed_paths
+        head = self._head()
+        writes = WriteSet(
+            removed_paths=contents.removed_paths,
+            protocol=self._protocol is not None,
+            metadata=self._metadata is not None,
+            isolation_level=TableProperties(self._configuration).isolation_level,
+        )
+
+        def lines(version: int) -> list[bytes]:
+            info = commit_info(
+                timestamp=_now(),
+                operation=self._operation,
+                operation_parameters=self._operation_parameters,
+                engine_info=self._engine_info,
+                txn_id=txn_id,
+                is_blind_append=blind,
+                read_version=None if self._read_state is None else version - 1,
+                isolation_level=writes.isolation_level,
+                operation_metrics=metrics,
+                user_metadata=self._user_metadata,
+            )
+            return [encode_action(info), *head, *contents.lines]
+
+        version, _ = commit_with_retries(
+            engine,
+            CommitAttempt(
+                table=self._table,
+                read_version=self.read_version,
+                txn_id=txn_id,
+                lines=lines,
+                reads=ReadSet(
+                    whole_table=self._read_whole_table,
+                    app_ids=frozenset(self._transaction_ids),
+                ),
+                writes=writes,
+                max_retries=self._max_retries,
+            ),
+        )
+        return TransactionCommitResult(version=version, post_commit_hooks=self._hooks(version))
+
+    def _is_recorded(self) -> bool:
+        """Whether the table has recorded all of the transaction's identifiers already."""
+        if self._read_state is None or not self._transaction_ids:
+            return False
+        stored = self._read_state.transactions
+        done = [a for a, v in self._transaction_ids.items() if stored.get(a, v - 1) >= v]
+        if done and len(done) < len(self._transaction_ids):
+            raise ConcurrentTransactionError(
+                f"{self._table} has recorded {done[0]!r} up to version {stored[done[0]]} already, "
+                "but not the other transaction identifiers of this commit. Nothing was changed; "
+                "read the table's transactions again and leave out what it has.",
+                table=self._table,
+                winning_version=self.read_version,
+            )
+        return bool(done)
+
+    def _refuse_removes_where_append_only(self, contents: CommitContents) -> None:
+        if contents.changes_removed and TableProperties(self._configuration).append_only:
+            raise ConstraintViolationError(
+                f"{self._table} is append-only (delta.appendOnly is true): rows can't be removed. "
+                "Nothing was changed.",
+                table=self._table,
+                constraint="delta.appendOnly",
+            )
+
+    def _head(self) -> list[bytes]:
+        """Lines between commitInfo and the files."""
+        actions: list[Action] = []
+        if self._protocol is not None:
+            actions.append(self._protocol)
+        if self._metadata is not None:
+            actions.append(self._metadata)
+        actions += [
+            TransactionIdentifier(app_id=app_id, version=version, last_updated=_now())
+            for app_id, version in self._transaction_ids.items()
+        ]
+        return [encode_action(action) for action in actions]
+
+    def _hooks(self, version: int) -> tuple[PostCommitHook, ...]:
+        interval = TableProperties(self._configuration).checkpoint_interval
+        if version == 0 or version % interval:
+            return ()
+        return (PostCommitHook(name="checkpoint", table=self._table, version=version),)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

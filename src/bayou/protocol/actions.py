@@ -1,0 +1,277 @@
+"""The actions of a commit and their JSON lines (PROTOCOL.md, Actions).
+
+Unknown fields are ignored on read, as PROTOCOL.md asks; `commitInfo` is kept as it is. Attribute
+names are those of the wire, in snake case; `msgspec` renames them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+__all__ = [
+    "Action",
+    "AddCDCFile",
+    "AddFile",
+    "CheckpointMetadata",
+    "CommitInfo",
+    "DeletionVectorDescriptor",
+    "DomainMetadata",
+    "Format",
+    "Metadata",
+    "Protocol",
+    "RemoveFile",
+    "SidecarFile",
+    "Transaction",
+    "decode_action",
+    "decode_actions",
+    "encode_action",
+    "encode_actions",
+]
+
+
+def _always(value: Any) -> Any:
+    """A default that is written out all the same: `omit_defaults` leaves out only plain ones."""
+    return msgspec.field(default_factory=lambda: value)
+
+
+class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Base of everything on the wire."""
+
+
+class DeletionVectorDescriptor(_Wire, frozen=True, kw_only=True):
+    """PROTOCOL.md, Deletion Vector Descriptor Schema."""
+
+    storage_type: str
+    path_or_inline_dv: str
+    offset: int | None = None
+    size_in_bytes: int
+    cardinality: int
+
+    @property
+    def unique_id(self) -> str:
+        """Derived field `uniqueId`: the second part of a logical file's key."""
+        text = self.storage_type + self.path_or_inline_dv
+        return text if self.offset is None else f"{text}@{self.offset}"
+
+
+class AddFile(_Wire, frozen=True, kw_only=True):
+    """A logical file that is part of the table from this version on (Add File and Remove File)."""
+
+    path: str
+    partition_values: dict[str, str | None]
+    size: int
+    modification_time: int
+    data_change: bool
+    stats: str | None = None
+    tags: dict[str, str | None] | None = None
+    deletion_vector: DeletionVectorDescriptor | None = None
+    base_row_id: int | None = None
+    default_row_commit_version: int | None = None
+    clustering_provider: str | None = None
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        """(path, dvId), the primary key of reconciliation."""
+        dv = self.deletion_vector
+        return self.path, None if dv is None else dv.unique_id
+
+
+class RemoveFile(_Wire, frozen=True, kw_only=True):
+    """A logical file that is no longer part of the table (Add File and Remove File)."""
+
+    path: str
+    deletion_timestamp: int | None = None
+    data_change: bool = _always(True)
+    extended_file_metadata: bool | None = None
+    partition_values: dict[str, str | None] | None = None
+    size: int | None = None
+    stats: str | None = None
+    tags: dict[str, str | None] | None = None
+    deletion_vector: DeletionVectorDescriptor | None = None
+    base_row_id: int | None = None
+    default_row_commit_version: int | None = None
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        """(path, dvId), the primary key of reconciliation."""
+        dv = self.deletion_vector
+        return self.path, None if dv is None else dv.unique_id
+
+
+class AddCDCFile(_Wire, frozen=True, kw_only=True):
+    """A change data file (Add CDC File)."""
+
+    path: str
+    partition_values: dict[str, str | None]
+    size: int
+    data_change: bool = _always(False)
+    tags: dict[str, str | None] | None = None
+
+
+class Format(_Wire, frozen=True, kw_only=True):
+    """Encoding of the data files (Format Specification); always Parquet today."""
+
+    provider: str = _always("parquet")
+    options: dict[str, str] = msgspec.field(default_factory=lambda: {})
+
+
+class Metadata(_Wire, frozen=True, kw_only=True):
+    """The table's metadata (Change Metadata). `schema_string` is the schema's JSON text."""
+
+    id: str
+    name: str | None = None
+    description: str | None = None
+    format: Format = msgspec.field(default_factory=lambda: Format())
+    schema_string: str
+    partition_columns: list[str] = msgspec.field(default_factory=lambda: [])
+    created_time: int | None = None
+    configuration: dict[str, str] = msgspec.field(default_factory=lambda: {})
+
+
+class Protocol(_Wire, frozen=True, kw_only=True):
+    """What reader and writer must be able to do (Protocol Evolution)."""
+
+    min_reader_version: int
+    min_writer_version: int
+    reader_features: list[str] | None = None
+    writer_features: list[str] | None = None
+
+
+class Transaction(_Wire, frozen=True, kw_only=True):
+    """Progress of an application (Transaction Identifiers). `last_updated` is ms since epoch."""
+
+    app_id: str
+    version: int
+    last_updated: int | None = None
+
+
+class DomainMetadata(_Wire, frozen=True, kw_only=True):
+    """A named configuration of a feature or user (Domain Metadata)."""
+
+    domain: str
+    configuration: str
+    removed: bool
+
+
+class SidecarFile(_Wire, frozen=True, kw_only=True):
+    """A part of a V2 checkpoint (Sidecar File Information)."""
+
+    path: str
+    size_in_bytes: int
+    modification_time: int
+    tags: dict[str, str | None] | None = None
+
+
+class CheckpointMetadata(_Wire, frozen=True, kw_only=True):
+    """Describes a V2 checkpoint (Checkpoint Metadata)."""
+
+    version: int
+    tags: dict[str, str | None] | None = None
+
+
+class CommitInfo(msgspec.Struct, frozen=True):
+    """Provenance of a commit, any JSON object (Commit Provenance Information); kept as it is."""
+
+    values: Mapping[str, Any]
+
+    def get(self, key: str) -> Any:
+        """The value under a key such as `operation`, None where there is none."""
+        return self.values.get(key)
+
+
+Action: TypeAlias = (
+    AddFile
+    | RemoveFile
+    | AddCDCFile
+    | Metadata
+    | Protocol
+    | Transaction
+    | DomainMetadata
+    | CommitInfo
+    | SidecarFile
+    | CheckpointMetadata
+)
+
+
+class _Line(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One line of a commit: an object with one key. All None: an action that we don't know."""
+
+    commit_info: dict[str, Any] | None = None
+    protocol: Protocol | None = None
+    meta_data: Metadata | None = None
+    txn: Transaction | None = None
+    domain_metadata: DomainMetadata | None = None
+    add: AddFile | None = None
+    remove: RemoveFile | None = None
+    cdc: AddCDCFile | None = None
+    sidecar: SidecarFile | None = None
+    checkpoint_metadata: CheckpointMetadata | None = None
+
+    def action(self) -> Action | None:
+        if self.add is not None:
+            return self.add
+        if self.remove is not None:
+            return self.remove
+        if self.commit_info is not None:
+            return CommitInfo(self.commit_info)
+        return (
+            self.txn
+            or self.meta_data
+            or self.protocol
+            or self.domain_metadata
+            or self.cdc
+            or self.sidecar
+            or self.checkpoint_metadata
+        )
+
+
+_DECODER = msgspec.json.Decoder(_Line)
+_ENCODER = msgspec.json.Encoder()
+_WIRE_NAMES: dict[type, str] = {
+    AddFile: "add",
+    RemoveFile: "remove",
+    AddCDCFile: "cdc",
+    Metadata: "metaData",
+    Protocol: "protocol",
+    Transaction: "txn",
+    DomainMetadata: "domainMetadata",
+    SidecarFile: "sidecar",
+    CheckpointMetadata: "checkpointMetadata",
+}
+
+
+def encode_action(action: Action) -> bytes:
+    """The JSON line of an action, without the newline."""
+    if isinstance(action, CommitInfo):
+        return _ENCODER.encode({"commitInfo": action.values})
+    return _ENCODER.encode({_WIRE_NAMES[type(action)]: action})
+
+
+def encode_actions(actions: Iterable[Action]) -> bytes:
+    """JSON lines, each ended by a newline; how actions travel between processes too."""
+    return b"".join(encode_action(action) + b"\n" for action in actions)
+
+
+def decode_action(line: bytes | str) -> Action | None:
+    """The action of a JSON line, None for a kind of action that PROTOCOL.md doesn't name.
+
+    Raises:
+        msgspec.DecodeError: not JSON, or not an action (msgspec.ValidationError).
+    """
+    return _DECODER.decode(line).action()
+
+
+def decode_actions(data: bytes) -> Iterator[Action]:
+    """The actions of a commit's bytes, in order; empty lines and unknown actions are left out.
+
+    Raises:
+        msgspec.DecodeError: not JSON, or not an action (msgspec.ValidationError).
+    """
+    for line in data.split(b"\n"):
+        if line and not line.isspace():
+            action = _DECODER.decode(line).action()
+            if action is not None:
+                yield action

@@ -1,0 +1,297 @@
+"""Table schemas and their JSON form (PROTOCOL.md, Schema Serialization Format)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import msgspec
+
+__all__ = [
+    "BINARY",
+    "BOOLEAN",
+    "BYTE",
+    "DATE",
+    "DOUBLE",
+    "FLOAT",
+    "INTEGER",
+    "LONG",
+    "PRIMITIVE_NAMES",
+    "SHORT",
+    "STRING",
+    "TIMESTAMP",
+    "TIMESTAMP_NTZ",
+    "VARIANT",
+    "VOID",
+    "ArrayType",
+    "DataType",
+    "DecimalType",
+    "MapType",
+    "PrimitiveType",
+    "SchemaJsonError",
+    "StructField",
+    "StructType",
+    "data_type_from_json",
+    "data_type_to_json",
+]
+
+
+class SchemaJsonError(ValueError):
+    """A schema text that isn't what PROTOCOL.md describes; the kernel names the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrimitiveType:
+    """A type without parameters, by its Delta name (`long`, `string`, `timestamp_ntz`, ...)."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class DecimalType:
+    """`decimal(precision,scale)`; precision 1 to 38, scale 0 to precision."""
+
+    precision: int
+    scale: int
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.precision <= 38 and 0 <= self.scale <= self.precision):
+            raise SchemaJsonError(
+                f"decimal({self.precision},{self.scale}) isn't a decimal type: "
+                "precision is 1 to 38 and scale 0 to precision"
+            )
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayType:
+    """An array of `element_type`."""
+
+    element_type: DataType
+    contains_null: bool = True
+
+    def __str__(self) -> str:
+        return f"array<{self.element_type}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapType:
+    """A map of `key_type` (never null) to `value_type`."""
+
+    key_type: DataType
+    value_type: DataType
+    value_contains_null: bool = True
+
+    def __str__(self) -> str:
+        return f"map<{self.key_type},{self.value_type}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StructField:
+    """A column, top-level or nested. `metadata` holds JSON values by key (Column Metadata)."""
+
+    name: str
+    data_type: DataType
+    nullable: bool = True
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_data_type(self, data_type: DataType) -> StructField:
+        """The same field with another type."""
+        return replace(self, data_type=data_type)
+
+
+@dataclass(frozen=True, slots=True)
+class StructType:
+    """A table's schema, or a struct column's."""
+
+    fields: tuple[StructField, ...] = ()
+
+    def __str__(self) -> str:
+        return f"struct<{','.join(f'{f.name}:{f.data_type}' for f in self.fields)}>"
+
+    def __iter__(self) -> Iterator[StructField]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the fields, in order."""
+        return tuple(f.name for f in self.fields)
+
+    def get(self, name: str) -> StructField | None:
+        """The field of exactly this name, else of this name in another case, else None."""
+        folded = None
+        for candidate in self.fields:
+            if candidate.name == name:
+                return candidate
+            if folded is None and candidate.name.lower() == name.lower():
+                folded = candidate
+        return folded
+
+    def select(self, names: tuple[str, ...] | list[str]) -> StructType:
+        """The fields of these exact names, in the order given. KeyError where one isn't there."""
+        by_name = {f.name: f for f in self.fields}
+        return StructType(tuple(by_name[n] for n in names))
+
+    def to_json(self) -> str:
+        """The text that stands in `metaData.schemaString`."""
+        return msgspec.json.encode(data_type_to_json(self)).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> StructType:
+        """Parse `metaData.schemaString`.
+
+        Raises:
+            SchemaJsonError: not JSON, or not a struct of known types.
+        """
+        try:
+            value = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise SchemaJsonError(f"schema isn't valid JSON: {error}") from error
+        result = data_type_from_json(value)
+        if not isinstance(result, StructType):
+            raise SchemaJsonError(f"a schema must be a struct, this one is {result}")
+        return result
+
+
+DataType: TypeAlias = PrimitiveType | DecimalType | ArrayType | MapType | StructType
+
+STRING = PrimitiveType("string")
+LONG = PrimitiveType("long")
+INTEGER = PrimitiveType("integer")
+SHORT = PrimitiveType("short")
+BYTE = PrimitiveType("byte")
+FLOAT = PrimitiveType("float")
+DOUBLE = PrimitiveType("double")
+BOOLEAN = PrimitiveType("boolean")
+BINARY = PrimitiveType("binary")
+DATE = PrimitiveType("date")
+TIMESTAMP = PrimitiveType("timestamp")
+TIMESTAMP_NTZ = PrimitiveType("timestamp_ntz")
+VOID = PrimitiveType("void")
+VARIANT = PrimitiveType("variant")
+
+_PRIMITIVES = {
+    t.name: t
+    for t in (
+        STRING,
+        LONG,
+        INTEGER,
+        SHORT,
+        BYTE,
+        FLOAT,
+        DOUBLE,
+        BOOLEAN,
+        BINARY,
+        DATE,
+        TIMESTAMP,
+        TIMESTAMP_NTZ,
+        VOID,
+        VARIANT,
+    )
+}
+PRIMITIVE_NAMES = frozenset(_PRIMITIVES)
+
+
+def data_type_from_json(value: Any) -> DataType:
+    """A type from its decoded JSON: a name, or an object with `type`.
+
+    Raises:
+        SchemaJsonError: an unknown type, or a part is missing.
+    """
+    if isinstance(value, str):
+        return _primitive_from_name(value)
+    if not isinstance(value, dict):
+        raise SchemaJsonError(f"a type must be a name or an object, not {value!r}")
+    try:
+        match value["type"]:
+            case "struct":
+                return StructType(tuple(_field_from_json(f) for f in value["fields"]))
+            case "array":
+                return ArrayType(
+                    element_type=data_type_from_json(value["elementType"]),
+                    contains_null=bool(value.get("containsNull", True)),
+                )
+            case "map":
+                return MapType(
+                    key_type=data_type_from_json(value["keyType"]),
+                    value_type=data_type_from_json(value["valueType"]),
+                    value_contains_null=bool(value.get("valueContainsNull", True)),
+                )
+            case str() as name:
+                return _primitive_from_name(name)
+            case other:
+                raise SchemaJsonError(f"unknown type {other!r}")
+    except KeyError as error:
+        raise SchemaJsonError(f"type {value.get('type')!r} lacks {error.args[0]!r}") from error
+
+
+def data_type_to_json(data_type: DataType) -> Any:
+    """The decoded JSON of a type, the inverse of `data_type_from_json`."""
+    match data_type:
+        case StructType(fields):
+            return {
+                "type": "struct",
+                "fields": [
+                    {
+                        "name": f.name,
+                        "type": data_type_to_json(f.data_type),
+                        "nullable": f.nullable,
+                        "metadata": dict(f.metadata),
+                    }
+                    for f in fields
+                ],
+            }
+        case ArrayType():
+            return {
+                "type": "array",
+                "elementType": data_type_to_json(data_type.element_type),
+                "containsNull": data_type.contains_null,
+            }
+        case MapType():
+            return {
+                "type": "map",
+                "keyType": data_type_to_json(data_type.key_type),
+                "valueType": data_type_to_json(data_type.value_type),
+                "valueContainsNull": data_type.value_contains_null,
+            }
+        case _:
+            return str(data_type)
+
+
+def _field_from_json(value: Any) -> StructField:
+    if not isinstance(value, dict):
+        raise SchemaJsonError(f"a field must be an object, not {value!r}")
+    if not isinstance(value["name"], str):
+        raise SchemaJsonError(f"a field's name must be a string, not {value['name']!r}")
+    return StructField(
+        name=value["name"],
+        data_type=data_type_from_json(value["type"]),
+        nullable=bool(value.get("nullable", True)),
+        metadata=value.get("metadata") or {},
+    )
+
+
+def _primitive_from_name(name: str) -> DataType:
+    known = _PRIMITIVES.get(name)
+    if known is not None:
+        return known
+    if name == "decimal":
+        return DecimalType(10, 0)
+    if name.startswith("decimal(") and name.endswith(")"):
+        parts = name[len("decimal(") : -1].split(",")
+        try:
+            numbers = [int(p) for p in parts]
+        except ValueError as error:
+            raise SchemaJsonError(f"unknown type {name!r}") from error
+        if len(numbers) == 2:
+            return DecimalType(numbers[0], numbers[1])
+    raise SchemaJsonError(f"unknown type {name!r}")
