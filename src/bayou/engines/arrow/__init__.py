@@ -1,0 +1,3 @@
+from bayou.engines.arrow.engine import ArrowEngine
+
+__all__ = ["ArrowEngine"]

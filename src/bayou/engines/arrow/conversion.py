@@ -1,0 +1,222 @@
+"""From a column of one Arrow type to the type asked for, without copies where types agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bayou.errors import SchemaError
+from bayou.kernel.engine import FIELD_ID_KEY
+
+__all__ = ["Conversion", "FieldFinder", "children", "converter", "count_leaves", "is_list"]
+
+Conversion: TypeAlias = "Callable[[pa.Array[Any]], pa.Array[Any]]"
+
+
+class FieldFinder:
+    """Finds the file's field for a wanted one: by field id where that has one, else by name."""
+
+    def __init__(self, fields: list[pa.Field[Any]]) -> None:
+        self._by_name: dict[str, int] = {}
+        self._by_id: dict[bytes, int] = {}
+        for position, field in enumerate(fields):
+            self._by_name.setdefault(field.name, position)
+            field_id = (field.metadata or {}).get(FIELD_ID_KEY)
+            if field_id is not None:
+                self._by_id.setdefault(field_id, position)
+
+    def position(self, wanted: pa.Field[Any]) -> int | None:
+        """Position of the file's field, None where there is none."""
+        field_id = (wanted.metadata or {}).get(FIELD_ID_KEY)
+        if field_id is not None:
+            return self._by_id.get(field_id)
+        return self._by_name.get(wanted.name)
+
+
+def children(data_type: pa.DataType) -> list[pa.Field[Any]]:
+    """Fields of a struct, element of a list, key and value of a map; none for other types."""
+    if pa.types.is_map(data_type):
+        return [data_type.key_field, data_type.item_field]
+    if pa.types.is_nested(data_type):
+        return [data_type.field(i) for i in range(data_type.num_fields)]
+    return []
+
+
+def count_leaves(data_type: pa.DataType) -> int:
+    """Number of Parquet leaf columns that a type has."""
+    fields = children(data_type)
+    return sum(count_leaves(f.type) for f in fields) if fields else 1
+
+
+def is_list(data_type: pa.DataType) -> bool:
+    """A list of any length, with offsets of 32 or 64 bits."""
+    return pa.types.is_list(data_type) or pa.types.is_large_list(data_type)
+
+
+def converter(
+    given: pa.Field[Any], wanted: pa.Field[Any], name: str, path: str
+) -> Conversion | None:
+    """How values of `given` become those of `wanted`; None where they are that already.
+
+    The conversion raises `pa.ArrowInvalid` where a value doesn't fit the type asked for.
+
+    Args:
+        given: the column as it is.
+        wanted: the column asked for. Fields of structs are matched as columns are.
+        name: dotted name of the column, for errors.
+        path: the file it comes from, for errors.
+
+    Raises:
+        SchemaError: no value of the one type is one of the other.
+    """
+    source, target = given.type, wanted.type
+    if source.equals(target) and _same_fields(source, target):
+        return None
+    if pa.types.is_struct(source) and pa.types.is_struct(target):
+        return _struct_converter(source, target, name, path)
+    if is_list(source) and is_list(target):
+        return _list_converter(source, target, name, path)
+    if pa.types.is_map(source) and pa.types.is_map(target):
+        return _map_converter(source, target, name, path)
+    if pa.types.is_dictionary(source):
+        inner = converter(given.with_type(source.value_type), wanted, name, path) or _same
+        return lambda array: inner(array.dictionary_decode())
+    if not _castable(source, target):
+        raise SchemaError(
+            f"column {name!r} of {path} has type {source}, which can't be read as {target}",
+            table=path,
+            column=name,
+        )
+    if pa.types.is_integer(source) and pa.types.is_decimal(target):
+        return lambda array: pc.cast(pc.cast(array, pa.decimal128(20, 0)), target)
+    return lambda array: pc.cast(array, target)
+
+
+def _same(array: pa.Array[Any]) -> pa.Array[Any]:
+    return array
+
+
+def _same_fields(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether fields of equal types also mean each other: field ids may say otherwise."""
+    given, wanted = children(source), children(target)
+    if pa.types.is_struct(source):
+        found = FieldFinder(given)
+        if any(found.position(child) != i for i, child in enumerate(wanted)):
+            return False
+    return all(_same_fields(g.type, w.type) for g, w in zip(given, wanted, strict=True))
+
+
+def _struct_converter(
+    source: pa.DataType, target: pa.DataType, name: str, path: str
+) -> Conversion:
+    given, wanted = children(source), children(target)
+    found = FieldFinder(given)
+    steps: list[tuple[int | None, Conversion | None, pa.DataType]] = []
+    for child in wanted:
+        position = found.position(child)
+        convert = (
+            None
+            if position is None
+            else converter(given[position], child, f"{name}.{child.name}", path)
+        )
+        steps.append((position, convert, child.type))
+
+    def convert_struct(array: pa.Array[Any]) -> pa.Array[Any]:
+        columns: list[pa.Array[Any]] = []
+        for position, convert, data_type in steps:
+            if position is None:
+                columns.append(pa.nulls(len(array), data_type))
+            else:
+                column = array.field(position)
+                columns.append(column if convert is None else convert(column))
+        return pa.Array.from_buffers(target, len(array), [_validity(array)], children=columns)
+
+    return convert_struct
+
+
+def _list_converter(
+    source: pa.DataType, target: pa.DataType, name: str, path: str
+) -> Conversion:
+    convert = (
+        converter(source.value_field, target.value_field, f"{name}.element", path) or _same
+    )
+    large = pa.types.is_large_list(target)
+    same_offsets = pa.types.is_large_list(source) == large
+
+    def convert_list(array: pa.Array[Any]) -> pa.Array[Any]:
+        values = convert(array.values)
+        if same_offsets:
+            return _with_child(array, target, values)
+        offsets = pc.cast(array.offsets, pa.int64() if large else pa.int32())
+        buffers = [_validity(array), pa.concat_arrays([offsets, offsets[:0]]).buffers()[1]]
+        return pa.Array.from_buffers(target, len(array), buffers, children=[values])
+
+    return convert_list
+
+
+def _map_converter(source: pa.DataType, target: pa.DataType, name: str, path: str) -> Conversion:
+    key = converter(source.key_field, target.key_field, f"{name}.key", path) or _same
+    item = converter(source.item_field, target.item_field, f"{name}.value", path) or _same
+
+    def convert_map(array: pa.Array[Any]) -> pa.Array[Any]:
+        entries = pa.StructArray.from_arrays(
+            [key(array.keys), item(array.items)], fields=[target.key_field, target.item_field]
+        )
+        return _with_child(array, target, entries)
+
+    return convert_map
+
+
+def _with_child(array: pa.Array[Any], target: pa.DataType, child: pa.Array[Any]) -> pa.Array[Any]:
+    """The same lists or maps over another child, without a copy."""
+    return pa.Array.from_buffers(
+        target,
+        len(array),
+        array.buffers()[:2],
+        null_count=array.null_count,
+        offset=array.offset,
+        children=[child],
+    )
+
+
+def _validity(array: pa.Array[Any]) -> pa.Buffer | None:
+    """The bitmap of what is not null, from its first bit on."""
+    if not array.null_count:
+        return None
+    valid = pc.is_valid(array)
+    return (pa.concat_arrays([valid, valid[:0]]) if valid.offset else valid).buffers()[1]
+
+
+def _castable(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a cast between the kinds can be lossless; the values decide, checked by pyarrow."""
+    types = pa.types
+    if types.is_null(source):
+        return True
+    if types.is_integer(source):
+        return types.is_integer(target) or types.is_floating(target) or types.is_decimal(target)
+    if types.is_floating(source):
+        return types.is_floating(target)
+    if types.is_decimal(source):
+        return types.is_decimal(target)
+    if types.is_timestamp(source):
+        return types.is_timestamp(target)
+    if types.is_date(source):
+        return types.is_date(target) or (types.is_timestamp(target) and target.tz is None)
+    return _is_text(source) and _is_text(target)
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    """Strings and bytes: old writers leave out the annotation that tells them apart."""
+    types = pa.types
+    return (
+        types.is_string(data_type)
+        or types.is_large_string(data_type)
+        or types.is_string_view(data_type)
+        or types.is_binary(data_type)
+        or types.is_large_binary(data_type)
+        or types.is_binary_view(data_type)
+        or types.is_fixed_size_binary(data_type)
+    )

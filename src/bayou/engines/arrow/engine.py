@@ -1,0 +1,93 @@
+"""The default engine: plain files and obstore underneath, pyarrow for JSON and Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bayou.engines.arrow.files import ArrowFiles
+from bayou.engines.arrow.json import ArrowJsonHandler
+from bayou.engines.arrow.parquet import ArrowParquetHandler
+from bayou.errors import ArgumentError
+from bayou.kernel.engine import (
+    EngineDescription,
+    ExpressionHandler,
+    FileSystemClient,
+    JsonHandler,
+    ParquetHandler,
+)
+from bayou.kernel.predicates.evaluation import DefaultExpressionHandler
+
+__all__ = ["ArrowEngine"]
+
+
+class ArrowEngine:
+    """Tables on local disks and object stores (`s3://`, `s3a://`, `gs://`, `abfss://`, `az://`).
+
+    Every handler can be replaced by one of your own; those that aren't use yours: JSON and Parquet
+    take every byte through `files`.
+
+    Args:
+        storage_options: credentials and settings of object stores, in the names known from
+            `deltalake`, such as `AWS_ENDPOINT_URL`; case doesn't matter. What isn't given is
+            taken from the environment.
+        files: replaces the files.
+        json: replaces JSON.
+        parquet: replaces Parquet.
+        expressions: replaces expressions.
+    """
+
+    KIND = "arrow"
+    """Value of `EngineDescription.kind`."""
+
+    def __init__(
+        self,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        files: FileSystemClient | None = None,
+        json: JsonHandler | None = None,
+        parquet: ParquetHandler | None = None,
+        expressions: ExpressionHandler | None = None,
+    ) -> None:
+        self._options = dict(storage_options or {})
+        self._is_custom = any(h is not None for h in (files, json, parquet, expressions))
+        self._files = files or ArrowFiles(self._options)
+        self._json = json or ArrowJsonHandler(self._files)
+        self._parquet = parquet or ArrowParquetHandler(self._files)
+        self._expressions = expressions or DefaultExpressionHandler()
+
+    @property
+    def files(self) -> FileSystemClient:
+        """Files."""
+        return self._files
+
+    @property
+    def json(self) -> JsonHandler:
+        """JSON."""
+        return self._json
+
+    @property
+    def parquet(self) -> ParquetHandler:
+        """Parquet."""
+        return self._parquet
+
+    @property
+    def expressions(self) -> ExpressionHandler:
+        """Expressions."""
+        return self._expressions
+
+    def description(self) -> EngineDescription:
+        """How a worker builds an equivalent engine.
+
+        Raises:
+            ArgumentError: a handler was replaced, which a description can't carry.
+        """
+        if self._is_custom:
+            raise ArgumentError(
+                "this ArrowEngine has handlers of your own, which can't travel to a worker; build "
+                "the engine there, or give your engine class its own description()",
+                argument="files, json, parquet, expressions",
+            )
+        return EngineDescription(kind=self.KIND, options=self._options)
+
+    def __repr__(self) -> str:
+        return "ArrowEngine()"  # options hold credentials

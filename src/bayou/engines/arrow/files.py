@@ -1,0 +1,66 @@
+"""Files by the scheme of their path: the local disk as plain files, all else through obstore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import IO
+
+from bayou.engines.arrow.local_files import LocalFiles
+from bayou.engines.arrow.object_store_files import ObjectStoreFiles, is_object_store
+from bayou.errors import ArgumentError
+from bayou.kernel.engine import ByteRange, FileStatus, FileSystemClient
+
+__all__ = ["ArrowFiles"]
+
+
+class ArrowFiles:
+    """Local files and object stores behind one `FileSystemClient`."""
+
+    def __init__(self, storage_options: Mapping[str, str] | None = None) -> None:
+        self._local = LocalFiles()
+        self._object_stores = ObjectStoreFiles(storage_options or {})
+
+    def resolve_path(self, path: str) -> str:
+        return self._of(path).resolve_path(path)
+
+    def list_from(self, path: str) -> Iterator[FileStatus]:
+        return self._of(path).list_from(path)
+
+    def status(self, path: str) -> FileStatus:
+        return self._of(path).status(path)
+
+    def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
+        for files, group in groupby(ranges, key=lambda wanted: self._of(wanted.path)):
+            yield from files.read_files(group)
+
+    def open_input(self, path: str, size: int | None = None) -> IO[bytes]:
+        return self._of(path).open_input(path, size)
+
+    def open_output(self, path: str) -> IO[bytes]:
+        return self._of(path).open_output(path)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        return self._of(path).put_if_absent(path, data)
+
+    def put(self, path: str, data: bytes) -> None:
+        self._of(path).put(path, data)
+
+    def mkdirs(self, path: str) -> None:
+        self._of(path).mkdirs(path)
+
+    def delete_files(self, paths: Iterable[str]) -> None:
+        for files, group in groupby(paths, key=self._of):
+            files.delete_files(group)
+
+    def _of(self, path: str) -> FileSystemClient:
+        scheme, separator, _ = path.partition("://")
+        if not separator or scheme == "file" or not scheme.isalnum():
+            return self._local
+        if is_object_store(scheme):
+            return self._object_stores
+        raise ArgumentError(
+            f"can't open {path}: no engine for the scheme {scheme!r}; use a local path or one of "
+            "file://, s3://, s3a://, gs://, az://, abfs://, abfss://",
+            argument="path",
+        )

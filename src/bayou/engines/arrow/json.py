@@ -1,0 +1,110 @@
+"""JSON through pyarrow, as `JsonHandler`.
+
+Texts go through pyarrow's own reader, all at once, by an explicit schema. It refuses the whole of
+its input where one value doesn't fit, so what it refuses is cut into smaller pieces and the last of
+them is decoded text by text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pa_json
+
+from bayou.engines.arrow.conversion import converter
+from bayou.engines.arrow.json_values import parse_texts
+from bayou.kernel.engine import FileSystemClient
+
+__all__ = ["ArrowJsonHandler"]
+
+_PIECE = 1024
+"""Rows that are decoded text by text where one of them is refused."""
+
+_BLOCK = 4 << 20
+
+
+class ArrowJsonHandler:
+    """Parses with `pyarrow.json`, writes through the engine's files."""
+
+    def __init__(self, files: FileSystemClient) -> None:
+        self._files = files
+
+    def parse_json(self, texts: pa.Array[Any], output_schema: pa.Schema) -> pa.RecordBatch:
+        batch = _parse_fast(texts, output_schema) if _is_plain(output_schema) else None
+        if batch is not None:
+            return batch
+        if len(texts) <= _PIECE or not _is_plain(output_schema):
+            return parse_texts(texts, output_schema)
+        pieces: list[pa.RecordBatch] = []
+        for first in range(0, len(texts), _PIECE):
+            piece = texts.slice(first, _PIECE)
+            fast = _parse_fast(piece, output_schema)
+            pieces.append(parse_texts(piece, output_schema) if fast is None else fast)
+        return pa.concat_batches(pieces)
+
+    def write_json_file_atomically(
+        self, path: str, lines: Iterable[bytes], *, overwrite: bool = False
+    ) -> bool:
+        data = b"".join(line.rstrip(b"\n") + b"\n" for line in lines)
+        if overwrite:
+            self._files.put(path, data)
+            return True
+        return self._files.put_if_absent(path, data)
+
+
+def _is_plain(schema: pa.Schema) -> bool:
+    """Whether pyarrow's reader knows all types, and reads them as we do."""
+    return bool(schema) and all(_is_plain_type(field.type) for field in schema)
+
+
+def _is_plain_type(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        return bool(fields) and all(_is_plain_type(f.type) for f in fields)
+    if pa.types.is_list(kind):
+        return _is_plain_type(kind.value_type)
+    return (
+        pa.types.is_signed_integer(kind)
+        or pa.types.is_float64(kind)
+        or pa.types.is_float32(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_string(kind)
+    )
+
+
+def _parse_fast(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch | None:
+    """All texts in one pass; None where one has to be looked at by itself."""
+    if len(texts) == 0:
+        return _empty(schema)
+    if texts.null_count:
+        texts = pc.fill_null(texts, "{}")
+    # One object a text: then as many rows as texts means one row from each of them.
+    objects = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
+    if not pc.all(objects).as_py():
+        return None
+    lines = pc.binary_join_element_wise(texts, "", "\n")
+    buffers = lines.buffers()
+    try:
+        table = pa_json.read_json(
+            pa.BufferReader(buffers[2]),
+            pa_json.ReadOptions(block_size=_BLOCK),
+            pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+        )
+    except pa.ArrowInvalid:
+        return None
+    if table.num_rows != len(texts):
+        return None
+    columns = []
+    for field in schema:
+        given = table.schema.field(field.name)
+        column = table.column(field.name).combine_chunks()
+        convert = converter(given, field, field.name, "the JSON texts")
+        columns.append(column if convert is None else convert(column))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)

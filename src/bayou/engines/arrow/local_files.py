@@ -1,0 +1,251 @@
+"""Files of the local disk, as `FileSystemClient`.
+
+Plain system calls: obstore's local store refuses names such as `x#1`. What is written is on the
+disk (fsync of file and folder) before a call returns, because a commit is a promise. Unfinished
+files have a name that starts with a dot, in the folder of the file they become.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import io
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import IO, cast
+
+import pyarrow as pa
+
+from bayou.errors import FileMissingError, StorageError
+from bayou.kernel.engine import ByteRange, FileStatus
+
+__all__ = ["LocalFiles", "LocalOutput", "local_path"]
+
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
+_WRITE_BUFFER = 1 << 20
+
+
+def local_path(path: str) -> str:
+    """Absolute path of a local path or `file:` URI; the URI's path is taken as decoded."""
+    if path.startswith("file:"):
+        path = path[len("file:") :]
+        if path.startswith("//"):
+            path = "/" + path[2:].partition("/")[2]
+    return os.path.abspath(path)
+
+
+class LocalFiles:
+    """The local disk. Paths are absolute and plain; `file:` URIs are understood too."""
+
+    def resolve_path(self, path: str) -> str:
+        return local_path(path)
+
+    def list_from(self, path: str) -> Iterator[FileStatus]:
+        folder, _, first = path.removeprefix("file://").rpartition("/")
+        folder = local_path(folder or "/")
+        lowest = os.fsencode(first)
+        with _storage_errors(folder, "list"), os.scandir(folder) as entries:
+            names = [e.name for e in entries if os.fsencode(e.name) >= lowest and e.is_file()]
+        names.sort(key=os.fsencode)
+        for name in names:
+            with suppress(FileMissingError):  # deleted since the folder was read
+                yield self.status(os.path.join(folder, name))
+
+    def status(self, path: str) -> FileStatus:
+        path = local_path(path)
+        with _storage_errors(path, "read"):
+            found = os.stat(path)
+            if os.path.isdir(path):
+                raise FileNotFoundError(errno.ENOENT, "is a folder", path)
+        return FileStatus(
+            path=path, size=found.st_size, modification_time=found.st_mtime_ns // 1_000_000
+        )
+
+    def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
+        # One file after the other: the page cache answers faster than threads start.
+        for wanted in ranges:
+            path = local_path(wanted.path)
+            with _storage_errors(path, "read"), open(path, "rb") as file:
+                file.seek(wanted.offset)
+                data = file.read(-1 if wanted.length is None else wanted.length)
+            yield data
+
+    def open_input(self, path: str, size: int | None = None) -> IO[bytes]:  # noqa: ARG002
+        path = local_path(path)
+        with _storage_errors(path, "read"):
+            return cast("IO[bytes]", pa.OSFile(path, "rb"))  # read by pyarrow without Python
+
+    def open_output(self, path: str) -> IO[bytes]:
+        path = local_path(path)
+        with _storage_errors(path, "write"):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            return LocalOutput(path)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        path = local_path(path)
+        with _storage_errors(path, "write"):
+            if os.path.lexists(path):
+                return False
+            with _written_temporary(path, data) as temporary:
+                try:
+                    os.link(temporary, path)
+                except FileExistsError:
+                    return False
+                except OSError as error:
+                    if error.errno not in _NO_LINKS:
+                        raise
+                    if not _rename_if_absent(temporary, path):
+                        return False
+            _sync_folder(path)
+            return True
+
+    def put(self, path: str, data: bytes) -> None:
+        path = local_path(path)
+        with _storage_errors(path, "write"):
+            with _written_temporary(path, data) as temporary:
+                os.replace(temporary, path)
+            _sync_folder(path)
+
+    def mkdirs(self, path: str) -> None:
+        path = local_path(path)
+        with _storage_errors(path, "make the folder"):
+            os.makedirs(path, exist_ok=True)
+
+    def delete_files(self, paths: Iterable[str]) -> None:
+        for path in map(local_path, paths):
+            with _storage_errors(path, "delete"), suppress(FileNotFoundError, NotADirectoryError):
+                os.unlink(path)
+
+
+class LocalOutput(io.BufferedWriter):
+    """A file that appears, complete and on the disk, when it is closed.
+
+    A `with` block that ends by an exception leaves nothing behind, and neither does an output that
+    is dropped without `close`.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._temporary = _temporary_name(path)
+        super().__init__(io.FileIO(self._temporary, "xb"), _WRITE_BUFFER)
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        with _storage_errors(self._path, "write"):
+            return super().write(data)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        try:
+            with _storage_errors(self._path, "write"):
+                self.flush()
+                os.fsync(self.fileno())
+                super().close()
+                os.replace(self._temporary, self._path)
+                _sync_folder(self._path)
+        except BaseException:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        """Forget what was written; the path stays as it was."""
+        with suppress(OSError):
+            os.unlink(self._temporary)
+        with suppress(OSError):
+            self.raw.close()  # first, so that nothing buffered is flushed
+        with suppress(OSError, ValueError):
+            super().close()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+    def __del__(self) -> None:
+        if not self.closed:
+            self.discard()
+
+
+@contextmanager
+def _written_temporary(path: str, data: bytes) -> Iterator[str]:
+    """A hidden file beside `path` that holds `data` on disk; gone afterwards."""
+    temporary = _temporary_name(path)
+    try:
+        with open(temporary, "xb", buffering=0) as file:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[file.write(rest) :]
+            os.fsync(file.fileno())
+        yield temporary
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary)
+
+
+def _temporary_name(path: str) -> str:
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name[:40]}.{uuid.uuid4().hex}.tmp")
+
+
+def _rename_if_absent(temporary: str, path: str) -> bool:
+    """Put-if-absent where the disk has no hard links: a look and a rename under a lock.
+
+    The lock is on the folder and ends with the process; it holds off writers that take it too.
+    """
+    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        if os.path.lexists(path):
+            return False
+        os.rename(temporary, path)
+        return True
+    finally:
+        os.close(folder)
+
+
+def _sync_folder(path: str) -> None:
+    """Make the name of a new file durable."""
+    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that can't sync folders
+            raise
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def _storage_errors(path: str, doing: str) -> Iterator[None]:
+    """Turn what the operating system says into a `StorageError` that says what to do."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError) as error:
+        missing = "there is no such file or folder"
+        raise FileMissingError(f"can't {doing} {path}: {missing}", path=path) from error
+    except PermissionError as error:
+        raise StorageError(
+            f"can't {doing} {path}: no permission; check the owner and mode of it and its folder",
+            path=path,
+        ) from error
+    except OSError as error:
+        if error.errno in _NO_SPACE:
+            raise StorageError(
+                f"can't {doing} {path}: the disk is full (or a quota is reached); free some space "
+                "and try again, nothing was left behind",
+                path=path,
+            ) from error
+        reason = error.strerror or str(error)
+        raise StorageError(f"can't {doing} {path}: {reason}", path=path) from error
+    except ValueError as error:  # a NUL or a lone surrogate in the name
+        raise StorageError(f"can't {doing} {path!r}: {error}", path=path) from error

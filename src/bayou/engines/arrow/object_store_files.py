@@ -1,0 +1,258 @@
+"""Objects of S3, GCS and Azure through obstore, as `FileSystemClient`."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import groupby, islice
+from typing import IO, Any, cast
+
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    NotFoundError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+    UnknownConfigurationKeyError,
+)
+from obstore.store import ObjectStore, from_url
+
+from bayou.engines.arrow.object_io import ObjectInput, ObjectOutput
+from bayou.engines.arrow.storage_options import store_settings, unknown_option
+from bayou.errors import ArgumentError, FileMissingError, StorageError
+from bayou.kernel.engine import ByteRange, FileStatus
+
+__all__ = ["ObjectStoreFiles", "is_object_store"]
+
+_CANONICAL = {
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gs",
+    "gcs": "gs",
+    "az": "az",
+    "azure": "az",
+    "abfs": "abfs",
+    "abfss": "abfss",
+}
+"""What a path's scheme is called here; Hadoop's names are taken for what they mean."""
+
+_IN_FLIGHT = 16
+_PAGE = 1000
+
+
+def is_object_store(scheme: str) -> bool:
+    """Whether paths of this scheme are objects of a store known here."""
+    return scheme.lower() in _CANONICAL
+
+
+class ObjectStoreFiles:
+    """Objects by URI. One obstore store a bucket, made when first needed.
+
+    Args:
+        storage_options: see `ArrowEngine`.
+        stores: stores of your own by root, such as `{"s3://bucket": store}`.
+    """
+
+    def __init__(
+        self,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        stores: Mapping[str, ObjectStore] | None = None,
+    ) -> None:
+        self._options = dict(storage_options or {})
+        self._stores = dict(stores or {})
+        self._lock = threading.Lock()
+
+    def resolve_path(self, path: str) -> str:
+        root, key = _split(path)
+        return f"{root}/{key}".rstrip("/")
+
+    def list_from(self, path: str) -> Iterator[FileStatus]:
+        root, key = _split(path)
+        folder, _, first = key.rpartition("/")
+        base = f"{folder}/" if folder else ""
+        seen = False
+        # Stores list what comes after a key: start a character early.
+        for meta in self._list(root, folder, key[:-1] if first else None):
+            seen = True
+            name = meta["path"][len(base) :]
+            if "/" not in name and name >= first:
+                yield _status(root, meta)
+        if not seen and next(iter(self._list(root, folder, None)), None) is None:
+            raise FileMissingError(
+                f"can't list {root}/{folder}: there is no object below it", path=f"{root}/{folder}"
+            )
+
+    def status(self, path: str) -> FileStatus:
+        root, key = _split(path)
+        with _storage_errors(path, "read"):
+            return _status(root, cast("dict[str, Any]", obstore.head(self._store(root), key)))
+
+    def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
+        waiting = iter(ranges)
+        pool = ThreadPoolExecutor(_IN_FLIGHT, thread_name_prefix="bayou-read")
+        try:
+            in_flight: deque[Future[bytes]] = deque(
+                pool.submit(self._read, wanted) for wanted in islice(waiting, _IN_FLIGHT)
+            )
+            while in_flight:
+                data = in_flight.popleft().result()
+                in_flight.extend(pool.submit(self._read, w) for w in islice(waiting, 1))
+                yield data
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def open_input(self, path: str, size: int | None = None) -> IO[bytes]:
+        root, key = _split(path)
+        store = self._store(root)
+        if size is None:
+            size = self.status(path).size
+        return cast("IO[bytes]", ObjectInput(store, key, size, lambda: _storage_errors(path, "read")))
+
+    def open_output(self, path: str) -> IO[bytes]:
+        root, key = _split(path)
+        store = self._store(root)
+        return cast("IO[bytes]", ObjectOutput(store, key, lambda: _storage_errors(path, "write")))
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        root, key = _split(path)
+        with _storage_errors(path, "write"):
+            try:
+                obstore.put(self._store(root), key, data, mode="create", use_multipart=False)
+            except (AlreadyExistsError, FileExistsError, PreconditionError):
+                return False
+        return True
+
+    def put(self, path: str, data: bytes) -> None:
+        root, key = _split(path)
+        with _storage_errors(path, "write"):
+            obstore.put(self._store(root), key, data)
+
+    def mkdirs(self, path: str) -> None:
+        _split(path)  # stores have no folders; the path must be one of theirs all the same
+
+    def delete_files(self, paths: Iterable[str]) -> None:
+        for root, group in groupby(map(_split, paths), key=lambda pair: pair[0]):
+            keys = (key for _, key in group)
+            while page := list(islice(keys, _PAGE)):
+                self._delete(root, page)
+
+    def _delete(self, root: str, keys: list[str]) -> None:
+        with _storage_errors(f"{root}/{keys[0]}", "delete"):
+            try:
+                obstore.delete(self._store(root), keys)
+                return
+            except (NotFoundError, FileNotFoundError):
+                if len(keys) == 1:
+                    return
+        for key in keys:  # a store that stops at the first that isn't there
+            self._delete(root, [key])
+
+    def _read(self, wanted: ByteRange) -> bytes:
+        root, key = _split(wanted.path)
+        if wanted.length == 0:
+            return b""
+        with _storage_errors(wanted.path, "read"):
+            store = self._store(root)
+            if wanted.length is not None:
+                found = obstore.get_range(store, key, start=wanted.offset, length=wanted.length)
+                return found.to_bytes()
+            if wanted.offset:
+                options: Any = {"range": {"offset": wanted.offset}}
+                return obstore.get(store, key, options=options).bytes().to_bytes()
+            return obstore.get(store, key).bytes().to_bytes()
+
+    def _list(self, root: str, folder: str, offset: str | None) -> Iterator[dict[str, Any]]:
+        path = f"{root}/{folder}"
+        with _storage_errors(path, "list"):
+            pages = obstore.list(
+                self._store(root), folder or None, offset=offset, chunk_size=_PAGE
+            )
+        pages = iter(pages)
+        while True:
+            with _storage_errors(path, "list"):
+                page = next(pages, None)
+            if page is None:
+                return
+            yield from cast("list[dict[str, Any]]", page)
+
+    def _store(self, root: str) -> ObjectStore:
+        with self._lock:
+            store = self._stores.get(root)
+            if store is None:
+                store = self._stores[root] = _open_store(root, self._options)
+            return store
+
+
+def _open_store(root: str, options: Mapping[str, str]) -> ObjectStore:
+    scheme = root.partition("://")[0]
+    settings = store_settings(scheme, options)
+    try:
+        return from_url(
+            root,
+            config=cast("Any", settings.config),
+            client_options=cast("Any", settings.client_options),
+            retry_config=cast("Any", settings.retry_config or None),
+        )
+    except UnknownConfigurationKeyError as error:
+        raise unknown_option(scheme, options, str(error)) from None
+    except (BaseError, ValueError) as error:
+        raise ArgumentError(
+            f"can't open {root} with the storage options given: {_said(error)}",
+            argument="storage_options",
+        ) from None  # obstore's own error may quote the options
+
+
+def _split(path: str) -> tuple[str, str]:
+    """Root (`s3://bucket`) and key of a URI."""
+    scheme, _, rest = path.partition("://")
+    bucket, _, key = rest.partition("/")
+    canonical = _CANONICAL.get(scheme.lower())
+    if canonical is None or not bucket:
+        raise ArgumentError(
+            f"{path!r} is no path of an object store; it must be like s3://bucket/key",
+            argument="path",
+        )
+    return f"{canonical}://{bucket}", key
+
+
+def _status(root: str, meta: Mapping[str, Any]) -> FileStatus:
+    return FileStatus(
+        path=f"{root}/{meta['path']}",
+        size=meta["size"],
+        modification_time=int(meta["last_modified"].timestamp() * 1000),
+    )
+
+
+@contextmanager
+def _storage_errors(path: str, doing: str) -> Iterator[None]:
+    """Turn what the store says into a `StorageError` that says what to do.
+
+    Without a cause: obstore's errors quote requests with their signatures.
+    """
+    try:
+        yield
+    except (NotFoundError, FileNotFoundError):
+        raise FileMissingError(
+            f"can't {doing} {path}: there is no such object", path=path
+        ) from None
+    except (PermissionDeniedError, UnauthenticatedError, PermissionError):
+        raise StorageError(
+            f"can't {doing} {path}: the store refused the credentials; check storage_options or "
+            "the environment, and what they are allowed to do",
+            path=path,
+        ) from None
+    except (BaseError, OSError, ValueError) as error:
+        raise StorageError(f"can't {doing} {path}: {_said(error)}", path=path) from None
+
+
+def _said(error: BaseException) -> str:
+    """What obstore said, without its debug part and without what URLs carry behind a `?`."""
+    text = str(error).partition("\n\nDebug source")[0]
+    return re.sub(r"\?\S+", "?...", text)

@@ -1,0 +1,109 @@
+"""Reading Parquet files in batches, with the memory of a few batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import pairwise
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bayou.engines.arrow.projection import Projection
+from bayou.errors import StorageError
+from bayou.kernel.engine import FileSplit, FileSystemClient
+from bayou.kernel.predicates.model import Predicate
+
+__all__ = ["OpenParquet", "open_parquet", "read_files"]
+
+_READ_BUFFER = 512 * 1024
+"""Bytes read ahead a column: a column chunk may be far larger than the batch asked for."""
+
+
+class OpenParquet(NamedTuple):
+    """An open file. `remote`: reads cost a request each, so whole column chunks are fetched."""
+
+    file: pq.ParquetFile
+    remote: bool
+
+
+@contextmanager
+def open_parquet(files: FileSystemClient, path: str, size: int | None) -> Iterator[OpenParquet]:
+    """The Parquet file at `path`; what pyarrow says of its bytes becomes a `StorageError`.
+
+    Raises:
+        FileMissingError: no such file.
+        StorageError: not a Parquet file, or cut off.
+    """
+    with closing(files.open_input(path, size)) as source:
+        remote = not isinstance(source, pa.NativeFile)
+        try:
+            file = pq.ParquetFile(
+                source,
+                buffer_size=0 if remote else _READ_BUFFER,
+                pre_buffer=remote,
+                coerce_int96_timestamp_unit="us",
+                arrow_extensions_enabled=False,
+            )
+            yield OpenParquet(file, remote)
+        except (pa.ArrowException, OSError) as error:
+            raise StorageError(
+                f"can't read {path} as Parquet, it is damaged or cut off: {error}", path=path
+            ) from error
+
+
+def read_files(
+    files: FileSystemClient,
+    splits: Iterable[FileSplit],
+    wanted: pa.Schema,
+    predicate: Predicate | None,  # noqa: ARG001
+    batch_size: int,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of exactly `wanted`, of one split after the other."""
+    known: tuple[pa.Schema, Projection] | None = None
+    for split in splits:
+        with open_parquet(files, split.path, split.size) as opened:
+            schema = opened.file.schema_arrow
+            if known is None or not known[0].equals(schema, check_metadata=True):
+                known = schema, Projection(schema, wanted, split.path)
+            end = opened.file.metadata.num_row_groups
+            if split.end_row_group is not None:
+                end = min(end, split.end_row_group)
+            kept = range(split.first_row_group, end)
+            yield from _read_row_groups(opened, kept, known[1], split.path, batch_size)
+
+
+def _read_row_groups(
+    opened: OpenParquet, kept: Sequence[int], projection: Projection, path: str, batch_size: int
+) -> Iterator[pa.RecordBatch]:
+    metadata = opened.file.metadata
+    starts = [0]
+    for i in range(max(kept, default=-1) + 1):
+        starts.append(starts[-1] + metadata.row_group(i).num_rows)
+    for run in _runs(kept, longest=1 if opened.remote else len(kept)):
+        row, end = starts[run[0]], starts[run[-1] + 1]
+        if not projection.leaves:
+            for first in range(row, end, batch_size):
+                yield projection.apply(None, min(batch_size, end - first), first, path)
+            continue
+        # By leaf index: a dotted path is ambiguous where names have dots.
+        batches = opened.file.reader.iter_batches(
+            batch_size, row_groups=run, column_indices=projection.leaves, use_threads=True
+        )
+        for batch in batches:
+            yield projection.apply(batch, batch.num_rows, row, path)
+            row += batch.num_rows
+
+
+def _runs(numbers: Sequence[int], longest: int) -> Iterator[list[int]]:
+    """Neighbours together, at most `longest` of them."""
+    if not numbers:
+        return
+    run = [numbers[0]]
+    for before, number in pairwise(numbers):
+        if number != before + 1 or len(run) == longest:
+            yield run
+            run = []
+        run.append(number)
+    yield run

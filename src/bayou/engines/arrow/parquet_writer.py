@@ -1,0 +1,191 @@
+"""Writing Parquet files, with statistics gathered on the way."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bayou.engines.arrow.conversion import converter
+from bayou.engines.arrow.statistics import StatisticsCollector
+from bayou.errors import ArgumentError
+from bayou.kernel.engine import (
+    DataFileStatus,
+    FileStatus,
+    FileSystemClient,
+    ParquetWriteOptions,
+)
+from bayou.protocol.stats import FileStatistics
+
+__all__ = ["write_atomically", "write_data_files"]
+
+_ROW_GROUP_ROWS = 1 << 20
+_ROW_GROUP_BYTES = 128 << 20
+"""Bytes in memory after which a row group is written: what a writer holds back."""
+
+_CHECKPOINT_ROW_GROUP_ROWS = 100_000
+"""Rows of a checkpoint's row group: small enough that a checkpoint can be cut into slices."""
+
+_CODECS = {
+    "none": ("none", ""),
+    "uncompressed": ("none", ""),
+    "snappy": ("snappy", ".snappy"),
+    "gzip": ("gzip", ".gz"),
+    "zstd": ("zstd", ".zstd"),
+    "brotli": ("brotli", ".br"),
+    "lz4": ("lz4", ".lz4"),
+    "lz4_raw": ("lz4", ".lz4raw"),
+}
+"""Codec by the name users know: pyarrow's name for it, and what stands in the file's name."""
+
+
+def write_data_files(
+    files: FileSystemClient,
+    directory: str,
+    batches: Iterable[pa.RecordBatch],
+    statistics_columns: Sequence[str],
+    options: ParquetWriteOptions,
+) -> Iterator[DataFileStatus]:
+    """Files of about `options.target_file_size`, each yielded once it is complete."""
+    codec, extension = _codec(options.compression)
+    group_bytes = min(_ROW_GROUP_BYTES, options.target_file_size)
+    groups = _row_groups(_without_void(batches), _ROW_GROUP_ROWS, group_bytes)
+    part = 0
+    group = next(groups, None)
+    while group is not None:
+        name = f"part-{part:05d}-{uuid.uuid4()}-c000{extension}.parquet"
+        path = f"{directory.rstrip('/')}/{name}"
+        collector = StatisticsCollector(
+            group.schema, statistics_columns, options.string_prefix_length
+        )
+        try:
+            with files.open_output(path) as sink:
+                footers: list[pq.FileMetaData] = []
+                writer = _writer(sink, group.schema, codec, footers)
+                while group is not None:
+                    writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
+                    collector.add(group)
+                    group = next(groups, None)
+                    if sink.tell() >= options.target_file_size:
+                        break
+                writer.close()
+                size = sink.tell()
+        except BaseException:
+            files.delete_files([path])
+            raise
+        yield _status(path, size, collector.finish(footers[0]))
+        part += 1
+
+
+def write_atomically(
+    files: FileSystemClient, path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> FileStatus:
+    """One file of `schema`; it appears when it is complete."""
+    groups = _row_groups(batches, _CHECKPOINT_ROW_GROUP_ROWS, _ROW_GROUP_BYTES)
+    with files.open_output(path) as sink:
+        writer = _writer(sink, schema, "snappy", [])
+        for group in groups:
+            writer.write_table(group, row_group_size=_CHECKPOINT_ROW_GROUP_ROWS)
+        writer.close()
+        size = sink.tell()
+    return FileStatus(path=path, size=size, modification_time=_now())
+
+
+def _writer(
+    sink: object, schema: pa.Schema, codec: str, footers: list[pq.FileMetaData]
+) -> pq.ParquetWriter:
+    return pq.ParquetWriter(
+        sink,
+        schema,
+        compression=codec,
+        coerce_timestamps="us",
+        store_decimal_as_integer=True,
+        # Without pyarrow's own copy of the schema a file means the same to every reader.
+        store_schema=False,
+        metadata_collector=footers,
+    )
+
+
+def _status(path: str, size: int, statistics: FileStatistics) -> DataFileStatus:
+    return DataFileStatus(
+        path=path, size=size, modification_time=_now(), statistics=statistics
+    )
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _codec(name: str) -> tuple[str, str]:
+    try:
+        return _CODECS[name.lower()]
+    except KeyError:
+        raise ArgumentError(
+            f"unknown Parquet codec {name!r}; known are {', '.join(_CODECS)}",
+            argument="compression",
+        ) from None
+
+
+def _row_groups(
+    batches: Iterable[pa.RecordBatch], max_rows: int, max_bytes: int
+) -> Iterator[pa.Table]:
+    """Batches put together, or cut, to row groups; none is empty."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        for piece in _pieces(batch, max_rows, max_bytes):
+            piece_size = piece.nbytes
+            if held and (rows + piece.num_rows > max_rows or size + piece_size > max_bytes):
+                yield pa.Table.from_batches(held)
+                held, rows, size = [], 0, 0
+            held.append(piece)
+            rows += piece.num_rows
+            size += piece_size
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _pieces(batch: pa.RecordBatch, max_rows: int, max_bytes: int) -> Iterator[pa.RecordBatch]:
+    if batch.num_rows == 0:
+        return
+    count = max(1, -(-batch.num_rows // max_rows), -(-batch.nbytes // max_bytes))
+    step = -(-batch.num_rows // count)
+    for first in range(0, batch.num_rows, step):
+        yield batch.slice(first, step)
+
+
+def _without_void(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches without columns and nested fields of type void, which Parquet files never have."""
+    known: tuple[pa.Schema, pa.Schema] | None = None
+    for batch in batches:
+        if known is None or not known[0].equals(batch.schema, check_metadata=True):
+            known = batch.schema, _schema_without_void(batch.schema)
+        schema = known[1]
+        if schema is batch.schema or len(schema) == len(batch.schema) and schema.equals(batch.schema):
+            yield batch
+            continue
+        columns = []
+        for field in schema:
+            given = batch.schema.field(field.name)
+            convert = converter(given, field, field.name, "the rows to write")
+            column = batch.column(field.name)
+            columns.append(column if convert is None else convert(column))
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _schema_without_void(schema: pa.Schema) -> pa.Schema:
+    kept = [stripped for f in schema if (stripped := _field_without_void(f)) is not None]
+    return pa.schema(kept, metadata=schema.metadata)
+
+
+def _field_without_void(field: pa.Field) -> pa.Field | None:
+    if pa.types.is_null(field.type):
+        return None
+    if pa.types.is_struct(field.type):
+        children = [field.type.field(i) for i in range(field.type.num_fields)]
+        kept = [s for c in children if (s := _field_without_void(c)) is not None]
+        return field.with_type(pa.struct(kept)) if kept else None
+    return field

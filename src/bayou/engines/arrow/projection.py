@@ -1,0 +1,194 @@
+"""From the columns of a Parquet file to the columns asked for.
+
+A `Projection` is made once per file schema: it knows which leaves to decode, and turns a decoded
+batch into one of exactly the schema asked for. Where types agree it hands columns through.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, cast
+
+import pyarrow as pa
+
+from bayou.engines.arrow.conversion import (
+    Conversion,
+    FieldFinder,
+    children,
+    converter,
+    count_leaves,
+    is_list,
+)
+from bayou.errors import SchemaError
+from bayou.kernel.engine import METADATA_COLUMN_KEY, ROW_INDEX
+
+__all__ = ["Projection"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where a wanted column comes from: a column of the file's batch, or None for nulls."""
+
+    name: str
+    index: int | None
+    convert: Conversion | None
+    row_index: bool = False
+
+
+class Projection:
+    """The way from one file's schema to `wanted`.
+
+    Attributes:
+        leaves: indices of the Parquet leaf columns to decode, ascending.
+
+    Raises:
+        SchemaError: a missing non-nullable column, an unknown metadata column, or a type that
+            can't become the one asked for; names the file.
+    """
+
+    def __init__(self, file_schema: pa.Schema, wanted: pa.Schema, path: str) -> None:
+        self._wanted = wanted
+        leaves: list[int] = []
+        sources: list[_Source] = []
+        first_leaves = list(accumulate((count_leaves(f.type) for f in file_schema), initial=0))
+        found = FieldFinder(list(file_schema))
+        read: list[int] = []  # positions in file_schema of the columns that are decoded
+        for field in wanted:
+            kind = (field.metadata or {}).get(METADATA_COLUMN_KEY)
+            if kind is not None:
+                if kind != ROW_INDEX:
+                    raise SchemaError(
+                        f"unknown metadata column {kind.decode(errors='replace')!r} "
+                        f"asked for as {field.name!r}; the engine knows 'row_index'",
+                        table=path,
+                        column=field.name,
+                    )
+                sources.append(_Source(field.name, None, None, row_index=True))
+                continue
+            position = found.position(field)
+            if position is None:
+                _check_nullable(field, field.name, path)
+                sources.append(_Source(field.name, None, None))
+                continue
+            start = first_leaves[position]
+            chosen, decoded = _pick(file_schema.field(position), field, start, field.name, path)
+            leaves.extend(chosen)
+            read.append(position)
+            sources.append(
+                _Source(field.name, position, converter(decoded, field, field.name, path))
+            )
+        order = {position: i for i, position in enumerate(sorted(set(read)))}
+        self._sources = [
+            s if s.index is None else _Source(s.name, order[s.index], s.convert) for s in sources
+        ]
+        self.leaves = sorted(set(leaves))
+
+    def apply(
+        self, batch: pa.RecordBatch | None, num_rows: int, first_row: int, path: str
+    ) -> pa.RecordBatch:
+        """The wanted columns of a decoded batch (None: no column had to be decoded).
+
+        Raises:
+            SchemaError: values that don't fit the type asked for; names the file `path`.
+        """
+        arrays: list[pa.Array[Any]] = []
+        for source, field in zip(self._sources, self._wanted, strict=True):
+            if source.index is None or batch is None:
+                arrays.append(
+                    pa.arange(first_row, first_row + num_rows).cast(field.type)
+                    if source.row_index
+                    else pa.nulls(num_rows, field.type)
+                )
+                continue
+            array = batch.column(source.index)
+            if source.convert is not None:
+                try:
+                    array = source.convert(array)
+                except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                    raise SchemaError(
+                        f"column {field.name!r} of {path} has type {array.type}, and its "
+                        f"values can't be read as {field.type}: {error}",
+                        table=path,
+                        column=field.name,
+                    ) from error
+            arrays.append(array)
+        if not arrays:
+            return _without_columns(self._wanted, num_rows)
+        return pa.RecordBatch.from_arrays(arrays, schema=self._wanted)
+
+
+def _without_columns(schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
+    """A batch of no columns that still knows its number of rows."""
+    one = pa.RecordBatch.from_arrays([pa.nulls(num_rows)], names=["x"])
+    return one.select(cast("list[str]", [])).replace_schema_metadata(schema.metadata)
+
+
+def _pick(
+    file_field: pa.Field[Any], wanted: pa.Field[Any], first_leaf: int, name: str, path: str
+) -> tuple[list[int], pa.Field[Any]]:
+    """Leaves to decode for `wanted`, and the field as it will be decoded (narrowed)."""
+    given, target = file_field.type, wanted.type
+    if pa.types.is_struct(given) and pa.types.is_struct(target):
+        leaves: list[int] = []
+        kept: list[tuple[int, pa.Field[Any]]] = []
+        fields = children(given)
+        starts = list(accumulate((count_leaves(f.type) for f in fields), initial=first_leaf))
+        found = FieldFinder(fields)
+        for child in children(target):
+            position = found.position(child)
+            if position is None:
+                _check_nullable(child, f"{name}.{child.name}", path)
+                continue
+            chosen, narrowed = _pick(
+                fields[position], child, starts[position], f"{name}.{child.name}", path
+            )
+            leaves.extend(chosen)
+            kept.append((position, narrowed))
+        if not kept and fields:  # a leaf must be read to know where the struct itself is null
+            cheapest = min(range(len(fields)), key=lambda i: _cost(fields[i].type))
+            chosen, narrowed = _first_leaf(fields[cheapest], starts[cheapest])
+            leaves.extend(chosen)
+            kept.append((cheapest, narrowed))
+        kept.sort(key=lambda pair: pair[0])
+        narrowed_fields = list(dict(kept).values())
+        return leaves, file_field.with_type(pa.struct(narrowed_fields))
+    if is_list(given) and is_list(target):
+        leaves, element = _pick(
+            given.value_field, target.value_field, first_leaf, f"{name}.element", path
+        )
+        as_list = pa.large_list if pa.types.is_large_list(given) else pa.list_
+        return leaves, file_field.with_type(as_list(element))
+    if pa.types.is_map(given) and pa.types.is_map(target):
+        keys, key = _pick(given.key_field, target.key_field, first_leaf, f"{name}.key", path)
+        after = first_leaf + count_leaves(given.key_type)
+        values, item = _pick(given.item_field, target.item_field, after, f"{name}.value", path)
+        return keys + values, file_field.with_type(pa.map_(key, item))
+    return list(range(first_leaf, first_leaf + count_leaves(given))), file_field
+
+
+def _first_leaf(field: pa.Field[Any], start: int) -> tuple[list[int], pa.Field[Any]]:
+    if pa.types.is_struct(field.type):
+        child = children(field.type)[0]
+        leaves, narrowed = _first_leaf(child, start)
+        return leaves, field.with_type(pa.struct([narrowed]))
+    return list(range(start, start + count_leaves(field.type))), field
+
+
+def _cost(data_type: pa.DataType) -> int:
+    """A rough order of what a leaf costs to decode, to choose one that is only there for nulls."""
+    if pa.types.is_primitive(data_type):
+        return data_type.bit_width
+    return 10_000 if pa.types.is_nested(data_type) else 1_000
+
+
+def _check_nullable(field: pa.Field[Any], name: str, path: str) -> None:
+    if not field.nullable:
+        raise SchemaError(
+            f"{path} has no column {name!r}, which may not be null; the file doesn't fit the "
+            "table's schema",
+            table=path,
+            column=name,
+        )
+
+

@@ -1,0 +1,194 @@
+"""Statistics of a data file: from the Parquet footer where that is right, else from the rows.
+
+The footer passes over NaN, which Spark puts above everything, says nothing of long strings, and
+counts nulls inside of arrays. Those three are looked up in each row group on its way to the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bayou.engines.arrow.conversion import children, count_leaves
+from bayou.protocol.stats import FileStatistics
+
+__all__ = ["StatisticsCollector"]
+
+_LONG_STRING = 1024
+"""Bytes from which a string is looked at here; pyarrow's footer drops bounds of some KB."""
+
+_ASCII_MAX = "\x7f"
+_UNICODE_MAX = "\U0010ffff"
+
+
+@dataclass(slots=True)
+class _Leaf:
+    """A column with statistics, and what was seen of it so far."""
+
+    path: tuple[str, ...]
+    indices: tuple[int, ...]
+    data_type: pa.DataType
+    footer_column: int
+    has_nan: bool = False
+    null_count: int = 0
+    string_bounds: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+
+class StatisticsCollector:
+    """Gathers the statistics of one file while its row groups are written.
+
+    Args:
+        schema: schema of the file.
+        columns: dotted paths of the columns to cover; a struct stands for all below it. A path
+            that the schema doesn't have is passed over.
+        prefix_length: characters kept of a string bound.
+    """
+
+    def __init__(self, schema: pa.Schema, columns: Sequence[str], prefix_length: int) -> None:
+        self._prefix_length = prefix_length
+        self._num_row_groups = 0
+        chosen: dict[tuple[str, ...], _Leaf] = {}
+        for leaf in _leaves(list(schema), (), (), 0):
+            if any(_covers(column, leaf.path) for column in columns):
+                chosen.setdefault(leaf.path, leaf)
+        self._leaves = list(chosen.values())
+
+    def add(self, group: pa.Table) -> None:
+        """Look at a row group's rows, for what the footer won't say."""
+        for leaf in self._leaves:
+            kind = leaf.data_type
+            if pa.types.is_floating(kind):
+                if not leaf.has_nan:
+                    leaf.has_nan = bool(pc.any(pc.is_nan(_column(group, leaf))).as_py())
+            elif _is_string(kind):
+                column = _column(group, leaf)
+                if (pc.max(pc.binary_length(column)).as_py() or 0) >= _LONG_STRING:
+                    bounds = pc.min_max(column).as_py()
+                    leaf.string_bounds[self._num_row_groups] = bounds["min"], bounds["max"]
+            elif _is_repeated(kind):
+                leaf.null_count += _column(group, leaf).null_count
+        self._num_row_groups += 1
+
+    def finish(self, footer: pq.FileMetaData) -> FileStatistics:
+        """The file's statistics, once its footer is written."""
+        minima: dict[str, Any] = {}
+        maxima: dict[str, Any] = {}
+        nulls: dict[str, Any] = {}
+        for leaf in self._leaves:
+            if _is_repeated(leaf.data_type):
+                _put(nulls, leaf.path, leaf.null_count)
+                continue
+            null_count, bounds = self._from_footer(leaf, footer)
+            if null_count is not None:
+                _put(nulls, leaf.path, null_count)
+            if bounds is None:
+                continue
+            low, high = bounds
+            if isinstance(low, str):
+                low, high = low[: self._prefix_length], self._upper_bound(high)
+            _put(minima, leaf.path, low)
+            if high is not None and not leaf.has_nan:
+                _put(maxima, leaf.path, high)
+        return FileStatistics(
+            num_records=footer.num_rows, min_values=minima, max_values=maxima, null_count=nulls
+        )
+
+    def _from_footer(
+        self, leaf: _Leaf, footer: pq.FileMetaData
+    ) -> tuple[int | None, tuple[Any, Any] | None]:
+        """Null count and bounds; None for what isn't known, or isn't there."""
+        null_count: int | None = 0
+        lows: list[Any] = []
+        highs: list[Any] = []
+        usable = _has_bounds(leaf.data_type)
+        for i in range(footer.num_row_groups):
+            group = footer.row_group(i)
+            statistics = group.column(leaf.footer_column).statistics
+            if statistics is None or not statistics.has_null_count:
+                return None, None
+            null_count += statistics.null_count
+            if not usable or statistics.null_count == group.num_rows:
+                continue
+            bounds = leaf.string_bounds.get(i) or _footer_bounds(statistics)
+            if bounds is not None:
+                lows.append(bounds[0])
+                highs.append(bounds[1])
+            elif not leaf.has_nan:  # where it has, the group may be all NaN
+                usable = False
+        return null_count, (min(lows), max(highs)) if usable and lows else None
+
+    def _upper_bound(self, text: str) -> str | None:
+        """A short string that is no smaller than `text` in the order of UTF-8 bytes."""
+        if len(text) <= self._prefix_length:
+            return text
+        following = text[self._prefix_length]
+        if following >= _UNICODE_MAX:
+            return None
+        breaker = _ASCII_MAX if following < _ASCII_MAX else _UNICODE_MAX
+        return text[: self._prefix_length] + breaker
+
+
+def _leaves(
+    fields: Sequence[pa.Field[Any]],
+    path: tuple[str, ...],
+    indices: tuple[int, ...],
+    first_leaf: int,
+) -> Iterator[_Leaf]:
+    for i, child in enumerate(fields):
+        here, steps = (*path, child.name), (*indices, i)
+        if pa.types.is_struct(child.type):
+            yield from _leaves(children(child.type), here, steps, first_leaf)
+        else:
+            yield _Leaf(here, steps, child.type, first_leaf)
+        first_leaf += count_leaves(child.type)
+
+
+def _covers(column: str, path: tuple[str, ...]) -> bool:
+    dotted = ".".join(path)
+    return dotted == column or dotted.startswith(f"{column}.")
+
+
+def _column(group: pa.Table, leaf: _Leaf) -> pa.ChunkedArray[Any]:
+    """The leaf's values, null also where a struct around it is null."""
+    column = group.column(leaf.indices[0])
+    return pc.struct_field(column, list(leaf.indices[1:])) if len(leaf.indices) > 1 else column
+
+
+def _footer_bounds(statistics: pq.Statistics) -> tuple[Any, Any] | None:
+    if not statistics.has_min_max:
+        return None
+    try:
+        return statistics.min, statistics.max
+    except (ValueError, OverflowError):  # dates that Python can't hold, bytes that aren't UTF-8
+        return None
+
+
+def _has_bounds(kind: pa.DataType) -> bool:
+    types = pa.types
+    return (
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_decimal(kind)
+        or types.is_date(kind)
+        or types.is_timestamp(kind)
+        or _is_string(kind)
+    )
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _is_repeated(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind)
+
+
+def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = value

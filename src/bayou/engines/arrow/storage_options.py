@@ -1,0 +1,122 @@
+"""Storage options as people know them from `deltalake`, as obstore wants them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from bayou.errors import ArgumentError
+
+__all__ = ["StoreSettings", "store_settings"]
+
+_SERVICES = {"s3": "aws_", "gs": "google_", "az": "azure_", "abfs": "azure_", "abfss": "azure_"}
+
+_CLIENT_KEYS: Final = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "http1_only",
+        "http2_only",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "proxy_url",
+        "proxy_ca_certificate",
+        "proxy_excludes",
+        "read_timeout",
+        "timeout",
+        "user_agent",
+    }
+)
+_WITHOUT_MEANING_HERE: Final = frozenset(
+    {"aws_s3_allow_unsafe_rename", "allow_unsafe_rename", "mount_allow_unsafe_rename"}
+)
+_DURATION = re.compile(r"(\d+)\s*(ms|s|m|)")
+_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "": 1000}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """Arguments of `obstore.store.from_url`. They hold credentials, so they are in no `repr`."""
+
+    config: dict[str, Any] = field(default_factory=dict, repr=False)
+    client_options: dict[str, Any] = field(default_factory=dict, repr=False)
+    retry_config: dict[str, Any] = field(default_factory=dict, repr=False)
+
+
+def store_settings(scheme: str, options: Mapping[str, str]) -> StoreSettings:
+    """Sort options by what they set. Those of another service are passed over.
+
+    Raises:
+        ArgumentError: an option with an unusable value.
+    """
+    prefix = _SERVICES[scheme]
+    settings = StoreSettings()
+    for key, value in options.items():
+        name = key.lower()
+        if name in _WITHOUT_MEANING_HERE or _is_foreign(name, prefix):
+            continue
+        plain = name.removeprefix(prefix)
+        if plain == "s3_locking_provider":
+            _check_locking(key, value)
+        elif plain in _CLIENT_KEYS:
+            settings.client_options[plain] = value
+        elif plain == "max_retries":
+            settings.retry_config["max_retries"] = _number(key, value)
+        elif plain == "retry_timeout":
+            settings.retry_config["retry_timeout"] = _duration(key, value)
+        else:
+            settings.config[name] = value
+    endpoint = next((v for k, v in settings.config.items() if "endpoint" in k), "")
+    if str(endpoint).startswith("http://"):
+        settings.client_options.setdefault("allow_http", "true")
+    return settings
+
+
+def unknown_option(scheme: str, options: Mapping[str, str], text: str) -> ArgumentError:
+    """The error for an option that obstore doesn't know; `text` is what obstore said."""
+    found = re.search(r"key: '([^']*)'", text)
+    key = found.group(1) if found else ""
+    known = [f"{_SERVICES[scheme]}{k}" for k in ("endpoint_url", "region", "access_key_id")]
+    known += [f"{_SERVICES[scheme]}{k}" for k in ("secret_access_key", "session_token")]
+    close = difflib.get_close_matches(key.lower(), [*known, *sorted(_CLIENT_KEYS)], n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return ArgumentError(
+        f"unknown storage option {key!r} for {scheme}://{hint}", argument="storage_options"
+    )
+
+
+def _is_foreign(name: str, prefix: str) -> bool:
+    return any(name.startswith(p) for p in _SERVICES.values() if p != prefix)
+
+
+def _check_locking(key: str, value: str) -> None:
+    if value.lower() not in {"", "none"}:
+        raise ArgumentError(
+            f"storage option {key!r}: locking by {value!r} isn't supported; writers here rely on "
+            "conditional puts of the store, so all writers of a table must use those",
+            argument="storage_options",
+        )
+
+
+def _number(key: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise ArgumentError(
+            f"storage option {key!r} must be a number, not {value!r}", argument="storage_options"
+        ) from None
+
+
+def _duration(key: str, value: str) -> dt.timedelta:
+    found = _DURATION.fullmatch(str(value).strip())
+    if found is None:
+        raise ArgumentError(
+            f"storage option {key!r} must be a duration such as '30s', not {value!r}",
+            argument="storage_options",
+        )
+    return dt.timedelta(milliseconds=int(found.group(1)) * _UNIT_MS[found.group(2)])

@@ -1,0 +1,3 @@
+from bayou.engines.memory.engine import MemoryEngine
+
+__all__ = ["MemoryEngine"]

@@ -1,0 +1,123 @@
+"""JSON value by value, with the standard library."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import struct
+from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import pyarrow as pa
+
+from bayou.errors import SerializationError
+from bayou.kernel.engine import FileSystemClient
+
+__all__ = ["MemoryJsonHandler"]
+
+
+class MemoryJsonHandler:
+    """Parses each text with `json`, writes through the engine's files."""
+
+    def __init__(self, files: FileSystemClient) -> None:
+        self._files = files
+
+    def parse_json(self, texts: pa.Array[Any], output_schema: pa.Schema) -> pa.RecordBatch:
+        rows = [_decode(text) for text in texts.to_pylist()]
+        columns = [
+            pa.array([_fit(row.get(field.name), field.type) for row in rows], type=field.type)
+            for field in output_schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=output_schema)
+
+    def write_json_file_atomically(
+        self, path: str, lines: Iterable[bytes], *, overwrite: bool = False
+    ) -> bool:
+        data = b"".join(line.rstrip(b"\n") + b"\n" for line in lines)
+        if overwrite:
+            self._files.put(path, data)
+            return True
+        return self._files.put_if_absent(path, data)
+
+
+def _decode(text: str | None) -> dict[str, Any]:
+    try:
+        value = {} if text is None else json.loads(text, parse_float=Decimal)
+    except (ValueError, RecursionError) as error:
+        raise SerializationError(f"not JSON ({error}): {str(text)[:200]!r}") from error
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise SerializationError(f"not a JSON object: {str(text)[:200]!r}")
+    return value
+
+
+def _fit(value: Any, kind: pa.DataType) -> Any:
+    """The value as one of the type; None where it isn't."""
+    types = pa.types
+    match value:
+        case bool():
+            return value if types.is_boolean(kind) else None
+        case int() | Decimal():
+            return _fit_number(value, kind)
+        case str():
+            return _fit_text(value, kind)
+        case dict() if types.is_struct(kind):
+            fields = [kind.field(i) for i in range(kind.num_fields)]
+            return {f.name: _fit(value.get(f.name), f.type) for f in fields}
+        case dict() if types.is_map(kind) and types.is_string(kind.key_type):
+            return [(k, _fit(v, kind.item_type)) for k, v in value.items()]
+        case list() if types.is_list(kind) or types.is_large_list(kind):
+            return [_fit(v, kind.value_type) for v in value]
+    return None
+
+
+def _fit_number(value: int | Decimal, kind: pa.DataType) -> Any:
+    types = pa.types
+    if types.is_integer(kind) and isinstance(value, int):
+        return _or_none(value, kind)
+    if types.is_float32(kind):
+        try:
+            struct.pack("f", value)
+        except (OverflowError, struct.error):
+            return None
+        return float(value)
+    if types.is_float64(kind):
+        try:
+            number = float(value)
+        except OverflowError:
+            return None
+        return number if abs(number) != float("inf") else None
+    if types.is_decimal(kind):
+        return _or_none(Decimal(value), kind)
+    return None
+
+
+def _fit_text(value: str, kind: pa.DataType) -> Any:
+    types = pa.types
+    if types.is_string(kind) or types.is_large_string(kind):
+        return value
+    if types.is_floating(kind):
+        return float(value) if value in ("NaN", "Infinity", "-Infinity") else None
+    try:
+        if types.is_decimal(kind):
+            return _or_none(Decimal(value), kind)
+        if types.is_date(kind):
+            return dt.date.fromisoformat(value)
+        if types.is_timestamp(kind):
+            found = dt.datetime.fromisoformat(value)
+            found = found.replace(tzinfo=found.tzinfo or dt.UTC).astimezone(dt.UTC)
+            return found if kind.tz else found.replace(tzinfo=None)
+    except (ValueError, InvalidOperation):
+        pass
+    return None
+
+
+def _or_none(value: Any, kind: pa.DataType) -> Any:
+    """The value where Arrow takes it for one of the type."""
+    try:
+        pa.scalar(value, kind)
+    except (pa.ArrowException, OverflowError):
+        return None
+    return value

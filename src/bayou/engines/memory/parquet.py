@@ -1,0 +1,263 @@
+"""Parquet, a whole file at a time and value by value."""
+
+from __future__ import annotations
+
+import io
+import math
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bayou.errors import SchemaError, StorageError
+from bayou.kernel.engine import (
+    FIELD_ID_KEY,
+    METADATA_COLUMN_KEY,
+    ROW_INDEX,
+    ByteRange,
+    DataFileStatus,
+    FileSplit,
+    FileStatus,
+    FileSystemClient,
+    ParquetWriteOptions,
+    RowGroup,
+)
+from bayou.kernel.predicates.model import Predicate
+from bayou.protocol.stats import FileStatistics
+
+__all__ = ["MemoryParquetHandler"]
+
+
+class MemoryParquetHandler:
+    """Reads files whole and takes them apart as Python values."""
+
+    def __init__(self, files: FileSystemClient) -> None:
+        self._files = files
+
+    def read_row_groups(self, file: FileStatus) -> Sequence[RowGroup]:
+        metadata = self._open(file.path).metadata
+        groups = [metadata.row_group(i).to_dict() for i in range(metadata.num_row_groups)]
+        return [
+            RowGroup(
+                num_rows=group["num_rows"],
+                total_bytes=sum(c["total_compressed_size"] for c in group["columns"]),
+            )
+            for group in groups
+        ]
+
+    def read_parquet_files(
+        self,
+        files: Iterable[FileSplit],
+        physical_schema: pa.Schema,
+        predicate: Predicate | None = None,  # noqa: ARG002 - a hint
+        *,
+        batch_size: int = 65_536,
+    ) -> Iterator[pa.RecordBatch]:
+        for split in files:
+            table = self._read_split(split, physical_schema)
+            yield from table.to_batches(max_chunksize=batch_size)
+
+    def write_parquet_files(
+        self,
+        directory: str,
+        batches: Iterable[pa.RecordBatch],
+        statistics_columns: Sequence[str],
+        options: ParquetWriteOptions,
+    ) -> Iterator[DataFileStatus]:
+        # One file a batch that is not empty: sizes are of no interest here.
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            kept = [i for i, f in enumerate(batch.schema) if not pa.types.is_null(f.type)]
+            table = pa.Table.from_batches([batch.select(kept)])
+            sink = io.BytesIO()
+            codec = options.compression.removesuffix("_raw")
+            pq.write_table(table, sink, compression=codec, store_schema=False)
+            path = f"{directory.rstrip('/')}/part-00000-{uuid.uuid4()}-c000.{codec}.parquet"
+            self._files.put(path, sink.getvalue())
+            yield DataFileStatus(
+                path=path,
+                size=sink.tell(),
+                modification_time=_now(),
+                statistics=_statistics(table, statistics_columns, options.string_prefix_length),
+            )
+
+    def write_parquet_file_atomically(
+        self, path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+    ) -> FileStatus:
+        sink = io.BytesIO()
+        pq.write_table(pa.Table.from_batches(batches, schema), sink, store_schema=False)
+        self._files.put(path, sink.getvalue())
+        return FileStatus(path=path, size=sink.tell(), modification_time=_now())
+
+    def _open(self, path: str) -> pq.ParquetFile:
+        data = b"".join(self._files.read_files([ByteRange(path=path)]))
+        try:
+            return pq.ParquetFile(io.BytesIO(data), coerce_int96_timestamp_unit="us")
+        except (pa.ArrowException, OSError) as error:
+            raise StorageError(f"can't read {path} as Parquet: {error}", path=path) from error
+
+    def _read_split(self, split: FileSplit, wanted: pa.Schema) -> pa.Table:
+        parquet = self._open(split.path)
+        metadata = parquet.metadata
+        end = split.end_row_group
+        groups = range(metadata.num_row_groups)[split.first_row_group : end]
+        first = sum(metadata.row_group(i).num_rows for i in range(split.first_row_group))
+        try:
+            table = parquet.read_row_groups(list(groups))
+        except (pa.ArrowException, OSError) as error:
+            raise StorageError(
+                f"can't read {split.path} as Parquet: {error}", path=split.path
+            ) from error
+        columns = [_column(table, field, first, split.path) for field in wanted]
+        return pa.table(columns, schema=wanted)
+
+
+def _column(table: pa.Table, wanted: pa.Field[Any], first: int, path: str) -> pa.Array[Any]:
+    kind = (wanted.metadata or {}).get(METADATA_COLUMN_KEY)
+    if kind is not None:
+        if kind != ROW_INDEX:
+            raise SchemaError(
+                f"unknown metadata column {kind!r}", table=path, column=wanted.name
+            )
+        return pa.array(range(first, first + table.num_rows), wanted.type)
+    given = _find(wanted, list(table.schema), path)
+    if given is None:
+        return pa.nulls(table.num_rows, wanted.type)
+    values = table.column(table.schema.names.index(given.name)).to_pylist()
+    try:
+        fitted = [_fit(value, given.type, wanted.type, path) for value in values]
+        return pa.array(fitted, wanted.type)
+    except (pa.ArrowException, TypeError, OverflowError) as error:
+        raise SchemaError(
+            f"column {wanted.name!r} of {path} can't be read as {wanted.type}: {error}",
+            table=path,
+            column=wanted.name,
+        ) from error
+
+
+def _find(
+    wanted: pa.Field[Any], fields: Sequence[pa.Field[Any]], path: str
+) -> pa.Field[Any] | None:
+    field_id = (wanted.metadata or {}).get(FIELD_ID_KEY)
+    for field in fields:
+        if field_id is None and field.name == wanted.name:
+            return field
+        if field_id is not None and (field.metadata or {}).get(FIELD_ID_KEY) == field_id:
+            return field
+    if not wanted.nullable:
+        raise SchemaError(f"{path} lacks {wanted.name!r}", table=path, column=wanted.name)
+    return None
+
+
+def _fit(value: Any, given: pa.DataType, wanted: pa.DataType, path: str) -> Any:
+    """A Python value of one type as one of the other."""
+    types = pa.types
+    if types.is_struct(given) and types.is_struct(wanted):
+        fields = [given.field(i) for i in range(given.num_fields)]
+        result: dict[str, Any] = {}
+        for i in range(wanted.num_fields):
+            target = wanted.field(i)
+            source = _find(target, fields, path)
+            if value is not None:
+                result[target.name] = (
+                    None
+                    if source is None
+                    else _fit(value[source.name], source.type, target.type, path)
+                )
+        return None if value is None else result
+    if value is None:
+        return None
+    if types.is_list(given) and types.is_list(wanted):
+        return [_fit(v, given.value_type, wanted.value_type, path) for v in value]
+    if types.is_map(given) and types.is_map(wanted):
+        return [
+            (
+                _fit(k, given.key_type, wanted.key_type, path),
+                _fit(v, given.item_type, wanted.item_type, path),
+            )
+            for k, v in value
+        ]
+    if types.is_integer(given) and types.is_decimal(wanted):
+        return Decimal(value)
+    if types.is_timestamp(given) and types.is_timestamp(wanted):
+        return value.replace(tzinfo=None)
+    return value
+
+
+# -------------------------------------------------------------------------------- statistics
+
+
+def _statistics(
+    table: pa.Table, columns: Sequence[str], prefix_length: int
+) -> FileStatistics:
+    minima: dict[str, Any] = {}
+    maxima: dict[str, Any] = {}
+    nulls: dict[str, Any] = {}
+    for field in table.schema:
+        values = table.column(field.name).to_pylist()
+        for path, kind, leaf in _leaves((field.name,), field.type, values):
+            dotted = ".".join(path)
+            if not any(dotted == c or dotted.startswith(f"{c}.") for c in columns):
+                continue
+            _put(nulls, path, sum(v is None for v in leaf))
+            low, high = _bounds(kind, [v for v in leaf if v is not None], prefix_length)
+            if low is not None:
+                _put(minima, path, low)
+            if high is not None:
+                _put(maxima, path, high)
+    return FileStatistics(
+        num_records=table.num_rows, min_values=minima, max_values=maxima, null_count=nulls
+    )
+
+
+def _leaves(
+    path: tuple[str, ...], kind: pa.DataType, values: list[Any]
+) -> Iterator[tuple[tuple[str, ...], pa.DataType, list[Any]]]:
+    if not pa.types.is_struct(kind):
+        yield path, kind, values
+        return
+    for i in range(kind.num_fields):
+        name = kind.field(i).name
+        below = [None if v is None else v[name] for v in values]
+        yield from _leaves((*path, name), kind.field(i).type, below)
+
+
+def _bounds(kind: pa.DataType, values: list[Any], prefix_length: int) -> tuple[Any, Any]:
+    types = pa.types
+    if types.is_nested(kind) or types.is_boolean(kind) or types.is_binary(kind):
+        return None, None
+    if types.is_floating(kind):
+        numbers = [v for v in values if not math.isnan(v)]
+        if not numbers:
+            return None, None
+        return min(numbers), max(numbers) if len(numbers) == len(values) else None
+    if not values:
+        return None, None
+    low, high = min(values), max(values)
+    if isinstance(low, str):
+        return low[:prefix_length], _upper_bound(high, prefix_length)
+    return low, high
+
+
+def _upper_bound(text: str, length: int) -> str | None:
+    if len(text) <= length:
+        return text
+    following = text[length]
+    if following < "\x7f":
+        return text[:length] + "\x7f"
+    return text[:length] + "\U0010ffff" if following < "\U0010ffff" else None
+
+
+def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = value
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
