@@ -19,7 +19,7 @@ from bayou.errors import PipelineError
 
 __all__ = [
     "KafkaTopic",
-    "OffsetRange",
+    "OffsetSpan",
     "app_id",
     "batch_end",
     "next_offsets",
@@ -43,11 +43,11 @@ class KafkaTopic:
     name: str
     cluster_id: str
     topic_id: str | None
-    bounds: Mapping[int, OffsetRange]
+    bounds: Mapping[int, OffsetSpan]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetRange:
+class OffsetSpan:
     """Offsets `start <= o < end` of a partition."""
 
     start: int
@@ -136,12 +136,12 @@ def batch_end(checkpoint: Path, batch_id: int, topic: str, *, key: str) -> dict[
     except (OSError, IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise PipelineError(
             f"topic {key!r}: the end of micro-batch {batch_id} can't be read from {file}: "
-            f"{type(error).__name__}: {error}. Start the pipeline again; it goes on from the table.",
+            f"{type(error).__name__}: {error}. Start the pipeline again; the table knows where.",
             topic=key,
         ) from error
 
 
-def ranges_between(start: Mapping[int, int], end: Mapping[int, int]) -> dict[int, OffsetRange]:
+def ranges_between(start: Mapping[int, int], end: Mapping[int, int]) -> dict[int, OffsetSpan]:
     """The range of every partition that has one: from `start`, 0 where it isn't there, to `end`."""
-    ranges = {p: OffsetRange(start=start.get(p, 0), end=offset) for p, offset in end.items()}
+    ranges = {p: OffsetSpan(start=start.get(p, 0), end=offset) for p, offset in end.items()}
     return {p: r for p, r in ranges.items() if not r.empty}

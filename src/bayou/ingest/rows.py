@@ -62,9 +62,7 @@ class RowLayout:
         cls, record: StructType, partition_columns: Sequence[str], event_time: str | None
     ) -> RowLayout:
         """The layout for records with these fields."""
-        parts = tuple(
-            c for c in partition_columns if c in _TIME_PARTS and record.get(c) is None
-        )
+        parts = tuple(c for c in partition_columns if c in _TIME_PARTS and record.get(c) is None)
         return cls(record=record, time_parts=parts, event_time=event_time)
 
     @property
@@ -137,5 +135,3 @@ def _time_part(part: str, moments: pa.Array[Any]) -> pa.Array[Any]:
     function, width = _TIME_PARTS[part]
     text: pa.Array[Any] = pc.utf8_lpad(function(moments).cast(pa.string()), width, "0")
     return text
-
-

@@ -274,7 +274,8 @@ def _unknown_reason(names: Collection[str], taken: Collection[str]) -> str:
     shown = ", ".join(repr(n) for n in sorted(names))
     if any(n.lower() in taken for n in names):
         return _short(
-            f"unknown field {shown}: it differs only in case from a column, or is a reserved name"
+            f"unknown field {shown}: it can't be a column (a reserved name, a name that differs "
+            "from a column's only in case, or one with characters that a column can't have)"
         )
     return _short(f"unknown field {shown}, and schema evolution is off or can't add it")
 

@@ -1,0 +1,224 @@
+"""What a Spark task does with its share of a micro-batch: decode, and write where it will stay.
+
+Rows come in as the Kafka source gives them and leave as Parquet files of the target and of the dead
+letters; what goes back to the driver is one small row with the actions that it will commit.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.errors import BayouError, PipelineError
+from bayou.ingest.dead_letters import dead_letter_rows
+from bayou.ingest.decode import DecodePlan, JsonDecoder, merge_fields
+from bayou.ingest.rows import RowLayout
+from bayou.kernel.engine import EngineDescription
+from bayou.protocol.schema import StructType
+from bayou.spark.source.tasks import delete_task_files, write_task
+
+__all__ = ["OUTCOME_SCHEMA", "BatchTask", "TaskOutcome"]
+
+pc: Any = pyarrow.compute  # its stubs lose the kind of an array
+
+OUTCOME_SCHEMA = (
+    "rows bigint, dead_letters bigint, left_out bigint, row_actions binary, "
+    "dead_letter_actions binary, new_fields string, failure binary"
+)
+"""Spark schema of the row that a task gives."""
+
+_OUTCOME_TYPES: dict[str, pa.DataType] = {
+    "rows": pa.int64(),
+    "dead_letters": pa.int64(),
+    "left_out": pa.int64(),
+    "row_actions": pa.binary(),
+    "dead_letter_actions": pa.binary(),
+    "new_fields": pa.string(),
+    "failure": pa.binary(),
+}
+_ARROW_OUTCOME = pa.schema(_OUTCOME_TYPES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOutcome:
+    """What a task did.
+
+    Attributes:
+        rows: rows written to the target.
+        dead_letters: rows written to the dead letters.
+        left_out: records that the tables have already.
+        row_actions: encoded `add` actions for the target.
+        dead_letter_actions: encoded `add` actions for the dead letters.
+        new_fields: fields that have no column yet; then nothing was written and the batch must be
+            run again with wider columns.
+        failure: what went wrong; then nothing was written.
+    """
+
+    rows: int = 0
+    dead_letters: int = 0
+    left_out: int = 0
+    row_actions: bytes = b""
+    dead_letter_actions: bytes = b""
+    new_fields: StructType = field(default_factory=StructType)
+    failure: BayouError | None = None
+
+    @classmethod
+    def from_row(cls, row: Any) -> TaskOutcome:
+        """From a row of `OUTCOME_SCHEMA` as Spark collects it."""
+        return cls(
+            rows=row["rows"],
+            dead_letters=row["dead_letters"],
+            left_out=row["left_out"],
+            row_actions=bytes(row["row_actions"]),
+            dead_letter_actions=bytes(row["dead_letter_actions"]),
+            new_fields=StructType.from_json(row["new_fields"]),
+            failure=None if row["failure"] is None else pickle.loads(bytes(row["failure"])),  # noqa: S301  # made by our own task
+        )
+
+    def to_batch(self) -> pa.RecordBatch:
+        """As a row of `OUTCOME_SCHEMA`."""
+        row = {
+            "rows": self.rows,
+            "dead_letters": self.dead_letters,
+            "left_out": self.left_out,
+            "row_actions": self.row_actions,
+            "dead_letter_actions": self.dead_letter_actions,
+            "new_fields": self.new_fields.to_json(),
+            "failure": None if self.failure is None else pickle.dumps(self.failure),
+        }
+        return pa.RecordBatch.from_pylist([row], _ARROW_OUTCOME)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchTask:
+    """A micro-batch as its tasks see it; `run` is the function for `mapInArrow`. Pickles.
+
+    Attributes:
+        topic: its name in the configuration.
+        engine: how to reach the store.
+        table_path: the target, for deleting what was written for nothing.
+        row_state: transaction state of the target, None while it can't be made because its
+            partition columns aren't known.
+        dead_letter_state: transaction state of the dead letters.
+        plan: how to decode.
+        layout: the target's columns.
+        covered: for each Kafka partition the offset below which the target has everything.
+        decided: for each Kafka partition offsets that the dead letters have although the target
+            doesn't cover them, sorted.
+        ingestion_timestamp: microseconds since the epoch.
+    """
+
+    topic: str
+    engine: EngineDescription
+    table_path: str
+    row_state: bytes | None
+    dead_letter_state: bytes
+    plan: DecodePlan
+    layout: RowLayout
+    covered: Mapping[int, int]
+    decided: Mapping[int, tuple[int, ...]]
+    ingestion_timestamp: int
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of the Kafka source to one row of `OUTCOME_SCHEMA`, whatever happens."""
+        try:
+            outcome = _Share(self).run(batches)
+        except BayouError as error:
+            outcome = TaskOutcome(failure=error)
+        yield outcome.to_batch()
+
+
+class _NewFieldsError(Exception):
+    """Records have fields without a column; what was written so far is of no use."""
+
+
+class _Share:
+    """One task's work, with what it counts."""
+
+    def __init__(self, task: BatchTask) -> None:
+        self._task = task
+        self._decoder = JsonDecoder(task.plan)
+        self._rows = 0
+        self._left_out = 0
+        self._new_fields = StructType()
+        self._dead_letters: list[pa.RecordBatch] = []
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> TaskOutcome:
+        task = self._task
+        try:
+            row_actions = self._write_rows(self._good_rows(batches))
+        except _NewFieldsError:
+            return TaskOutcome(new_fields=self._new_fields)
+        try:
+            dead_letter_actions = (
+                write_task(task.engine, task.dead_letter_state, self._dead_letters)
+                if self._dead_letters
+                else b""
+            )
+        except BayouError:
+            delete_task_files(task.engine, task.table_path, [row_actions])
+            raise
+        return TaskOutcome(
+            rows=self._rows,
+            dead_letters=sum(b.num_rows for b in self._dead_letters),
+            left_out=self._left_out,
+            row_actions=row_actions,
+            dead_letter_actions=dead_letter_actions,
+        )
+
+    def _write_rows(self, rows: Iterator[pa.RecordBatch]) -> bytes:
+        task = self._task
+        if task.row_state is not None:
+            return write_task(task.engine, task.row_state, rows)
+        for _ in rows:
+            raise PipelineError(
+                f"topic {task.topic!r}: the table can't be made: its partition columns aren't all "
+                "fields of the first records; correct partition-columns, or give a schema-file.",
+                topic=task.topic,
+            )
+        return b""
+
+    def _good_rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = self._task
+        for batch in batches:
+            source = self._undecided(batch)
+            if source.num_rows == 0:
+                continue
+            decoded = self._decoder.decode(source.column("value"))
+            self._new_fields = merge_fields(self._new_fields, decoded.new_fields)
+            if self._new_fields.fields:
+                continue  # go on to learn the other new fields; nothing of this will stay
+            if len(decoded.bad_positions):
+                self._dead_letters.append(
+                    dead_letter_rows(decoded, source, task.ingestion_timestamp)
+                )
+            if len(decoded.positions):
+                self._rows += len(decoded.positions)
+                yield task.layout.rows(decoded, source, task.ingestion_timestamp)
+        if self._new_fields.fields:
+            raise _NewFieldsError
+
+    def _undecided(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The records that neither the target nor the dead letters have."""
+        task = self._task
+        offsets, partitions = batch.column("offset"), batch.column("partition")
+        known: Any = None
+        for partition in pc.unique(partitions).to_pylist():
+            ours = pc.equal(partitions, partition)
+            next_offset = task.covered.get(partition)
+            if next_offset is not None:
+                old = pc.and_(ours, pc.less(offsets, next_offset))
+                known = old if known is None else pc.or_(known, old)
+            if decided := task.decided.get(partition):
+                told = pc.and_(ours, pc.is_in(offsets, pa.array(decided, offsets.type)))
+                known = told if known is None else pc.or_(known, told)
+        if known is None or not pc.any(known).as_py():
+            return batch
+        kept = batch.filter(pc.invert(known))
+        self._left_out += batch.num_rows - kept.num_rows
+        return kept

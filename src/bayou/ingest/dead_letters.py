@@ -1,0 +1,83 @@
+"""Records that became no row: a Delta table beside the target that keeps them whole.
+
+| column | type | |
+|---|---|---|
+| `reason` | string | why, in words |
+| `topic`, `partition`, `offset` | string, int, long | where the record stands in Kafka |
+| `timestamp` | timestamp | the record's Kafka timestamp |
+| `headers` | array of (`key` string, `value` binary) | null for none |
+| `key`, `value` | binary | the raw bytes |
+| `_ingestion_timestamp` | timestamp | when the batch was read |
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from bayou.ingest.decode import Decoded
+from bayou.kernel.arrow_types import to_arrow_schema, to_arrow_type
+from bayou.protocol.schema import (
+    BINARY,
+    INTEGER,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    ArrayType,
+    StructField,
+    StructType,
+)
+
+__all__ = ["DEAD_LETTER_SCHEMA", "dead_letter_rows", "dead_letters_path"]
+
+DEAD_LETTER_SCHEMA = StructType(
+    (
+        StructField(name="reason", data_type=STRING, nullable=False),
+        StructField(name="topic", data_type=STRING, nullable=False),
+        StructField(name="partition", data_type=INTEGER, nullable=False),
+        StructField(name="offset", data_type=LONG, nullable=False),
+        StructField(name="timestamp", data_type=TIMESTAMP),
+        StructField(
+            name="headers",
+            data_type=ArrayType(
+                element_type=StructType(
+                    (
+                        StructField(name="key", data_type=STRING),
+                        StructField(name="value", data_type=BINARY),
+                    )
+                )
+            ),
+        ),
+        StructField(name="key", data_type=BINARY),
+        StructField(name="value", data_type=BINARY),
+        StructField(name="_ingestion_timestamp", data_type=TIMESTAMP, nullable=False),
+    )
+)
+
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+
+def dead_letters_path(table_path: str) -> str:
+    """Where the dead letters of a target are."""
+    return f"{table_path.rstrip('/')}_dead_letters"
+
+
+def dead_letter_rows(
+    decoded: Decoded, source: pa.RecordBatch, ingestion_timestamp: int
+) -> pa.RecordBatch:
+    """Rows for the refused records of a decoded batch.
+
+    Args:
+        decoded: positions in `source` and reasons.
+        source: columns of the Kafka source, headers included.
+        ingestion_timestamp: microseconds since the epoch.
+    """
+    refused = source.take(decoded.bad_positions)
+    from_kafka: list[pa.Array[Any]] = [
+        refused.column(field.name).cast(to_arrow_type(field.data_type))
+        for field in DEAD_LETTER_SCHEMA.fields[1:-1]
+    ]
+    read_at = pa.repeat(pa.scalar(ingestion_timestamp, _TIMESTAMP), len(decoded.bad_positions))
+    columns = [decoded.reasons, *from_kafka, read_at]
+    return pa.RecordBatch.from_arrays(columns, schema=to_arrow_schema(DEAD_LETTER_SCHEMA))

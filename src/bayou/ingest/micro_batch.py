@@ -1,0 +1,260 @@
+"""The driver's part of a micro-batch: run its tasks, commit what they wrote, dead letters first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame
+
+from bayou.errors import (
+    BayouError,
+    CommitConflictError,
+    CommitFailedError,
+    ConcurrentTransactionError,
+    KafkaError,
+    PipelineError,
+    StorageError,
+)
+from bayou.ingest.batch_task import OUTCOME_SCHEMA, BatchTask, TaskOutcome
+from bayou.ingest.config import Topic
+from bayou.ingest.decode import DecodePlan, merge_fields
+from bayou.ingest.offsets import OffsetSpan
+from bayou.ingest.progress import BatchReport
+from bayou.ingest.rows import RowLayout
+from bayou.ingest.spark_errors import translated
+from bayou.ingest.tables import DeadLetterTable, TargetTable
+from bayou.kernel import Transaction
+from bayou.kernel.engine import Engine
+from bayou.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, StructType
+from bayou.spark.source.tasks import decode_adds
+
+__all__ = ["MicroBatchWriter"]
+
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 30.0
+_WORTH_A_RETRY = (StorageError, CommitFailedError, CommitConflictError, KafkaError)
+
+
+class MicroBatchWriter:
+    """Writes the micro-batches of one topic, one after another."""
+
+    def __init__(
+        self,
+        *,
+        topic: Topic,
+        engine: Engine,
+        target: TargetTable,
+        dead_letters: DeadLetterTable,
+        json_schema: str | None,
+        schema_columns: StructType,
+        storage_options: Mapping[str, str],
+    ) -> None:
+        self._topic = topic
+        self._engine = engine
+        self._target = target
+        self._dead_letters = dead_letters
+        self._json_schema = json_schema
+        self._schema_columns = schema_columns
+        self._storage_options = storage_options
+        self._covered: dict[int, int] = {}
+        self._decided: dict[int, tuple[int, ...]] = {}
+        self._refused_names: frozenset[str] = frozenset()
+
+    def open(self) -> dict[int, int]:
+        """Read where the tables stand.
+
+        Returns:
+            For each Kafka partition that the target covers the next offset to read.
+
+        Raises:
+            PipelineError: the target can't take this topic's records.
+        """
+        self._target.refresh()
+        self._columns()
+        self._covered = self._target.covered
+        self._decided = self._dead_letters.decided(self._covered, self._storage_options)
+        return self._covered
+
+    def process(self, records: DataFrame, spans: Mapping[int, OffsetSpan]) -> BatchReport:
+        """Put a micro-batch into the tables, exactly once.
+
+        Args:
+            records: rows of the Kafka source.
+            spans: the offsets that the batch covers, for each Kafka partition.
+
+        Raises:
+            BayouError: it can't be done; after `max-retries` retries where one might help.
+        """
+        began = time.monotonic()
+        retries = self._topic.config.processing.max_retries
+        attempt = 0
+        while True:
+            try:
+                return self._attempt(records, spans, began)
+            except _WORTH_A_RETRY as error:
+                if isinstance(error, ConcurrentTransactionError):
+                    raise self._second_copy() from error
+                if attempt == retries:
+                    raise self._given_up(error, attempt) from error
+            time.sleep(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
+            attempt += 1
+            self.open()
+
+    def _attempt(
+        self, records: DataFrame, spans: Mapping[int, OffsetSpan], began: float
+    ) -> BatchReport:
+        new = {p: s for p, s in spans.items() if s.end > self._covered.get(p, 0)}
+        if not new:
+            return BatchReport(topic=self._topic.key, seconds=time.monotonic() - began)
+        read_at = time.time_ns() // 1000
+        columns = self._columns()
+        while True:  # ends: every turn makes a column of a new field, or refuses its name
+            layout = self._layout(columns)
+            transaction, added = self._begin(layout, new)
+            outcomes = self._run(records, layout, transaction, read_at)
+            new_fields = StructType()
+            for outcome in outcomes:
+                new_fields = merge_fields(new_fields, outcome.new_fields)
+            if not new_fields.fields:
+                break
+            self._discard(outcomes)
+            columns = self._widened(columns, new_fields)
+        version = self._commit(transaction, outcomes, new)
+        return BatchReport(
+            topic=self._topic.key,
+            spans=new,
+            rows=sum(o.rows for o in outcomes) if version is not None else 0,
+            dead_letters=sum(o.dead_letters for o in outcomes),
+            left_out=sum(o.left_out for o in outcomes),
+            version=version,
+            new_columns=added if version is not None else (),
+            seconds=time.monotonic() - began,
+        )
+
+    def _run(
+        self,
+        records: DataFrame,
+        layout: RowLayout,
+        transaction: Transaction | None,
+        read_at: int,
+    ) -> list[TaskOutcome]:
+        state = None
+        if transaction is not None:
+            state = transaction.transaction_state(self._engine).to_bytes()
+        delta = self._topic.config.destination.delta_config
+        task = BatchTask(
+            topic=self._topic.key,
+            engine=self._engine.description(),
+            table_path=self._target.path,
+            row_state=state,
+            dead_letter_state=self._dead_letters.task_state(),
+            plan=DecodePlan(
+                columns=layout.record,
+                json_schema=self._json_schema,
+                discover=delta.enable_schema_evolution or not layout.record.fields,
+                taken=layout.taken | self._refused_names,
+            ),
+            layout=layout,
+            covered=self._covered,
+            decided=self._decided,
+            ingestion_timestamp=read_at,
+        )
+        with translated(self._topic.key):
+            rows = records.mapInArrow(task.run, OUTCOME_SCHEMA).collect()
+        outcomes = [TaskOutcome.from_row(row) for row in rows]
+        for outcome in outcomes:
+            if outcome.failure is not None:
+                self._discard(outcomes)
+                raise outcome.failure
+        return outcomes
+
+    def _commit(
+        self,
+        transaction: Transaction | None,
+        outcomes: Sequence[TaskOutcome],
+        spans: Mapping[int, OffsetSpan],
+    ) -> int | None:
+        """Dead letters first: a crash in between leaves records to do again, none undecided."""
+        letters = decode_adds([o.dead_letter_actions for o in outcomes])
+        rows = decode_adds([o.row_actions for o in outcomes])
+        if letters:
+            self._dead_letters.commit(letters, spans)
+        if transaction is None:
+            return None
+        try:
+            version = self._target.commit(transaction, rows)
+        except CommitConflictError:
+            self._target.discard(rows)
+            raise
+        if version is None:
+            self._target.discard(rows)
+        self._covered = self._target.covered
+        return version
+
+    def _columns(self) -> StructType:
+        """The record's fields that have a column, those of the schema file included."""
+        known = self._target.columns
+        merged = self._target.merged(known, self._schema_columns)
+        delta = self._topic.config.destination.delta_config
+        if known.fields and merged != known and not delta.enable_schema_evolution:
+            new = [n for n in merged.names if n not in known.names]
+            raise PipelineError(
+                f"topic {self._topic.key!r}: schema-file has fields that {self._target.path} "
+                f"doesn't have ({', '.join(new) or 'nested ones'}); set "
+                "enable-schema-evolution: true to add them, or take them out.",
+                topic=self._topic.key,
+            )
+        return merged
+
+    def _layout(self, columns: StructType) -> RowLayout:
+        config = self._topic.config
+        layout = RowLayout.of(columns, config.destination.partition_columns, config.event_time)
+        if layout.time_parts and config.event_time is not None and columns.fields:
+            field = columns.get(config.event_time)
+            if field is None or field.data_type not in (TIMESTAMP, TIMESTAMP_NTZ, DATE):
+                kind = "isn't a field" if field is None else f"has type {field.data_type}"
+                raise PipelineError(
+                    f"topic {self._topic.key!r}: event-time {config.event_time!r} {kind}; name a "
+                    "field that the schema-file gives the format date-time or date.",
+                    topic=self._topic.key,
+                )
+        return layout
+
+    def _begin(
+        self, layout: RowLayout, spans: Mapping[int, OffsetSpan]
+    ) -> tuple[Transaction | None, tuple[str, ...]]:
+        """The target's transaction; None while there is no table and no telling how to make it."""
+        if self._target.version is None:
+            names = layout.schema.names
+            if any(c not in names for c in self._topic.config.destination.partition_columns):
+                return None, ()
+        return self._target.begin(layout, spans)
+
+    def _widened(self, columns: StructType, new_fields: StructType) -> StructType:
+        for field in new_fields:
+            wider = self._target.with_column(columns, field)
+            if wider is None:
+                self._refused_names |= {field.name.lower()}
+            else:
+                columns = wider
+        return columns
+
+    def _discard(self, outcomes: Sequence[TaskOutcome]) -> None:
+        """Delete what tasks wrote for a batch that won't be committed."""
+        self._target.discard(decode_adds([o.row_actions for o in outcomes]))
+        self._dead_letters.discard(decode_adds([o.dead_letter_actions for o in outcomes]))
+
+    def _second_copy(self) -> PipelineError:
+        return PipelineError(
+            f"topic {self._topic.key!r}: another pipeline has written offsets of this topic to "
+            f"{self._target.path}, so that this one stops; run one copy only.",
+            topic=self._topic.key,
+        )
+
+    def _given_up(self, error: BayouError, retries: int) -> PipelineError:
+        tried = f" after {retries} retries" if retries else ""
+        return PipelineError(
+            f"topic {self._topic.key!r}: a batch failed{tried}: {error.message}",
+            topic=self._topic.key,
+        )

@@ -1,0 +1,270 @@
+"""The runner: all topics of a configuration in one Spark application.
+
+Each topic is a streaming query over the Kafka source. It begins where its table stands and its
+checkpoint lives no longer than the run, so that there is one truth about what was read: the table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from contextlib import ExitStack
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from bayou.engines import for_path
+from bayou.errors import BayouError, ConfigurationError, PipelineError
+from bayou.ingest.broker import describe_topic
+from bayou.ingest.config import DROPPED_SPARK_CONF, Configuration, Topic
+from bayou.ingest.decode import read_json_schema, record_columns
+from bayou.ingest.micro_batch import MicroBatchWriter
+from bayou.ingest.offsets import KafkaTopic, batch_end, ranges_between, starting_offsets
+from bayou.ingest.progress import Reporter, TopicStarted, TopicSummary
+from bayou.ingest.rows import KAFKA_COLUMNS
+from bayou.ingest.spark_errors import as_error, translated
+from bayou.ingest.state import topic_state
+from bayou.ingest.tables import DeadLetterTable, TargetTable
+from bayou.protocol.schema import StructType
+from bayou.spark import start_session
+from bayou.spark.kafka import KafkaDataSource
+
+__all__ = ["run_pipeline"]
+
+_POLL = 0.2
+
+
+def run_pipeline(
+    configuration: Configuration,
+    *,
+    once: bool,
+    reporter: Reporter,
+    stop: threading.Event | None = None,
+    spark: SparkSession | None = None,
+) -> tuple[TopicSummary, ...]:
+    """Run every topic.
+
+    Args:
+        configuration: what to run.
+        once: end when what is there now is in the tables; else go on until `stop`.
+        reporter: listens.
+        stop: when set, running batches are finished and the run ends.
+        spark: a session to use; without it one is started, and stopped in the end.
+
+    Returns:
+        What became of each topic; the error of one doesn't stop the others.
+
+    Raises:
+        ConfigurationError: a schema file isn't usable.
+        PrerequisiteError: no Java.
+    """
+    schemas = {
+        t.key: None if t.schema_file is None else read_json_schema(t.schema_file)
+        for t in configuration.topics
+    }
+    _check_partition_columns(configuration, schemas)
+    own = spark is None
+    session = spark or _session(configuration)
+    session.dataSource.register(KafkaDataSource)
+    runs = [
+        _TopicRun(configuration, topic, schemas[topic.key], reporter)
+        for topic in configuration.topics
+    ]
+    try:
+        for run in runs:
+            run.start(session, once=once)
+        while any(run.active for run in runs):
+            if stop is not None and stop.wait(_POLL):
+                break
+            if stop is None:
+                time.sleep(_POLL)
+        return tuple(run.finish() for run in runs)
+    finally:
+        for run in runs:
+            run.abandon()
+        if own:
+            session.stop()
+
+
+class _TopicRun:
+    """One topic's query, from its start to its summary."""
+
+    def __init__(
+        self, configuration: Configuration, topic: Topic, schema: str | None, reporter: Reporter
+    ) -> None:
+        self._configuration = configuration
+        self._topic = topic
+        self._schema = schema
+        self._reporter = reporter
+        self._resources = ExitStack()
+        self._query: StreamingQuery | None = None
+        self._in_batch = threading.Lock()
+        self._ended = False
+        self._error: BayouError | None = None
+        self._rows = self._dead_letters = self._commits = 0
+        self._version: int | None = None
+        self._began = self._last = time.monotonic()
+
+    @property
+    def active(self) -> bool:
+        """Whether the query goes on by itself."""
+        return self._query is not None and bool(self._query.isActive)
+
+    def start(self, spark: SparkSession, *, once: bool) -> None:
+        """Begin to read; an error is kept for the summary."""
+        try:
+            self._checkpoint = self._resources.enter_context(
+                topic_state(self._configuration.state_path, self._topic.key)
+            )
+            self._kafka, self._writer = self._prepare()
+            with translated(self._topic.key):
+                self._query = self._begin(spark, once=once)
+        except BayouError as error:
+            self._error = error
+
+    def finish(self) -> TopicSummary:
+        """End the query after its running batch, and tell."""
+        query = self._query
+        if query is not None:
+            with self._in_batch:
+                self._ended = True
+            failure = None if query.isActive else query.exception()
+            query.stop()
+            if failure is not None and self._error is None:
+                self._error = as_error(failure, self._topic.key)
+        self._query = None
+        self._resources.close()
+        summary = TopicSummary(
+            topic=self._topic.key,
+            table_path=self._topic.table_path,
+            rows=self._rows,
+            dead_letters=self._dead_letters,
+            commits=self._commits,
+            version=self._version,
+            seconds=self._last - self._began,
+            error=self._error,
+        )
+        self._reporter.topic_finished(summary)
+        return summary
+
+    def abandon(self) -> None:
+        """Let go of everything, in the middle of a batch if need be; after `finish` nothing."""
+        query, self._query = self._query, None
+        self._ended = True
+        if query is not None:
+            with contextlib.suppress(Exception):  # Spark may be gone already; so is the query
+                query.stop()
+        self._resources.close()
+
+    def _prepare(self) -> tuple[KafkaTopic, MicroBatchWriter]:
+        connector = self._configuration.connector
+        config = self._topic.config
+        kafka = describe_topic(config.kafka_topic, connector.kafka.client_properties())
+        storage_options = connector.storage.storage_options()
+        engine = for_path(self._topic.table_path, storage_options)
+        target = TargetTable(engine, self._topic, kafka)
+        self._target = target
+        columns = StructType() if self._schema is None else record_columns(self._schema)
+        writer = MicroBatchWriter(
+            topic=self._topic,
+            engine=engine,
+            target=target,
+            dead_letters=DeadLetterTable(engine, self._topic, kafka),
+            json_schema=self._schema,
+            schema_columns=columns,
+            storage_options=storage_options,
+        )
+        self._position = starting_offsets(
+            kafka, writer.open(), config.starting_offsets, key=self._topic.key
+        )
+        self._version = target.version
+        waiting = sum(max(0, kafka.bounds[p].end - o) for p, o in self._position.items())
+        self._reporter.topic_started(
+            TopicStarted(
+                topic=self._topic.key,
+                kafka_topic=kafka.name,
+                table_path=target.path,
+                partitions=len(kafka.bounds),
+                waiting=waiting,
+            )
+        )
+        return kafka, writer
+
+    def _begin(self, spark: SparkSession, *, once: bool) -> StreamingQuery:
+        processing = self._topic.config.processing
+        start = {self._kafka.name: {str(p): o for p, o in self._position.items()}}
+        options = {
+            **{
+                f"kafka.{name}": value
+                for name, value in self._configuration.connector.kafka.client_properties().items()
+            },
+            "subscribe": self._kafka.name,
+            "startingOffsets": json.dumps(start),
+            "includeHeaders": "true",
+            "maxOffsetsPerTrigger": str(processing.batch_size),
+        }
+        if not once:
+            options["minOffsetsPerTrigger"] = str(processing.batch_size)
+            options["maxTriggerDelay"] = f"{int(processing.flush_interval * 1000)}ms"
+        records = spark.readStream.format("bayou-kafka").options(**options).load()
+        writer = (
+            records.writeStream.foreachBatch(self._on_batch)
+            .option("checkpointLocation", self._checkpoint.as_uri())
+            .queryName(f"bayou {self._topic.key}")
+        )
+        writer = writer.trigger(availableNow=True) if once else writer
+        self._began = self._last = time.monotonic()
+        return writer.start()
+
+    def _on_batch(self, records: DataFrame, batch_id: int) -> None:
+        with self._in_batch:
+            if self._ended:
+                return  # the checkpoint ends with the run; the table hasn't moved
+            try:
+                end = batch_end(self._checkpoint, batch_id, self._kafka.name, key=self._topic.key)
+                report = self._writer.process(records, ranges_between(self._position, end))
+            except BayouError as error:
+                self._error = error
+                self._ended = True
+                raise
+            self._position.update(end)
+            self._rows += report.rows
+            self._dead_letters += report.dead_letters
+            self._commits += report.version is not None
+            self._version = self._target.version
+            self._last = time.monotonic()
+            if report.spans:
+                self._reporter.batch_committed(report)
+
+
+def _session(configuration: Configuration) -> SparkSession:
+    spark = configuration.connector.spark
+    conf = {
+        key: value for key, value in spark.conf().items() if DROPPED_SPARK_CONF.get(key) != value
+    }
+    try:
+        return start_session("bayou", conf, spark.master or "local[*]", time_zone="UTC")
+    except PySparkException as error:
+        raise PipelineError(
+            f"Spark doesn't start: {str(error).strip().splitlines()[0]}", topic=""
+        ) from error
+
+
+def _check_partition_columns(configuration: Configuration, schemas: dict[str, str | None]) -> None:
+    """With a schema file it is known beforehand which columns there will be."""
+    for topic in configuration.topics:
+        schema = schemas[topic.key]
+        if schema is None:
+            continue
+        names = {*record_columns(schema).names, *KAFKA_COLUMNS.names, "year", "month", "day"}
+        missing = [c for c in topic.config.destination.partition_columns if c not in names]
+        if missing:
+            raise ConfigurationError(
+                f"{configuration.file}: connector.topics.{topic.key}.destination."
+                f"partition-columns: {missing[0]!r} is no field of {topic.schema_file}",
+                file=configuration.file,
+                key=f"connector.topics.{topic.key}.destination.partition-columns",
+            )

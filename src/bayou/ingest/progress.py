@@ -1,0 +1,102 @@
+"""What a run tells while it works; the command line and tests listen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bayou.errors import BayouError
+from bayou.ingest.offsets import OffsetSpan
+
+__all__ = ["BatchReport", "Reporter", "TopicStarted", "TopicSummary"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicStarted:
+    """A topic is about to be read.
+
+    Attributes:
+        topic: its name in the configuration.
+        kafka_topic: its name at the broker.
+        table_path: the target.
+        partitions: number of Kafka partitions.
+        waiting: offsets that are there and that the table doesn't cover.
+    """
+
+    topic: str
+    kafka_topic: str
+    table_path: str
+    partitions: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchReport:
+    """A micro-batch is in the table.
+
+    Attributes:
+        topic: its name in the configuration.
+        spans: the covered offsets of each Kafka partition.
+        rows: rows added to the target.
+        dead_letters: records added to the dead letters.
+        left_out: records that were there already.
+        version: the target's version, None where nothing was committed to it.
+        new_columns: columns that this commit added to the table, or made it with.
+        seconds: from the batch's arrival to its commit.
+    """
+
+    topic: str
+    spans: Mapping[int, OffsetSpan] = field(default_factory=dict)
+    rows: int = 0
+    dead_letters: int = 0
+    left_out: int = 0
+    version: int | None = None
+    new_columns: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def records(self) -> int:
+        """Records that were decided."""
+        return self.rows + self.dead_letters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSummary:
+    """A topic's whole run.
+
+    Attributes:
+        topic: its name in the configuration.
+        table_path: the target.
+        rows: rows added to the target.
+        dead_letters: records added to the dead letters.
+        commits: commits to the target.
+        version: the target's version in the end, None where there is no table.
+        seconds: from the start of reading to the end of the last batch.
+        error: what stopped the topic, None where it did all.
+    """
+
+    topic: str
+    table_path: str
+    rows: int = 0
+    dead_letters: int = 0
+    commits: int = 0
+    version: int | None = None
+    seconds: float = 0.0
+    error: BayouError | None = None
+
+
+class Reporter(Protocol):
+    """Listens to a run. Called from several threads, one topic's calls in order."""
+
+    def topic_started(self, event: TopicStarted) -> None:
+        """Reading begins."""
+        ...
+
+    def batch_committed(self, event: BatchReport) -> None:
+        """A micro-batch is in the table."""
+        ...
+
+    def topic_finished(self, event: TopicSummary) -> None:
+        """The topic's run ended, well or with an error."""
+        ...

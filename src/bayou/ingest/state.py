@@ -1,0 +1,64 @@
+"""The local state of a topic's run: a lock, and the folder for Spark's checkpoint.
+
+Neither is needed to go on later. The lock keeps a second copy on this machine from doing the same
+work for nothing; across machines the tables' transactions do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from bayou.errors import PipelineError, PrerequisiteError
+
+__all__ = ["topic_state"]
+
+
+@contextlib.contextmanager
+def topic_state(state_path: Path, topic: str) -> Iterator[Path]:
+    """A fresh folder for a run of a topic, which goes away with it.
+
+    Raises:
+        PipelineError: another process runs this topic with this state path.
+        PrerequisiteError: the folder can't be made.
+    """
+    folder = state_path / re.sub(r"[^A-Za-z0-9._-]", "_", topic)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise _unusable(folder, error) from error
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise PipelineError(
+                f"topic {topic!r}: another process runs it (it holds {folder / 'lock'}); stop that "
+                "one, or wait for its end.",
+                topic=topic,
+            ) from error
+        checkpoint = folder / "checkpoint"
+        try:
+            shutil.rmtree(checkpoint, ignore_errors=True)
+            checkpoint.mkdir()
+        except OSError as error:
+            raise _unusable(checkpoint, error) from error
+        yield checkpoint
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    finally:
+        os.close(lock)
+
+
+def _unusable(folder: Path, error: OSError) -> PrerequisiteError:
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    hint = "free some space" if error.errno == errno.ENOSPC else "make it writable"
+    return PrerequisiteError(
+        f"The state path {folder} can't be used: {reason}; {hint}, or set connector.state-path.",
+        what="state-path",
+    )
