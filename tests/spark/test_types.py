@@ -59,7 +59,7 @@ def test_arrow_types_are_those_that_spark_checks_batches_for():
 
 def test_a_type_that_delta_lacks_names_column_and_table():
     schema = t.StructType([t.StructField("how_long", t.DayTimeIntervalType())])
-    with pytest.raises(SchemaError, match="'how_long' has the type interval.*lake/t") as caught:
+    with pytest.raises(SchemaError, match=r"'how_long' has the type interval.*lake/t") as caught:
         from_spark(schema, table="lake/t")
     assert caught.value.column == "how_long"
 
@@ -69,11 +69,7 @@ def test_metadata_that_delta_keeps_for_itself_stays_out_of_spark():
         name="nested",
         data_type=ArrayType(
             element_type=StructType(
-                (
-                    StructField(
-                        name="x", data_type=LONG, metadata={"delta.columnMapping.id": 2}
-                    ),
-                )
+                (StructField(name="x", data_type=LONG, metadata={"delta.columnMapping.id": 2}),)
             )
         ),
         metadata={"comment": "kept", "delta.columnMapping.id": 1},

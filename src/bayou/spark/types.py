@@ -36,7 +36,7 @@ def from_spark(schema: spark_types.StructType, *, table: str) -> StructType:
     Raises:
         SchemaError: a column of a type that Delta doesn't have (intervals, time, user-defined).
     """
-    fields = []
+    fields: list[StructField] = []
     for field in schema.fields:
         try:
             fields.extend(StructType.from_json(spark_types.StructType([field]).json()).fields)

@@ -95,7 +95,8 @@ class DeltaReader(DataSourceReader):
 
     def __reduce__(self) -> tuple[Any, ...]:
         with readable_errors():
-            return self._planned()[0].__reduce__()
+            task = self._planned()[0]
+            return ReadTask, (task.engine, task.state, task.scan, task.schema)
 
     def _planned(self) -> tuple[ReadTask, list[InputPartition]]:
         if self._plan is None:
@@ -149,7 +150,7 @@ class DeltaReader(DataSourceReader):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ReadTask:
     """Reads a partition; what a task gets besides the partition itself.
 

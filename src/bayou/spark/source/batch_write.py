@@ -38,7 +38,9 @@ class DeltaWriter(DataSourceArrowWriter):
         )
         self._plan = plan(self._request)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskFiles:
+    def write(  # type: ignore[override]  # pyspark's Arrow writers do the same
+        self, iterator: Iterator[pa.RecordBatch]
+    ) -> TaskFiles:
         with readable_errors():
             if self._plan.done:
                 return TaskFiles(b"")

@@ -15,7 +15,6 @@ from bayou.errors import MetadataChangedError
 from bayou.kernel import Operation, Snapshot, Table, Transaction, TransactionBuilder
 from bayou.kernel.engine import Engine, EngineDescription
 from bayou.protocol.actions import Action, AddFile
-from bayou.protocol.properties import normalize
 from bayou.protocol.schema import VOID, StructType
 from bayou.spark.source.options import SourceOptions
 from bayou.spark.types import same_type
@@ -145,7 +144,7 @@ def _build(
         )
         builder = builder.with_schema(request.schema)
         if options.properties:
-            builder = builder.with_table_properties(normalize(options.properties))
+            builder = builder.with_table_properties(options.properties)
     else:
         builder = snapshot.build_update_table_transaction(ENGINE_INFO, request.operation)
         builder = builder.with_schema(_without_untyped(request.schema, snapshot.schema))

@@ -65,7 +65,9 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
                 self._plan = plan(self._request)
             return {"_request": self._request, "_plan": self._plan}
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> BatchFiles:
+    def write(  # type: ignore[override]  # pyspark's Arrow writers do the same
+        self, iterator: Iterator[pa.RecordBatch]
+    ) -> BatchFiles:
         with readable_errors():
             assert self._plan is not None  # made when the writer was pickled for the tasks
             actions = tasks.write_task(self._plan.engine, self._plan.state, iterator)
@@ -82,7 +84,7 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
             if not commit(self._request, write, tasks.decode_adds(written), application):
                 tasks.delete_task_files(write.engine, write.path, written)
 
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         with readable_errors():
             for files in _batch_files(messages):
                 tasks.delete_task_files(files.plan.engine, files.plan.path, [files.actions])

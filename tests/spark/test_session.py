@@ -1,0 +1,75 @@
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from bayou import spark as bayou_spark
+from bayou.errors import PrerequisiteError
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_started_session_is_quiet_enabled_and_runs_this_python(spark):
+    assert spark.conf.get(PUSHDOWN) == "true"
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.sparkContext.uiWebUrl is None
+    assert spark.sparkContext.getConf().get("spark.driver.host") == "127.0.0.1"
+    pythons = spark.range(1).mapInArrow(_executable, "python string").collect()
+    assert pythons[0].python == sys.executable
+
+
+def _executable(batches):
+    import pyarrow as pa
+
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict({"python": [sys.executable]})
+
+
+def test_enabling_twice_and_disabling_leaves_the_conf_as_it_was(spark):
+    session = spark.newSession()
+    session.conf.unset(PUSHDOWN)
+    bayou_spark.enable(session)
+    bayou_spark.enable(session)
+    assert session.conf.get(PUSHDOWN) == "true"
+    bayou_spark.disable(session)
+    bayou_spark.disable(session)
+    assert session.conf.get(PUSHDOWN) == "false"
+
+
+def test_a_machine_without_java_is_told_so_before_spark_starts(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(PrerequisiteError, match="There is no Java on this machine"):
+        bayou_spark.start_session()
+
+
+def test_delta_spark_on_the_class_path_is_warned_about(tmp_path):
+    """Spark takes a JVM source before a Python one, silently."""
+    folder = tmp_path / "io" / "delta" / "sql"
+    folder.mkdir(parents=True)
+    (folder / "DeltaSparkSessionExtension.class").touch()
+    program = f"""
+        import warnings
+        from bayou import spark as bayou_spark
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            session = bayou_spark.start_session(
+                conf={{"spark.driver.extraClassPath": {str(tmp_path)!r}}}, master="local[1]"
+            )
+        print([str(w.message) for w in caught if w.category is UserWarning])
+        session.stop()
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert "delta-spark's JAR is on the class path" in run.stdout
