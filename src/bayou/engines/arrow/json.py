@@ -8,7 +8,7 @@ them is decoded text by text.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import IO, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,17 +33,19 @@ class ArrowJsonHandler:
         self._files = files
 
     def parse_json(self, texts: pa.Array[Any], output_schema: pa.Schema) -> pa.RecordBatch:
-        batch = _parse_fast(texts, output_schema) if _is_plain(output_schema) else None
+        if not _is_plain(output_schema):
+            return parse_texts(texts, output_schema)
+        batch = _parse_fast(texts, output_schema)
         if batch is not None:
             return batch
-        if len(texts) <= _PIECE or not _is_plain(output_schema):
+        if len(texts) <= _PIECE:
             return parse_texts(texts, output_schema)
         pieces: list[pa.RecordBatch] = []
         for first in range(0, len(texts), _PIECE):
             piece = texts.slice(first, _PIECE)
             fast = _parse_fast(piece, output_schema)
             pieces.append(parse_texts(piece, output_schema) if fast is None else fast)
-        return pa.concat_batches(pieces)
+        return pa.Table.from_batches(pieces, output_schema).combine_chunks().to_batches()[0]
 
     def write_json_file_atomically(
         self, path: str, lines: Iterable[bytes], *, overwrite: bool = False
@@ -72,26 +74,21 @@ def _is_plain_type(kind: pa.DataType) -> bool:
         or pa.types.is_float32(kind)
         or pa.types.is_boolean(kind)
         or pa.types.is_string(kind)
+        or pa.types.is_decimal128(kind)
     )
 
 
 def _parse_fast(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch | None:
     """All texts in one pass; None where one has to be looked at by itself."""
-    if len(texts) == 0:
-        return _empty(schema)
-    if texts.null_count:
-        texts = pc.fill_null(texts, "{}")
-    # One object a text: then as many rows as texts means one row from each of them.
-    objects = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
-    if not pc.all(objects).as_py():
+    lines = _joined(texts)
+    if lines is None:
         return None
-    lines = pc.binary_join_element_wise(texts, "", "\n")
-    buffers = lines.buffers()
+    nullable = pa.schema([field.with_nullable(True) for field in schema])
     try:
         table = pa_json.read_json(
-            pa.BufferReader(buffers[2]),
+            cast("IO[bytes]", pa.BufferReader(lines)),
             pa_json.ReadOptions(block_size=_BLOCK),
-            pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+            pa_json.ParseOptions(explicit_schema=nullable, unexpected_field_behavior="ignore"),
         )
     except pa.ArrowInvalid:
         return None
@@ -99,12 +96,30 @@ def _parse_fast(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch | Non
         return None
     columns = []
     for field in schema:
-        given = table.schema.field(field.name)
         column = table.column(field.name).combine_chunks()
-        convert = converter(given, field, field.name, "the JSON texts")
+        convert = converter(table.schema.field(field.name), field, field.name, "the JSON texts")
         columns.append(column if convert is None else convert(column))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
+def _joined(texts: pa.Array[Any]) -> pa.Buffer | None:
+    """The texts as lines, null as an empty object; None where one isn't just one object.
+
+    Each line begins and ends with a brace. A valid document can't go on from one to the next then,
+    so that as many rows as texts means one row from each of them.
+    """
+    if len(texts) == 0:
+        return None
+    texts = pc.fill_null(texts.cast(pa.string()), pa.scalar("{}"))
+    objects = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
+    if not pc.all(objects).as_py():
+        return None
+    lines = pc.binary_join_element_wise(*_with_newlines(texts))
+    offsets, data = lines.buffers()[1:]
+    end = pa.Array.from_buffers(pa.int32(), 1, [None, offsets], offset=len(lines))[0].as_py()
+    return data.slice(0, end)
+
+
+def _with_newlines(texts: pa.Array[Any]) -> tuple[Any, Any, Any]:
+    """Arguments of an element-wise join that puts a newline after each text."""
+    return texts, pa.scalar(""), pa.scalar("\n")

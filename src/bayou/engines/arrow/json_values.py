@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
 import msgspec
 import pyarrow as pa
 
+from bayou.engines.arrow.projection import without_columns
 from bayou.errors import SerializationError
 
 __all__ = ["parse_texts"]
@@ -20,6 +21,12 @@ _Reader: TypeAlias = Callable[[Any], Any]
 
 NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """How Spark writes the floats that JSON lacks."""
+
+_AnyType: TypeAlias = Any
+"""A `pa.DataType`: `pa.types.is_map` and its like don't narrow."""
+
+_EXACT = Context(prec=100)
+"""The default context has 28 digits, a decimal of Delta's 38."""
 
 _DECODER = msgspec.json.Decoder(float_hook=Decimal)  # keeps every digit, for decimals
 
@@ -31,10 +38,10 @@ def parse_texts(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
         SerializationError: a text isn't a JSON object.
     """
     objects = [_decode(text) for text in texts.to_pylist()]
+    if not schema:
+        return without_columns(schema, len(objects))
     columns = [
-        pa.array(
-            [None if o is None else read(o.get(field.name)) for o in objects], type=field.type
-        )
+        pa.array([None if o is None else read(o.get(field.name)) for o in objects], type=field.type)
         for field in schema
         for read in (_reader(field.type),)
     ]
@@ -53,7 +60,7 @@ def _decode(text: str | None) -> dict[str, Any] | None:
     return value
 
 
-def _reader(kind: pa.DataType) -> _Reader:
+def _reader(kind: _AnyType) -> _Reader:
     types = pa.types
     if types.is_struct(kind):
         return _struct_reader(kind)
@@ -90,7 +97,7 @@ def _struct_reader(kind: pa.DataType) -> _Reader:
     return read
 
 
-def _map_reader(kind: pa.DataType) -> _Reader:
+def _map_reader(kind: _AnyType) -> _Reader:
     """An object; its keys are strings in JSON."""
     item = _reader(kind.item_type)
     if not pa.types.is_string(kind.key_type):
@@ -131,7 +138,7 @@ def _float_reader(kind: pa.DataType) -> _Reader:
     return read
 
 
-def _decimal_reader(kind: pa.DataType) -> _Reader:
+def _decimal_reader(kind: _AnyType) -> _Reader:
     scale, limit = kind.scale, Decimal(10) ** (kind.precision - kind.scale)
     step = Decimal(1).scaleb(-scale)
 
@@ -140,7 +147,11 @@ def _decimal_reader(kind: pa.DataType) -> _Reader:
             return None
         try:
             number = Decimal(value)
-            if not number.is_finite() or abs(number) >= limit or number % step != 0:
+            if (
+                not number.is_finite()
+                or number.copy_abs() >= limit
+                or _EXACT.remainder(number, step)
+            ):
                 return None
         except InvalidOperation:
             return None
@@ -156,7 +167,7 @@ def _read_date(value: Any) -> Any:
         return None
 
 
-def _timestamp_reader(kind: pa.DataType) -> _Reader:
+def _timestamp_reader(kind: _AnyType) -> _Reader:
     zoned = kind.tz is not None
 
     def read(value: Any) -> Any:

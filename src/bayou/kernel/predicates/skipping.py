@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -31,10 +32,24 @@ from bayou.kernel.predicates.model import (
     StartsWith,
     referenced_columns,
 )
-from bayou.kernel.predicates.ranges import FileRanges, StatisticsRecorder, constant
+from bayou.kernel.predicates.ranges import (
+    FileRanges,
+    Range,
+    StatisticsRecorder,
+    constant,
+)
 from bayou.kernel.predicates.resolution import comparison_type
 from bayou.protocol import partition_values as partition_text
-from bayou.protocol.schema import BOOLEAN, DataType, StructType
+from bayou.protocol.schema import (
+    BOOLEAN,
+    BYTE,
+    INTEGER,
+    LONG,
+    SHORT,
+    DataType,
+    DecimalType,
+    StructType,
+)
 
 __all__ = ["SkippingPlan", "typed_partition_array"]
 
@@ -161,7 +176,7 @@ def _may_be_true(predicate: Expression, files: FileRanges) -> Datum:
         case IsNull(operand):
             return _may_be_null(operand, files)
         case Comparison("<=>", left, right):
-            one, other = files.range(left), files.range(right)
+            one, other = _range(left, files), _range(right, files)
             equal = _may_hold("=", left, right, files)
             return pc.or_(equal, pc.and_(one.may_be_null(), other.may_be_null()))
         case Comparison(op, left, right):
@@ -188,7 +203,7 @@ def _may_be_false(predicate: Expression, files: FileRanges) -> Datum:
         case IsNull(operand):
             return _may_have_value(operand, files)
         case Comparison("<=>", left, right):
-            one, other = files.range(left), files.range(right)
+            one, other = _range(left, files), _range(right, files)
             different = _may_hold("<>", left, right, files)
             one_sided = pc.or_(
                 pc.and_(one.may_be_null(), other.may_have_value()),
@@ -232,24 +247,26 @@ def _may_be_null(expression: Expression, files: FileRanges) -> Datum:
         case StartsWith(operand, _):
             return _may_be_null(operand, files)
         case _:
-            return files.range(expression).may_be_null()
+            return _range(expression, files).may_be_null()
 
 
 def _may_have_value(expression: Expression, files: FileRanges) -> Datum:
     match expression:
         case Column() | Literal():
-            return files.range(expression).may_have_value()
+            return _range(expression, files).may_have_value()
         case _:
             return pc.or_(_may_be_true(expression, files), _may_be_false(expression, files))
 
 
 def _may_hold(op: str, left: Expression, right: Expression, files: FileRanges) -> Datum:
     """Whether two values of one row, neither null, may compare so."""
-    one, other = files.range(left), files.range(right)
+    one, other = _range(left, files), _range(right, files)
     possible = pc.and_(one.may_have_value(), other.may_have_value())
     common = comparison_type(one.data_type, other.data_type)
     if common is None or pa.types.is_null(common):
         return possible
+    if op == "=" and (_is_off_scale(left, other) or _is_off_scale(right, one)):
+        return constant(False)
     match op:
         case "=":
             fits = pc.and_kleene(
@@ -270,6 +287,48 @@ def _may_hold(op: str, left: Expression, right: Expression, files: FileRanges) -
     return pc.and_(possible, pc.fill_null(fits, True))
 
 
+def _is_off_scale(expression: Expression, other: Range) -> bool:
+    """A constant with more decimals than the other side's type has."""
+    if not isinstance(expression, Literal) or not isinstance(expression.value, Decimal):
+        return False
+    scale = other.data_type.scale if isinstance(other.data_type, DecimalType) else 0
+    if not isinstance(other.data_type, DecimalType) and other.data_type not in _INTEGERS:
+        return False
+    exponent = expression.value.normalize(_EXACT).as_tuple().exponent
+    return isinstance(exponent, int) and -exponent > scale
+
+
+_EXACT = Context(prec=100)
+_INTEGERS = (BYTE, SHORT, INTEGER, LONG)
+
+
+class _ConditionRange(Range):
+    """A condition as a value, such as `(x > 2) <=> NULL`."""
+
+    def __init__(self, condition: Expression, files: FileRanges) -> None:
+        super().__init__(BOOLEAN)
+        self._condition = condition
+        self._files = files
+
+    def lower(self, arrow_type: pa.DataType) -> Datum:
+        return pc.cast(pc.invert(_may_be_false(self._condition, self._files)), arrow_type)
+
+    def upper(self, arrow_type: pa.DataType) -> Datum:
+        return pc.cast(_may_be_true(self._condition, self._files), arrow_type)
+
+    def may_be_null(self) -> Datum:
+        return _may_be_null(self._condition, self._files)
+
+    def may_have_value(self) -> Datum:
+        return _may_have_value(self._condition, self._files)
+
+
+def _range(expression: Expression, files: FileRanges) -> Range:
+    if isinstance(expression, Column | Literal):
+        return files.range(expression)
+    return _ConditionRange(expression, files)
+
+
 def _may_be_in(operand: Expression, values: tuple[Literal, ...], files: FileRanges) -> Datum:
     known = _known(values)
     if not known:
@@ -284,14 +343,14 @@ def _may_be_in(operand: Expression, values: tuple[Literal, ...], files: FileRang
 def _may_be_outside(operand: Expression, values: tuple[Literal, ...], files: FileRanges) -> Datum:
     if any(value.value is None for value in values):
         return constant(False)  # no match and a NULL in the list: NULL
-    others = files.range(operand).may_have_value()
+    others = _range(operand, files).may_have_value()
     if len(values) > _MAX_POINTS:
         return others
     return reduce(pc.and_, [_may_hold("<>", operand, v, files) for v in values], others)
 
 
 def _may_start_with(operand: Expression, prefix: str, files: FileRanges) -> Datum:
-    texts = files.range(operand)
+    texts = _range(operand, files)
     kind = pa.string()
     # Strings with a prefix are an interval of the order by bytes.
     lower, upper = texts.lower(kind), texts.upper(kind)
@@ -303,7 +362,7 @@ def _may_start_with(operand: Expression, prefix: str, files: FileRanges) -> Datu
 
 
 def _may_start_otherwise(operand: Expression, prefix: str, files: FileRanges) -> Datum:
-    texts = files.range(operand)
+    texts = _range(operand, files)
     kind = pa.string()
     within = pc.and_kleene(
         pc.starts_with(texts.lower(kind), prefix), pc.starts_with(texts.upper(kind), prefix)

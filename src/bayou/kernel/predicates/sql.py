@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 from bayou.errors import PredicateError, PrerequisiteError
@@ -107,7 +107,8 @@ def _lift_strings(text: str, strings: list[str]) -> str:
 
 
 _ESCAPE = re.compile(
-    r"\\(?:u(?P<short>[0-9a-fA-F]{4})|U(?P<long>[0-9a-fA-F]{8})|(?P<octal>[0-3][0-7]{2})|(?P<one>.))",
+    r"\\(?:u(?P<short>[0-9a-fA-F]{4})|U(?P<long>[0-9a-fA-F]{8})|(?P<octal>[0-3][0-7]{2})|(?P<one>.))"
+    r"|(?P<twice>''|\"\")",
     re.DOTALL,
 )
 _ONE = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
@@ -119,9 +120,11 @@ def _unescape(body: str, quote: str) -> str:
             return chr(int(code, 16))
         if octal := match["octal"]:
             return chr(int(octal, 8))
+        if twice := match["twice"]:
+            return quote if twice == quote * 2 else twice
         return _ONE.get(match["one"], match["one"])
 
-    text = _ESCAPE.sub(value, body.replace(quote * 2, quote))
+    text = _ESCAPE.sub(value, body)
     # \uXXXX escapes may have spelled a character beyond 16 bits as two.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -151,25 +154,32 @@ class _Translator:
             "Like": self._like,
             "StartsWith": self._starts_with,
             "IsNan": self._is_nan,
+            "Anonymous": self._function,
             "Column": self._column,
             "Dot": self._column,
             "Boolean": lambda n: Literal(bool(n.this), BOOLEAN),
-            "Null": lambda n: Literal(None),  # noqa: ARG005  # one signature for all
+            "Null": self._constant,
+            "Cast": self._constant,
+            "TryCast": self._constant,
         }
 
     def predicate(self, node: Any) -> Predicate:
         handler = self._predicates.get(type(node).__name__)
-        if handler is None:
+        if handler is None or not self._is_plain(node):
             raise self._unsupported(node)
-        return handler(node)
+        found = handler(node)
+        return Not(found) if node.args.get("negate") else found
+
+    def _is_plain(self, node: Any) -> bool:
+        """Whether the node says nothing but what its handler looks at."""
+        known = _PARTS.get(type(node).__name__, _OPERANDS)
+        return all(part in known for part, value in node.args.items() if value)
 
     def _value(self, node: Any) -> Expression:
         match type(node).__name__:
-            case "Column" | "Dot":
-                return self._column(node)
             case "Paren":
                 return self._value(node.this)
-            case "Literal" | "Neg" | "Cast" | "TryCast" | "HexString":
+            case "Literal" | "Neg" | "HexString":
                 return self._constant(node)
             case _:
                 return self.predicate(node)
@@ -188,7 +198,7 @@ class _Translator:
                 raise self._unsupported(node)
 
     def _in(self, node: Any) -> Predicate:
-        if not node.expressions or any(node.args.get(k) for k in ("query", "unnest", "field")):
+        if not node.expressions:
             raise self._unsupported(node)
         operand = self._value(node.this)
         values = tuple(self._value(value) for value in node.expressions)
@@ -199,8 +209,6 @@ class _Translator:
         return checks[0] if len(checks) == 1 else Or(checks)
 
     def _between(self, node: Any) -> Predicate:
-        if node.args.get("symmetric"):
-            raise self._unsupported(node)
         operand = self._value(node.this)
         return And(
             (
@@ -228,6 +236,13 @@ class _Translator:
             raise self._unsupported(node)
         return StartsWith(self._value(node.this), prefix.value)
 
+    def _function(self, node: Any) -> Predicate:
+        name = node.name.lower()
+        if name not in ("isnull", "isnotnull") or len(node.expressions) != 1:
+            raise self._unsupported(node)
+        missing = IsNull(self._value(node.expressions[0]))
+        return missing if name == "isnull" else Not(missing)
+
     def _is_nan(self, node: Any) -> Predicate:
         # isnan(NULL) is false, so that NOT isnan(x) holds for NULL.
         operand = self._value(node.this)
@@ -245,6 +260,8 @@ class _Translator:
         return Column(tuple(part.name for part in node.parts))
 
     def _constant(self, node: Any) -> Literal:
+        if not self._is_plain(node):
+            raise self._unsupported(node)
         match type(node).__name__:
             case "Null":
                 return Literal(None)
@@ -274,6 +291,8 @@ class _Translator:
         number = self._constant(node.this)
         if isinstance(number.value, bool) or not isinstance(number.value, int | float | Decimal):
             raise self._unsupported(node)
+        if isinstance(number.value, Decimal):  # the operator - would round to 28 digits
+            return Literal(number.value.copy_negate(), number.data_type)
         return Literal(-number.value, None if isinstance(number.value, int) else number.data_type)
 
     def _cast(self, node: Any) -> Literal:
@@ -303,6 +322,17 @@ class _Translator:
         )
 
 
+_OPERANDS = frozenset({"this", "expression", "negate"})
+_PARTS = {
+    "Anonymous": frozenset({"this", "expressions"}),
+    "Between": frozenset({"this", "low", "high", "negate"}),
+    "Cast": frozenset({"this", "to", "safe"}),
+    "TryCast": frozenset({"this", "to", "safe"}),
+    "Column": frozenset({"this", "table", "db", "catalog"}),
+    "In": frozenset({"this", "expressions", "negate"}),
+    "Literal": frozenset({"this", "is_string"}),
+}
+
 _LIKE = re.compile(r"(?P<text>(?:[^%_\\]|\\[%_\\])*)(?P<rest>%*)", re.DOTALL)
 
 _TYPES: dict[str, DataType] = {
@@ -321,6 +351,7 @@ _TYPES: dict[str, DataType] = {
     "TEXT": STRING,
     "VARCHAR": STRING,
 }
+_DECIMAL_CONTEXT = Context(prec=76)
 _BITS = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
 
 
@@ -377,7 +408,9 @@ def _finite(value: LiteralValue) -> float | Decimal:
 def _to_decimal(value: LiteralValue, target: DecimalType) -> Decimal:
     if not isinstance(value, str | int | float | Decimal):
         raise TypeError
-    number = Decimal(str(value)).quantize(Decimal(1).scaleb(-target.scale))
+    number = Decimal(str(value)).quantize(
+        Decimal(1).scaleb(-target.scale), rounding=ROUND_HALF_UP, context=_DECIMAL_CONTEXT
+    )
     if number and number.adjusted() >= target.precision - target.scale:
         raise OverflowError
     return number
