@@ -1,10 +1,11 @@
-from bayou.spark.kafka.cluster import topic_identity
+from bayou.spark.kafka.cluster import KafkaCluster, topic_identity
 from bayou.spark.kafka.data_source import KafkaDataSource
 from bayou.spark.kafka.embedded_broker import EmbeddedBroker, ProducedRecord
 from bayou.spark.kafka.offsets import TopicPartition, format_offsets, parse_offsets
 
 __all__ = [
     "EmbeddedBroker",
+    "KafkaCluster",
     "KafkaDataSource",
     "ProducedRecord",
     "TopicPartition",

@@ -63,7 +63,7 @@ class Complaints:
 
 
 def make_consumer(
-    properties: KafkaProperties, group_id_prefix: str, complaints: Complaints, *, prefetch: int
+    properties: KafkaProperties, group_id_prefix: str, complaints: Complaints, prefetch: int
 ) -> confluent_kafka.Consumer:
     """A consumer for `assign()`: it commits nothing, tells the end of a partition, resets to
     nowhere.
@@ -79,6 +79,8 @@ def make_consumer(
         "client.id": "bayou",
         "group.id": f"{group_id_prefix}-{uuid.uuid4()}",
         "fetch.queue.backoff.ms": "10",
+        # Only behind the last record does the broker wait, and there a range ends.
+        "fetch.wait.max.ms": "50",
         "queued.min.messages": str(max(1, min(100_000, prefetch))),
         # A task waits on Spark between two batches for as long as Spark likes.
         "max.poll.interval.ms": "86400000",

@@ -11,7 +11,7 @@ from bayou.errors import KafkaError
 from bayou.spark.kafka.client import Complaints, make_admin
 from bayou.spark.kafka.offsets import EARLIEST_OFFSET, LATEST_OFFSET, TopicPartition
 from bayou.spark.kafka.options import TopicSelection
-from bayou.spark.kafka.properties import KafkaProperties, parse_properties
+from bayou.spark.kafka.properties import PREFIX, KafkaProperties, parse_properties
 
 if TYPE_CHECKING:
     from confluent_kafka.admin._metadata import ClusterMetadata, TopicMetadata
@@ -20,7 +20,11 @@ _T = TypeVar("_T")
 
 
 def topic_identity(
-    bootstrap_servers: str, topic: str, properties: Mapping[str, str] | None = None
+    bootstrap_servers: str,
+    topic: str,
+    properties: Mapping[str, str] | None = None,
+    *,
+    timeout: float = 30.0,
 ) -> tuple[str | None, str | None]:
     """Cluster id and topic id, each None where the brokers know none.
 
@@ -29,13 +33,15 @@ def topic_identity(
     Args:
         bootstrap_servers: brokers as host:port, comma separated.
         topic: its name.
-        properties: of the Kafka client, without the prefix `kafka.`.
+        properties: of the Kafka client, with or without the prefix `kafka.`.
+        timeout: seconds to wait for the brokers.
 
     Raises:
         KafkaError: no answer, or no such topic. Never (None, None) for want of an answer.
     """
-    parsed = parse_properties({**(properties or {}), "bootstrap.servers": bootstrap_servers})
-    return KafkaCluster(parsed).identity(topic)
+    given = {name.removeprefix(PREFIX): value for name, value in (properties or {}).items()}
+    parsed = parse_properties({**given, "bootstrap.servers": bootstrap_servers})
+    return KafkaCluster(parsed, timeout).identity(topic)
 
 
 class KafkaCluster:
@@ -92,11 +98,10 @@ class KafkaCluster:
             TopicCollection([topic]), request_timeout=self._timeout
         )
         topic_id = self._result(answer[topic].result).topic_id
-        if topic_id is None or not (
-            topic_id.most_significant_bits or topic_id.least_significant_bits
-        ):
-            return cluster_id, None
-        return cluster_id, str(topic_id)
+        none = topic_id is None or (
+            topic_id.get_most_significant_bits() == 0 == topic_id.get_least_significant_bits()
+        )
+        return cluster_id, None if none else str(topic_id)
 
     def _topics(self, names: Collection[str] | None) -> dict[str, TopicMetadata]:
         """Metadata of the topics that exist, of all of them where no names are given."""
@@ -114,10 +119,11 @@ class KafkaCluster:
         unknown_until = time.monotonic() + _TOPIC_GRACE
         while True:
             try:
+                patience = max(0.1, min(_SLICE, deadline - time.monotonic()))
                 metadata = (
-                    self._admin.list_topics(timeout=_SLICE)
+                    self._admin.list_topics(timeout=patience)
                     if topic is None
-                    else self._admin.list_topics(topic, timeout=_SLICE)
+                    else self._admin.list_topics(topic, timeout=patience)
                 )
             except KafkaException:
                 self._wait(deadline)
@@ -156,7 +162,7 @@ class KafkaCluster:
         while wanted:
             asked = {ClientPartition(p.topic, p.partition): spec for p in sorted(wanted)}
             answers = self._admin.list_offsets(
-                asked, isolation_level=isolation, request_timeout=_REQUEST
+                asked, isolation_level=isolation, request_timeout=min(_REQUEST, self._timeout)
             )
             for key, answer in answers.items():
                 partition = TopicPartition(key.topic, key.partition)

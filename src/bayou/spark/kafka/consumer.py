@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -15,15 +14,20 @@ from bayou.spark.kafka.columns import MAX_BATCH_ROWS, Records, batch_builder, re
 from bayou.spark.kafka.data_loss import DataLoss
 from bayou.spark.kafka.offsets import OffsetRange
 from bayou.spark.kafka.options import KafkaSourceOptions
+from bayou.spark.kafka.properties import KafkaProperties
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
-logger = logging.getLogger(__name__)
+Connect: TypeAlias = "Callable[[KafkaProperties, str, Complaints, int], Consumer]"
+"""Makes the consumer of a range, as `make_consumer` does."""
 
 
 def read_range(
-    offsets: OffsetRange, options: KafkaSourceOptions, schema: pa.Schema
+    offsets: OffsetRange,
+    options: KafkaSourceOptions,
+    schema: pa.Schema,
+    connect: Connect = make_consumer,
 ) -> Iterator[pa.RecordBatch]:
     """The records of a range, in order, as batches of the given columns.
 
@@ -34,7 +38,7 @@ def read_range(
         KafkaError: records of the range are gone and `failOnDataLoss` holds, or nothing came in
             time.
     """
-    reader = _RangeReader(offsets, options)
+    reader = _RangeReader(offsets, options, connect)
     try:
         yield from reader.batches(schema)
     finally:
@@ -44,14 +48,15 @@ def read_range(
 class _RangeReader:
     """One consumer on its way through one range. `_position` is the next offset to come."""
 
-    def __init__(self, offsets: OffsetRange, options: KafkaSourceOptions) -> None:
+    def __init__(self, offsets: OffsetRange, options: KafkaSourceOptions, connect: Connect) -> None:
         self._range = offsets
         self._options = options
         self._loss = DataLoss(options.fail_on_data_loss)
         self._complaints = Complaints(options.properties)
         self._position = offsets.start
-        self._consumer: Consumer = make_consumer(
-            options.properties, options.group_id_prefix, self._complaints, prefetch=offsets.size
+        self._patience = min(_LOOKUP, options.timeout)
+        self._consumer = connect(
+            options.properties, options.group_id_prefix, self._complaints, offsets.size
         )
 
     def close(self) -> None:
@@ -92,12 +97,11 @@ class _RangeReader:
             arrived = self._consumer.consume(wanted, _POLL)
         except KafkaException as failure:
             raise self._error(failure.args[0].str()) from None
-        errors = list(map(Message.error, arrived))
-        if errors.count(None) == len(errors):
+        if not any(map(Message.error, arrived)):
             return arrived, ()
         return (
-            [m for m, error in zip(arrived, errors, strict=True) if error is None],
-            [m for m, error in zip(arrived, errors, strict=True) if error is not None],
+            [message for message in arrived if message.error() is None],
+            [message for message in arrived if message.error() is not None],
         )
 
     def _inside(self, records: Records, offsets: list[int]) -> tuple[Records, list[int]]:
@@ -109,11 +113,11 @@ class _RangeReader:
         kept = [i for i, offset in enumerate(offsets) if start <= offset < end]
         return [records[i] for i in kept], [offsets[i] for i in kept]
 
-    def _handle(self, event: object) -> None:
-        error = event.error()  # type: ignore[attr-defined]
+    def _handle(self, event: Any) -> None:
+        error = event.error()
         name = error.name()
         if name == "_PARTITION_EOF":
-            self._end_reached(event.offset())  # type: ignore[attr-defined]
+            self._end_reached(event.offset())
         elif name in _OUT_OF_RANGE:
             self._out_of_range()
         elif name in _GONE:
@@ -163,7 +167,7 @@ class _RangeReader:
 
         topic, number = self._range.partition
         try:
-            known = self._consumer.list_topics(topic, timeout=_LOOKUP).topics[topic]
+            known = self._consumer.list_topics(topic, timeout=self._patience).topics[topic]
         except KafkaException:
             raise self._error(str(self._complaints) or "the brokers don't answer") from None
         if known.error is not None or number not in known.partitions:
@@ -186,7 +190,7 @@ class _RangeReader:
         topic, number = self._range.partition
         try:
             marks = self._consumer.get_watermark_offsets(
-                TopicPartition(topic, number), timeout=_LOOKUP
+                TopicPartition(topic, number), timeout=self._patience
             )
         except KafkaException as failure:
             raise self._error(failure.args[0].str()) from None
@@ -208,7 +212,7 @@ class _RangeReader:
 
 _FIRST_BATCH = 500
 _BATCH_BYTES = 8 << 20
-_POLL = 0.2
+_POLL = 0.1
 _LOOKUP = 10.0
 
 _OUT_OF_RANGE = {"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"}

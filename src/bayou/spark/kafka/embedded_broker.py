@@ -9,7 +9,7 @@ raises.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -125,6 +125,8 @@ class EmbeddedBroker:
         Raises:
             KafkaError: not all records arrived, or the broker dropped some.
         """
+        from confluent_kafka import KafkaException
+
         producer = self._make_producer(properties)
         before = self.watermarks(topic)
         count = 0
@@ -136,20 +138,11 @@ class EmbeddedBroker:
 
         for record in records:
             given = ProducedRecord(record) if isinstance(record, bytes) else record
-            while True:
-                try:
-                    producer.produce(
-                        topic,
-                        value=given.value,
-                        key=given.key,
-                        partition=-1 if given.partition is None else given.partition,
-                        timestamp=given.timestamp or 0,
-                        headers=given.headers,  # type: ignore[arg-type]
-                        on_delivery=delivered,
-                    )
-                    break
-                except BufferError:
-                    producer.poll(0.1)
+            try:
+                _send(producer, topic, given, delivered)
+            except KafkaException as error:
+                failures.append(str(error.args[0]))
+                break
             count += 1
             if count % 10_000 == 0:
                 producer.poll(0)
@@ -252,6 +245,30 @@ class EmbeddedBroker:
             )
         self._library, self._client, self._cluster = library, client, cluster
         self._bootstrap_servers = library.rd_kafka_mock_cluster_bootstraps(cluster).decode()
+
+
+def _send(
+    producer: Producer,
+    topic: str,
+    record: ProducedRecord,
+    delivered: Callable[[object, object], None],
+) -> None:
+    """Hands a record to the producer; waits while its queue is full."""
+    while True:
+        try:
+            producer.produce(
+                topic,
+                value=record.value,
+                key=record.key,
+                partition=-1 if record.partition is None else record.partition,
+                timestamp=record.timestamp or 0,
+                headers=record.headers,  # type: ignore[arg-type]
+                on_delivery=delivered,
+            )
+        except BufferError:
+            producer.poll(0.1)
+        else:
+            return
 
 
 def _load_library() -> ctypes.CDLL:

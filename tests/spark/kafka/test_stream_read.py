@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+
+from bayou.errors import ArgumentError, KafkaError
+from bayou.spark.kafka import ProducedRecord
+
+_ALL = ReadAllAvailable()
+
+
+def _stream(source, **options):
+    made = source(**options)
+    return made.streamReader(made.schema())
+
+
+def _read(stream, start, end):
+    parts = stream.partitions(start, end)
+    executor = pickle.loads(pickle.dumps(stream))
+    return [
+        (row["partition"], row["offset"])
+        for part in parts
+        for batch in executor.read(part)
+        for row in batch.to_pylist()
+    ]
+
+
+def _fill(broker, topic, partitions, count):
+    broker.create_topic(topic, partitions)
+    _add(broker, topic, partitions, count)
+
+
+def _add(broker, topic, partitions, count):
+    broker.produce(topic, [ProducedRecord(b"x", partition=i % partitions) for i in range(count)])
+
+
+def test_a_stream_starts_at_the_end_unless_told(broker, source):
+    _fill(broker, "start", 2, 10)
+    assert _stream(source, subscribe="start").initialOffset() == {"start": {"0": 5, "1": 5}}
+    first = _stream(source, subscribe="start", startingOffsets="earliest")
+    assert first.initialOffset() == {"start": {"0": 0, "1": 0}}
+    mixed = _stream(source, subscribe="start", startingOffsets='{"start": {"0": 2, "1": -1}}')
+    assert mixed.initialOffset() == {"start": {"0": 2, "1": 5}}
+
+
+def test_a_stream_reads_what_comes_and_then_nothing(broker, source):
+    _fill(broker, "comes", 2, 4)
+    stream = _stream(source, subscribe="comes", startingOffsets="earliest")
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, _ALL)
+    assert _read(stream, start, end) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert stream.latestOffset(end, _ALL) == end
+    assert stream.partitions(end, end) == []
+    _add(broker, "comes", 2, 2)
+    assert _read(stream, end, stream.latestOffset(end, _ALL)) == [(0, 2), (1, 2)]
+    assert stream.reportLatestOffset() == {"comes": {"0": 3, "1": 3}}
+
+
+def test_the_limit_is_shared_over_the_partitions(broker, source):
+    _fill(broker, "shared", 2, 100)
+    _add(broker, "shared", 1, 100)
+    stream = _stream(
+        source, subscribe="shared", startingOffsets="earliest", maxOffsetsPerTrigger="40"
+    )
+    limit = stream.getDefaultReadLimit()
+    assert limit == ReadMaxRows(40)
+    start = stream.initialOffset()
+    assert stream.latestOffset(start, limit) == {"shared": {"0": 30, "1": 10}}
+    assert stream.latestOffset(start, _ALL) == {"shared": {"0": 150, "1": 50}}
+
+
+def test_a_batch_waits_for_enough_records_or_the_delay(broker, source):
+    _fill(broker, "waits", 1, 10)
+    options = {"subscribe": "waits", "startingOffsets": "earliest"}
+    stream = _stream(source, **options, minOffsetsPerTrigger="5")
+    limit = stream.getDefaultReadLimit()
+    assert limit == ReadMinRows(5)
+    first = stream.latestOffset(stream.initialOffset(), limit)
+    assert first == {"waits": {"0": 10}}
+    _add(broker, "waits", 1, 4)
+    assert stream.latestOffset(first, limit) == first
+    _add(broker, "waits", 1, 1)
+    assert stream.latestOffset(first, limit) == {"waits": {"0": 15}}
+    hasty = _stream(source, **options, minOffsetsPerTrigger="50", maxTriggerDelay="0ms")
+    assert hasty.latestOffset(first, limit) == {"waits": {"0": 15}}
+
+
+def test_available_now_stops_where_the_records_ended_at_its_start(broker, source):
+    _fill(broker, "now", 1, 10)
+    options = {"subscribe": "now", "startingOffsets": "earliest", "minOffsetsPerTrigger": "50"}
+    stream = _stream(source, **options)
+    stream.prepareForTriggerAvailableNow()
+    _add(broker, "now", 1, 10)
+    end = stream.latestOffset(stream.initialOffset(), ReadMinRows(50))
+    assert end == {"now": {"0": 10}}
+    assert stream.latestOffset(end, ReadMinRows(50)) == end
+
+
+def test_a_new_topic_of_a_pattern_is_read_from_its_first_record(broker, source):
+    _fill(broker, "grow-a", 1, 3)
+    stream = _stream(source, subscribePattern="grow-.")
+    start = stream.initialOffset()
+    assert start == {"grow-a": {"0": 3}}
+    _fill(broker, "grow-b", 1, 2)
+    end = stream.latestOffset(start, ReadMaxRows(1))
+    assert end == {"grow-a": {"0": 3}, "grow-b": {"0": 1}}
+    assert _read(stream, start, end) == [(0, 0)]
+
+
+def test_a_partition_that_is_gone_is_reported_or_left_out(broker, source):
+    _fill(broker, "left", 1, 3)
+    start = {"left": {"0": 1}, "gone": {"0": 7}}
+    strict = _stream(source, subscribe="left,gone")
+    with pytest.raises(KafkaError, match="'gone' partition 0 is gone, it was read up to offset 6"):
+        strict.latestOffset(start, _ALL)
+    tolerant = _stream(source, subscribe="left,gone", failOnDataLoss="false")
+    end = tolerant.latestOffset(start, _ALL)
+    assert end == {"left": {"0": 3}}
+    assert _read(tolerant, start, end) == [(0, 1), (0, 2)]
+    with pytest.raises(KafkaError, match="'gone' partition 0 is gone"):
+        strict.partitions(start, end)
+
+
+def test_a_partition_that_ends_before_the_checkpoint_is_reported_or_read_anew(broker, source):
+    _fill(broker, "shrunk", 1, 3)
+    start = {"shrunk": {"0": 50}}
+    with pytest.raises(KafkaError, match="read up to offset 49, but it ends with 2"):
+        _stream(source, subscribe="shrunk").latestOffset(start, _ALL)
+    tolerant = _stream(source, subscribe="shrunk", failOnDataLoss="false")
+    end = tolerant.latestOffset(start, _ALL)
+    assert end == {"shrunk": {"0": 3}}
+    assert tolerant.partitions(start, end) == []
+    _add(broker, "shrunk", 1, 1)
+    assert _read(tolerant, end, tolerant.latestOffset(end, _ALL)) == [(0, 3)]
+
+
+def test_records_deleted_before_a_batch_is_planned_are_reported_or_skipped(broker, source):
+    broker.create_topic("aged")
+    raw = {"compression.type": "none", "batch.size": "200000"}
+    broker.produce("aged", [bytes(1000)] * 8000, properties=raw, keep_all=False)
+    low, high = broker.watermarks("aged")[0]
+    start, end = {"aged": {"0": 0}}, {"aged": {"0": low + 2}}
+    with pytest.raises(KafkaError, match=f"offsets 0 to {low - 1} were to be read"):
+        _stream(source, subscribe="aged").partitions(start, end)
+    tolerant = _stream(source, subscribe="aged", failOnDataLoss="false")
+    assert _read(tolerant, start, end) == [(0, low), (0, low + 1)]
+    assert high > low + 2
+
+
+def test_ending_offsets_are_refused(source):
+    with pytest.raises(ArgumentError, match="endingOffsets isn't valid in a streaming query"):
+        _stream(source, subscribe="t", endingOffsets="latest")
