@@ -1,17 +1,19 @@
 """Delta Lake for PySpark without JARs: from a Kafka topic to a table anyone can query.
 
-`bayou.table(path)` reads and `bayou.write(path, data)` writes a Delta table, in one process, without
-Spark. `bayou.kernel` is the Delta protocol for connector authors, `bayou.spark` the Spark connector,
-`bayou.ingest` the pipeline from Kafka.
+`bayou.table(path)` reads and `bayou.write(path, data)` writes a Delta table, in one process,
+without Spark. `bayou.kernel` is the Delta protocol for connector authors, `bayou.spark` the Spark
+connector, `bayou.ingest` the pipeline from Kafka.
 """
 
 from typing import TYPE_CHECKING
 
 from bayou.errors import BayouError
-from bayou.version import VERSION as __version__
+from bayou.version import VERSION
 
 if TYPE_CHECKING:
     from bayou.api import table, write
+
+__version__ = VERSION
 
 __all__ = ["BayouError", "__version__", "table", "write"]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from bayou.errors import CorruptTableError, SchemaError, SerializationError
 from bayou.kernel import Engine, Predicate, Scan, Snapshot, read_scan_file
@@ -13,16 +14,17 @@ from bayou.kernel.predicates.model import referenced_columns
 
 __all__ = ["files_table", "read_batches"]
 
-_FILES_SCHEMA = pa.schema(
-    [
-        pa.field("path", pa.string(), False),
-        pa.field("size", pa.int64(), False),
-        pa.field("modification_time", pa.int64(), False),
-        pa.field("partition_values", pa.map_(pa.string(), pa.string())),
-        pa.field("num_records", pa.int64()),
-        pa.field("stats", pa.string()),
-    ]
-)
+pc: Any = pyarrow.compute
+
+_FILES_FIELDS: list[pa.Field[Any]] = [
+    pa.field("path", pa.string(), False),
+    pa.field("size", pa.int64(), False),
+    pa.field("modification_time", pa.int64(), False),
+    pa.field("partition_values", pa.map_(pa.string(), pa.string())),
+    pa.field("num_records", pa.int64()),
+    pa.field("stats", pa.string()),
+]
+_FILES_SCHEMA = pa.schema(_FILES_FIELDS)
 _NUM_RECORDS = pa.schema([pa.field("numRecords", pa.int64())])
 
 

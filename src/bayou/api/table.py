@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import pyarrow as pa
 
 from bayou.api.reading import files_table, read_batches
 from bayou.engines import for_path
-from bayou.errors import ArgumentError
+from bayou.errors import ArgumentError, UnsupportedFeatureError
 from bayou.kernel import Engine, Predicate, Snapshot, Table
 from bayou.protocol.actions import Protocol
 from bayou.protocol.schema import StructType
@@ -71,7 +71,7 @@ class TableHandle:
         if version is not None and timestamp is not None:
             raise ArgumentError("Give a version or a timestamp, not both.", argument="version")
         if version is not None:
-            if isinstance(version, bool) or not isinstance(version, int) or version < 0:
+            if type(version) is not int or version < 0:
                 raise ArgumentError(
                     f"A version is a number from 0 on, not {version!r}.", argument="version"
                 )
@@ -118,8 +118,22 @@ class TableHandle:
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The commits still in the log, newest first: `version`, `timestamp` (ms), `operation`,
-        `operationParameters`, `operationMetrics`, `engineInfo`, ... as written."""
+        `operationParameters`, `operationMetrics`, `engineInfo`, ... as written.
+        """
         return self._table.history(self._engine, limit)
+
+    def changes(self, start: int | Timestamp, end: int | Timestamp | None = None) -> NoReturn:
+        """The change data feed of a range of versions; this version of Bayou doesn't read it.
+
+        Raises:
+            UnsupportedFeatureError: always; names `changeDataFeed`.
+        """
+        raise UnsupportedFeatureError(
+            f"The change data feed of {self.path} (table feature changeDataFeed) can't be read by "
+            "this version of Bayou. Read two versions and compare them, or use delta-spark.",
+            table=self.path,
+            features=["changeDataFeed"],
+        )
 
 
 class SnapshotHandle:
@@ -218,8 +232,6 @@ def _milliseconds(timestamp: Timestamp) -> int:
         case dt.datetime():
             moment = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=dt.UTC)
             return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
-        case _:
-            pass
     raise ArgumentError(
         f"{timestamp!r} isn't a timestamp: give a datetime, ISO 8601 text such as "
         "'2024-01-05T10:00:00Z', or milliseconds since the epoch.",

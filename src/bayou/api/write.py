@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ from bayou.kernel import (
 )
 from bayou.kernel.arrow_types import from_arrow_schema
 from bayou.protocol.actions import AddFile
+from bayou.protocol.schema import StructType
 from bayou.version import ENGINE_INFO
 
 __all__ = ["ArrowStream", "WriteMode", "write"]
@@ -46,7 +48,7 @@ class ArrowStream(Protocol):
         ...
 
 
-def write(
+def write(  # noqa: PLR0917 - the short API, names and order are promised
     path: str,
     data: ArrowStream,
     mode: WriteMode = "append",
@@ -84,14 +86,20 @@ def write(
     stream = _stream(data)
     engine = for_path(path, storage_options)
     table = Table.for_path(engine, path)
+    request = _Request(
+        table=table,
+        schema=from_arrow_schema(stream.schema, table=table.path),
+        mode=mode,
+        partition_by=None if partition_by is None else tuple(partition_by),
+        properties=properties or {},
+        merge_schema=merge_schema,
+    )
     snapshot = _snapshot(engine, table)
     if snapshot is not None and mode == "ignore":
         return snapshot.version
     if snapshot is not None and mode == "error":
         raise _exists(table)
-    builder = _builder(engine, table, snapshot, stream.schema, mode, partition_by, merge_schema)
-    builder = builder.with_table_properties(properties or {})
-    transaction = builder.build(engine)
+    transaction = request.builder(engine, snapshot).build(engine)
     adds = write_data(engine, transaction.transaction_state(engine), stream)
     if not adds and snapshot is not None and mode == "append" and not transaction.changes_metadata:
         return snapshot.version
@@ -106,29 +114,53 @@ def write(
     except BayouError:
         delete_data_files(engine, table.path, adds)
         raise
-    return _append_behind_creator(engine, table, stream.schema, adds, partition_by, properties)
+    return _append_behind_creator(engine, request, adds)
 
 
-def _append_behind_creator(
-    engine: Engine,
-    table: Table,
-    schema: pa.Schema,
-    adds: Sequence[AddFile],
-    partition_by: Sequence[str] | None,
-    properties: Mapping[str, str] | None,
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """What is to be written, besides the rows."""
+
+    table: Table
+    schema: StructType
+    mode: WriteMode
+    partition_by: tuple[str, ...] | None
+    properties: Mapping[str, str]
+    merge_schema: bool
+
+    def builder(self, engine: Engine, snapshot: Snapshot | None) -> TransactionBuilder:
+        """A transaction on a version, or on a table to be made."""
+        if snapshot is None:
+            columns = list(self.partition_by or ())
+            builder = self.table.create_transaction_builder(
+                engine, ENGINE_INFO, Operation.WRITE
+            ).with_partition_columns(columns)
+        else:
+            columns = list(snapshot.partition_columns)
+            if self.partition_by is not None and list(self.partition_by) != columns:
+                raise _other_partitioning(snapshot, self.partition_by)
+            builder = snapshot.build_update_table_transaction(ENGINE_INFO, Operation.WRITE)
+        mode = "ErrorIfExists" if self.mode == "error" else self.mode.capitalize()
+        return (
+            builder.with_schema(self.schema)
+            .with_schema_evolution(self.merge_schema)
+            .with_table_properties(self.properties)
+            .with_operation_parameters({"mode": mode, "partitionBy": columns})
+        )
+
+
+def _append_behind_creator(engine: Engine, request: _Request, adds: Sequence[AddFile]) -> int:
     """Two writers made the table at once; this one lost and appends what it has written."""
     try:
-        snapshot = table.latest_snapshot(engine)
-        if snapshot.partition_columns != tuple(partition_by or ()):
-            raise _other_partitioning(table, snapshot, partition_by)
-        builder = _builder(engine, table, snapshot, schema, "append", partition_by, False)
-        transaction = builder.with_table_properties(properties or {}).build(engine)
-        return _commit(engine, transaction, adds, "append")
+        snapshot = request.table.latest_snapshot(engine)
+        if snapshot.partition_columns != (request.partition_by or ()):
+            raise _other_partitioning(snapshot, request.partition_by)
+        transaction = request.builder(engine, snapshot).build(engine)
+        return _commit(engine, transaction, adds, request.mode)
     except CommitFailedError:
         raise
     except BayouError:
-        delete_data_files(engine, table.path, adds)
+        delete_data_files(engine, request.table.path, adds)
         raise
 
 
@@ -143,41 +175,11 @@ def _commit(
     return result.version
 
 
-def _builder(
-    engine: Engine,
-    table: Table,
-    snapshot: Snapshot | None,
-    schema: pa.Schema,
-    mode: WriteMode,
-    partition_by: Sequence[str] | None,
-    merge_schema: bool,
-) -> TransactionBuilder:
-    parameters = {"mode": "ErrorIfExists" if mode == "error" else mode.capitalize()}
-    if snapshot is None:
-        columns = list(partition_by or ())
-        builder = table.create_transaction_builder(
-            engine, ENGINE_INFO, Operation.WRITE
-        ).with_partition_columns(columns)
-    else:
-        columns = list(snapshot.partition_columns)
-        if partition_by is not None and list(partition_by) != columns:
-            raise _other_partitioning(table, snapshot, partition_by)
-        builder = snapshot.build_update_table_transaction(ENGINE_INFO, Operation.WRITE)
-    delta_schema = from_arrow_schema(schema, table=table.path)
-    return (
-        builder.with_schema(delta_schema)
-        .with_schema_evolution(merge_schema)
-        .with_operation_parameters({**parameters, "partitionBy": columns})
-    )
-
-
-def _other_partitioning(
-    table: Table, snapshot: Snapshot, partition_by: Sequence[str] | None
-) -> SchemaError:
+def _other_partitioning(snapshot: Snapshot, partition_by: Sequence[str] | None) -> SchemaError:
     return SchemaError(
-        f"{table.path} is partitioned by ({', '.join(snapshot.partition_columns)}), not by "
+        f"{snapshot.path} is partitioned by ({', '.join(snapshot.partition_columns)}), not by "
         f"({', '.join(partition_by or ())}). Leave partition_by out to write to it as it is.",
-        table=table.path,
+        table=snapshot.path,
     )
 
 

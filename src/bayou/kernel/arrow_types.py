@@ -82,12 +82,10 @@ def to_arrow_type(data_type: DataType) -> pa.DataType:
                 pa.field("element", to_arrow_type(data_type.element_type), data_type.contains_null)
             )
         case MapType():
-            return pa.map_(
-                to_arrow_type(data_type.key_type),
-                pa.field(
-                    "value", to_arrow_type(data_type.value_type), data_type.value_contains_null
-                ),
+            value: Any = pa.field(
+                "value", to_arrow_type(data_type.value_type), data_type.value_contains_null
             )
+            return pa.map_(to_arrow_type(data_type.key_type), value)
         case DecimalType(precision, scale):
             return pa.decimal128(precision, scale)
         case PrimitiveType("variant"):

@@ -108,15 +108,19 @@ def checkpoint_batch(name: str, values: pa.StructArray) -> pa.RecordBatch:
 
 def actions_to_array(name: str, actions: Sequence[Action]) -> pa.StructArray:
     """Actions that aren't files as the column of a checkpoint; meant for few."""
-    kind = METADATA_SCHEMA.field(name).type
-    return pa.array([_maps_as_pairs(msgspec.to_builtins(a), kind) for a in actions], kind)
+    return _struct_array(actions, METADATA_SCHEMA.field(name).type)
 
 
 def removes_to_array(removes: Sequence[RemoveFile]) -> pa.StructArray:
     """Tombstones as one struct column of type `REMOVE_TYPE`."""
-    return pa.array(
-        [_maps_as_pairs(msgspec.to_builtins(r), REMOVE_TYPE) for r in removes], REMOVE_TYPE
-    )
+    return _struct_array(removes, REMOVE_TYPE)
+
+
+def _struct_array(actions: Sequence[Action], kind: Any) -> pa.StructArray:
+    values = [_maps_as_pairs(msgspec.to_builtins(a), kind) for a in actions]
+    array: Any = pa.array(values, kind)
+    assert isinstance(array, pa.StructArray)
+    return array
 
 
 def _maps_as_pairs(value: Any, kind: pa.DataType) -> Any:

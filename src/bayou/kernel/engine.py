@@ -39,7 +39,7 @@ class FileStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSplit:
-    """A Parquet file, or its row groups `first_row_group <= i < end_row_group` (None: to the end)."""
+    """A Parquet file, or its row groups from the first to before the end one (None: all)."""
 
     path: str
     size: int
@@ -171,9 +171,10 @@ class JsonHandler(Protocol):
         """Parse one JSON object a row.
 
         A null text, an absent field or a JSON null gives null; fields that aren't in
-        `output_schema` are ignored; all fields are taken as nullable. Numbers outside of a type,
-        or a value of another JSON type, give null for that value: a statistic that can't be read
-        is a statistic that isn't there.
+        `output_schema` are ignored; all fields are taken as nullable. Floats may be the strings
+        `"NaN"`, `"Infinity"` and `"-Infinity"`. Numbers outside of a type, or a value of another
+        JSON type, give null for that value: a statistic that can't be read is a statistic that
+        isn't there.
 
         Returns:
             A batch with exactly `output_schema`, as many rows as texts.

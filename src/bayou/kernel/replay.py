@@ -14,13 +14,13 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from bayou.errors import CorruptTableError, FileMissingError, UnsupportedFeatureError
 from bayou.kernel.checkpoint_schema import METADATA_SCHEMA
 from bayou.kernel.engine import ByteRange, Engine, FileSplit, FileStatus
 from bayou.kernel.log_segment import Checkpoint, LogSegment
-from bayou.kernel.scan_file import ADD_TYPE, adds_to_array
+from bayou.kernel.scan_file import adds_to_array
 from bayou.protocol.actions import (
     Action,
     AddFile,
@@ -42,6 +42,8 @@ __all__ = [
     "replay_checkpoint_metadata",
     "replay_commits",
 ]
+
+pc: Any = pyarrow.compute
 
 _KEY_SEPARATOR = "\x00"
 
@@ -88,11 +90,12 @@ class TouchedKeys:
         touched = pc.is_in(_key_texts(adds.take(rows)), value_set=self.keys)
         hit = rows.filter(touched)
         mask = pc.is_in(pa.array(range(len(adds)), pa.uint64()), value_set=hit)
-        return pc.invert(mask)
+        untouched: pa.BooleanArray = pc.invert(mask)
+        return untouched
 
 
 def _key_texts(files: pa.StructArray) -> pa.Array[Any]:
-    """path and dvId of each file as one text; see `DeletionVectorDescriptor.unique_id`."""
+    """Path and dvId of each file as one text; see `DeletionVectorDescriptor.unique_id`."""
     paths = pc.struct_field(files, "path")
     vectors = pc.struct_field(files, "deletionVector")
     offset = pc.struct_field(vectors, "offset")
@@ -107,7 +110,10 @@ def _key_texts(files: pa.StructArray) -> pa.Array[Any]:
         suffix,
         "",
     )
-    return pc.binary_join_element_wise(paths, pc.fill_null(dv_id, ""), _KEY_SEPARATOR)
+    texts: pa.Array[Any] = pc.binary_join_element_wise(
+        paths, pc.fill_null(dv_id, ""), _KEY_SEPARATOR
+    )
+    return texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,9 +265,7 @@ def _read_checkpoint(
     return engine.parquet.read_parquet_files([split], schema)
 
 
-def _to_actions(
-    table: str, file: FileStatus, column: pa.StructArray, wire_type: type[Any]
-) -> Iterator[Any]:
+def _to_actions(table: str, file: FileStatus, column: Any, wire_type: type[Any]) -> Iterator[Any]:
     for value in column.drop_null().to_pylist(maps_as_pydicts="lossy"):
         try:
             present = {k: v for k, v in value.items() if v is not None}

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from bayou.errors import CorruptTableError, SchemaError, SerializationError, UnsupportedFeatureError
 from bayou.kernel.engine import Engine
@@ -39,6 +39,8 @@ from bayou.protocol.actions import Protocol
 from bayou.protocol.schema import StructType
 
 __all__ = ["Scan", "ScanBuilder"]
+
+pc: Any = pyarrow.compute
 
 _FORMAT = 1
 _BASE_COLUMNS = ("path", "partitionValues", "size", "modificationTime")
@@ -421,7 +423,10 @@ class Scan:
         kept = plan.keep(partitions, stats, num_rows=len(candidates))
         if everything:
             return kept
-        return pc.is_in(pa.array(range(len(adds)), pa.uint64()), value_set=rows.filter(kept))
+        mask: pa.BooleanArray = pc.is_in(
+            pa.array(range(len(adds)), pa.uint64()), value_set=rows.filter(kept)
+        )
+        return mask
 
     def _partition_arrays(
         self, plan: SkippingPlan, adds: pa.StructArray
@@ -486,6 +491,6 @@ def _ipc(batch: pa.RecordBatch) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def _from_ipc(data: bytes) -> pa.RecordBatch:
+def _from_ipc(data: bytes) -> Any:
     with pa.ipc.open_stream(data) as reader:
         return reader.read_next_batch()

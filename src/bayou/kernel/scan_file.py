@@ -118,7 +118,7 @@ class ScanFile:
 
     @property
     def partition_values(self) -> Mapping[str, str | None]:
-        """Serialized values by physical column name (PROTOCOL.md, Partition Value Serialization)."""
+        """Values by physical column name (PROTOCOL.md, Partition Value Serialization)."""
         return self.add.partition_values
 
     @property
@@ -182,8 +182,8 @@ class FilteredColumnarBatch:
     def rows(self) -> Iterator[ScanFile]:
         """The selected rows of a batch of scan files, one by one."""
         batch = self.selected()
-        add = batch.column("add")
-        roots = batch.column("tableRoot").to_pylist()
+        add: Any = batch.column("add")
+        roots: list[Any] = batch.column("tableRoot").to_pylist()
         fields = {f.name: _values(add.field(i)) for i, f in enumerate(add.type)}
         for i, root in enumerate(roots):
             vector = fields["deletionVector"][i]

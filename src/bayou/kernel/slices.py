@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -98,7 +99,7 @@ def replay_checkpoint_adds(
     schema = pa.schema([pa.field("add", pa.struct(wanted))])
     try:
         for batch in engine.parquet.read_parquet_files([split], schema):
-            adds = batch.column("add")
+            adds: Any = batch.column("add")
             if adds.null_count == len(adds):
                 continue
             if adds.null_count:

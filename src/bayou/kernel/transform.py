@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from bayou.errors import (
     CorruptTableError,
@@ -31,6 +31,8 @@ __all__ = [
     "read_scan_file",
     "transform_physical_data",
 ]
+
+pc: Any = pyarrow.compute
 
 FILE_PATH = "_metadata.file_path"
 ROW_INDEX_COLUMN = "_metadata.row_index"
@@ -150,7 +152,7 @@ def transform_physical_data(
         CorruptTableError: a partition value that isn't one of its type.
     """
     schema = state.logical_arrow_schema
-    constants = _partition_scalars(state, file)
+    constants: dict[str, Any] = _partition_scalars(state, file)
     for batch in batches:
         columns: list[pa.Array[Any]] = []
         for field in schema:
@@ -239,7 +241,8 @@ def _metadata_column(
         default = pa.repeat(pa.scalar(base, pa.int64()), batch.num_rows)
     if not stored_name:
         return default
-    return pc.coalesce(batch.column(stored_name), default)
+    stored: pa.Array[Any] = pc.coalesce(batch.column(stored_name), default)
+    return stored
 
 
 def _partition_scalars(state: ScanState, file: ScanFile) -> dict[str, pa.Scalar[Any]]:

@@ -265,6 +265,8 @@ def _may_hold(op: str, left: Expression, right: Expression, files: FileRanges) -
     common = comparison_type(one.data_type, other.data_type)
     if common is None or pa.types.is_null(common):
         return possible
+    if isinstance(left, Column) and isinstance(right, Column) and left.path == right.path:
+        return possible if op in ("=", "<=", ">=") else constant(False)
     if op == "=" and (_is_off_scale(left, other) or _is_off_scale(right, one)):
         return constant(False)
     match op:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from bayou.errors import FileMissingError, StorageError, UnsupportedFeatureError
 from bayou.kernel.checkpoint_schema import (
@@ -26,6 +26,8 @@ from bayou.protocol import last_checkpoint
 from bayou.protocol.file_names import LAST_CHECKPOINT, checkpoint_file_name
 
 __all__ = ["checkpoint"]
+
+pc: Any = pyarrow.compute
 
 
 def checkpoint(engine: Engine, table: str, version: int | None = None) -> int:
@@ -129,7 +131,7 @@ def _tombstones(engine: Engine, state: TableState) -> Iterator[pa.StructArray]:
         split = FileSplit(path=file.path, size=file.size)
         try:
             for batch in engine.parquet.read_parquet_files([split], schema):
-                removes = batch.column("remove")
+                removes: Any = batch.column("remove")
                 if removes.null_count == len(removes):
                     continue
                 removes = removes.drop_null()

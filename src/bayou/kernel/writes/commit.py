@@ -156,4 +156,4 @@ def _path(table: str, version: int) -> str:
 def _pause(tries: int) -> None:
     """Exponential with full jitter: writers that collided don't collide again together."""
     longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(tries, 10))
-    time.sleep(random.uniform(0, longest))
+    time.sleep(random.uniform(0, longest))  # noqa: S311 - jitter isn't a secret

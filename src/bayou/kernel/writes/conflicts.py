@@ -1,4 +1,4 @@
-"""May our commit go behind one that won? (delta-spark's ConflictChecker decides alike.)
+"""Decides whether a commit may go behind one that won, as delta-spark does.
 
 A transaction remembers what it read (`ReadSet`) and what it writes (`WriteSet`); each commit that
 won since is checked against both, rule by rule.

@@ -1,7 +1,7 @@
 """Data files of a transaction: from logical batches to `add` actions.
 
-`transform_logical_data`, `get_write_context` and `generate_append_actions` are the steps a connector
-takes itself; `write_data` takes them all, for rows of any mix of partitions.
+`transform_logical_data`, `get_write_context` and `generate_append_actions` are the steps that a
+connector takes itself; `write_data` takes them all, for rows of any mix of partitions.
 """
 
 from __future__ import annotations

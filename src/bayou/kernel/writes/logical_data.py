@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from bayou.errors import ConstraintViolationError, SchemaError
 from bayou.kernel.arrow_types import from_arrow_type, to_arrow_type
 from bayou.protocol.schema import DataType, StructField, StructType
 
 __all__ = ["conform"]
+
+pc: Any = pyarrow.compute
 
 
 def conform(table: str, schema: StructType, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -75,7 +77,9 @@ def _missing(table: str, field: StructField, path: str, length: int) -> pa.Array
             table=table,
             constraint=f"NOT NULL {path}",
         )
-    return pa.nulls(length, to_arrow_type(field.data_type))
+    arrow_type: Any = to_arrow_type(field.data_type)
+    nulls: pa.Array[Any] = pa.nulls(length, arrow_type)
+    return nulls
 
 
 def _conform(table: str, data_type: DataType, array: pa.Array[Any], path: str) -> pa.Array[Any]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from bayou.kernel.writes.state import TransactionState
 from bayou.protocol import partition_values
 from bayou.protocol.schema import DataType
 
 __all__ = ["PartitionBuffers", "PartitionKey"]
+
+pc: Any = pyarrow.compute
 
 PartitionKey: TypeAlias = tuple[str | None, ...]
 """Serialized values of the partition columns, in their order."""
@@ -92,5 +94,5 @@ def _present(
     codes: pa.Array[Any], keys: list[PartitionKey]
 ) -> tuple[pa.Array[Any], list[PartitionKey]]:
     """The codes renumbered so that only those stay that occur."""
-    encoded = codes.dictionary_encode()
+    encoded: Any = codes.dictionary_encode()
     return encoded.indices.cast(pa.int64()), [keys[c] for c in encoded.dictionary.to_pylist()]
