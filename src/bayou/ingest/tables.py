@@ -15,10 +15,11 @@ from bayou.kernel.engine import Engine
 from bayou.kernel.writes.schema_evolution import merge_schemas
 from bayou.protocol.actions import AddFile
 from bayou.protocol.schema import StructField, StructType
+from bayou.version import ENGINE_INFO
 
 __all__ = ["DeadLetterTable", "TargetTable"]
 
-_ENGINE_INFO = "bayou/0.1 (ingest)"
+_ENGINE_INFO = f"{ENGINE_INFO} (ingest)"
 _CHECKPOINT_INTERVAL = "delta.checkpointInterval"
 _TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 
