@@ -15,6 +15,12 @@ __all__ = ["Conversion", "FieldFinder", "children", "converter", "count_leaves",
 
 Conversion: TypeAlias = "Callable[[pa.Array[Any]], pa.Array[Any]]"
 
+_NestedType: TypeAlias = Any
+"""A `pa.DataType` whose kind was asked for: `pa.types.is_struct` and its like don't narrow."""
+
+_NestedArray: TypeAlias = Any
+"""A `pa.Array` whose type's kind was asked for."""
+
 
 class FieldFinder:
     """Finds the file's field for a wanted one: by field id where that has one, else by name."""
@@ -36,7 +42,7 @@ class FieldFinder:
         return self._by_name.get(wanted.name)
 
 
-def children(data_type: pa.DataType) -> list[pa.Field[Any]]:
+def children(data_type: _NestedType) -> list[pa.Field[Any]]:
     """Fields of a struct, element of a list, key and value of a map; none for other types."""
     if pa.types.is_map(data_type):
         return [data_type.key_field, data_type.item_field]
@@ -72,7 +78,8 @@ def converter(
     Raises:
         SchemaError: no value of the one type is one of the other.
     """
-    source, target = given.type, wanted.type
+    source: _NestedType = given.type
+    target = wanted.type
     if source.equals(target) and _same_fields(source, target):
         return None
     if pa.types.is_struct(source) and pa.types.is_struct(target):
@@ -83,7 +90,11 @@ def converter(
         return _map_converter(source, target, name, path)
     if pa.types.is_dictionary(source):
         inner = converter(given.with_type(source.value_type), wanted, name, path) or _same
-        return lambda array: inner(array.dictionary_decode())
+
+        def convert_dictionary(array: _NestedArray) -> pa.Array[Any]:
+            return inner(array.dictionary_decode())
+
+        return convert_dictionary
     if not _castable(source, target):
         raise SchemaError(
             f"column {name!r} of {path} has type {source}, which can't be read as {target}",
@@ -109,12 +120,10 @@ def _same_fields(source: pa.DataType, target: pa.DataType) -> bool:
     return all(_same_fields(g.type, w.type) for g, w in zip(given, wanted, strict=True))
 
 
-def _struct_converter(
-    source: pa.DataType, target: pa.DataType, name: str, path: str
-) -> Conversion:
+def _struct_converter(source: _NestedType, target: _NestedType, name: str, path: str) -> Conversion:
     given, wanted = children(source), children(target)
     found = FieldFinder(given)
-    steps: list[tuple[int | None, Conversion | None, pa.DataType]] = []
+    steps: list[tuple[int | None, Conversion | None, _NestedType]] = []
     for child in wanted:
         position = found.position(child)
         convert = (
@@ -124,7 +133,7 @@ def _struct_converter(
         )
         steps.append((position, convert, child.type))
 
-    def convert_struct(array: pa.Array[Any]) -> pa.Array[Any]:
+    def convert_struct(array: _NestedArray) -> pa.Array[Any]:
         columns: list[pa.Array[Any]] = []
         for position, convert, data_type in steps:
             if position is None:
@@ -132,21 +141,20 @@ def _struct_converter(
             else:
                 column = array.field(position)
                 columns.append(column if convert is None else convert(column))
-        return pa.Array.from_buffers(target, len(array), [_validity(array)], children=columns)
+        result: pa.Array[Any] = pa.Array.from_buffers(
+            target, len(array), [_validity(array)], children=columns
+        )
+        return result
 
     return convert_struct
 
 
-def _list_converter(
-    source: pa.DataType, target: pa.DataType, name: str, path: str
-) -> Conversion:
-    convert = (
-        converter(source.value_field, target.value_field, f"{name}.element", path) or _same
-    )
+def _list_converter(source: _NestedType, target: _NestedType, name: str, path: str) -> Conversion:
+    convert = converter(source.value_field, target.value_field, f"{name}.element", path) or _same
     large = pa.types.is_large_list(target)
     same_offsets = pa.types.is_large_list(source) == large
 
-    def convert_list(array: pa.Array[Any]) -> pa.Array[Any]:
+    def convert_list(array: _NestedArray) -> pa.Array[Any]:
         values = convert(array.values)
         if same_offsets:
             return _with_child(array, target, values)
@@ -157,11 +165,11 @@ def _list_converter(
     return convert_list
 
 
-def _map_converter(source: pa.DataType, target: pa.DataType, name: str, path: str) -> Conversion:
+def _map_converter(source: _NestedType, target: _NestedType, name: str, path: str) -> Conversion:
     key = converter(source.key_field, target.key_field, f"{name}.key", path) or _same
     item = converter(source.item_field, target.item_field, f"{name}.value", path) or _same
 
-    def convert_map(array: pa.Array[Any]) -> pa.Array[Any]:
+    def convert_map(array: _NestedArray) -> pa.Array[Any]:
         entries = pa.StructArray.from_arrays(
             [key(array.keys), item(array.items)], fields=[target.key_field, target.item_field]
         )
@@ -190,7 +198,7 @@ def _validity(array: pa.Array[Any]) -> pa.Buffer | None:
     return (pa.concat_arrays([valid, valid[:0]]) if valid.offset else valid).buffers()[1]
 
 
-def _castable(source: pa.DataType, target: pa.DataType) -> bool:
+def _castable(source: pa.DataType, target: _NestedType) -> bool:
     """Whether a cast between the kinds can be lossless; the values decide, checked by pyarrow."""
     types = pa.types
     if types.is_null(source):

@@ -23,6 +23,9 @@ __all__ = ["ArrowJsonHandler"]
 _PIECE = 1024
 """Rows that are decoded text by text where one of them is refused."""
 
+_NON_FINITE = r':"(NaN|-?Infinity)"'
+"""Floats that are strings: the usual reason why pyarrow refuses statistics."""
+
 _BLOCK = 4 << 20
 
 
@@ -38,14 +41,7 @@ class ArrowJsonHandler:
         batch = _parse_fast(texts, output_schema)
         if batch is not None:
             return batch
-        if len(texts) <= _PIECE:
-            return parse_texts(texts, output_schema)
-        pieces: list[pa.RecordBatch] = []
-        for first in range(0, len(texts), _PIECE):
-            piece = texts.slice(first, _PIECE)
-            fast = _parse_fast(piece, output_schema)
-            pieces.append(parse_texts(piece, output_schema) if fast is None else fast)
-        return pa.Table.from_batches(pieces, output_schema).combine_chunks().to_batches()[0]
+        return _parse_mixed(texts, output_schema)
 
     def write_json_file_atomically(
         self, path: str, lines: Iterable[bytes], *, overwrite: bool = False
@@ -55,6 +51,32 @@ class ArrowJsonHandler:
             self._files.put(path, data)
             return True
         return self._files.put_if_absent(path, data)
+
+
+def _parse_mixed(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
+    """Texts of which some need a look by themselves."""
+    if len(texts) <= _PIECE:
+        return parse_texts(texts, schema)
+    matches: Any = pc.match_substring_regex(texts, _NON_FINITE)
+    odd: pa.BooleanArray = pc.fill_null(matches, False)
+    if 0 < (count := odd.true_count) < len(texts):
+        order = pc.array_sort_indices(odd)  # stable: first the others, then the odd ones
+        sorted_texts = texts.take(order)
+        split = len(texts) - count
+        fast = _parse_fast(sorted_texts.slice(0, split), schema)
+        if fast is not None:
+            slow = parse_texts(sorted_texts.slice(split), schema)
+            return _one_batch([fast, slow], schema).take(pc.array_sort_indices(order))
+    pieces: list[pa.RecordBatch] = []
+    for first in range(0, len(texts), _PIECE):
+        piece = texts.slice(first, _PIECE)
+        fast = _parse_fast(piece, schema)
+        pieces.append(parse_texts(piece, schema) if fast is None else fast)
+    return _one_batch(pieces, schema)
+
+
+def _one_batch(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    return pa.Table.from_batches(batches, schema).combine_chunks().to_batches()[0]
 
 
 def _is_plain(schema: pa.Schema) -> bool:
@@ -80,7 +102,7 @@ def _is_plain_type(kind: pa.DataType) -> bool:
 
 def _parse_fast(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch | None:
     """All texts in one pass; None where one has to be looked at by itself."""
-    lines = _joined(texts)
+    lines = _joined(texts.cast(pa.string()))
     if lines is None:
         return None
     nullable = pa.schema([field.with_nullable(True) for field in schema])
@@ -110,16 +132,16 @@ def _joined(texts: pa.Array[Any]) -> pa.Buffer | None:
     """
     if len(texts) == 0:
         return None
-    texts = pc.fill_null(texts.cast(pa.string()), pa.scalar("{}"))
+    if texts.null_count:
+        texts = pc.call_function("coalesce", [texts, pa.scalar("{}")])
     objects = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
     if not pc.all(objects).as_py():
         return None
-    lines = pc.binary_join_element_wise(*_with_newlines(texts))
-    offsets, data = lines.buffers()[1:]
-    end = pa.Array.from_buffers(pa.int32(), 1, [None, offsets], offset=len(lines))[0].as_py()
-    return data.slice(0, end)
-
-
-def _with_newlines(texts: pa.Array[Any]) -> tuple[Any, Any, Any]:
-    """Arguments of an element-wise join that puts a newline after each text."""
-    return texts, pa.scalar(""), pa.scalar("\n")
+    lines: pa.Array[Any] = pc.call_function(
+        "binary_join_element_wise", [texts, pa.scalar(""), pa.scalar("\n")]
+    )
+    _, offsets, data = lines.buffers()
+    assert offsets is not None
+    assert data is not None
+    ends: pa.Array[Any] = pa.Array.from_buffers(pa.int32(), 1, [None, offsets], offset=len(lines))
+    return data.slice(0, ends[0].as_py())

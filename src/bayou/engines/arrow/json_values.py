@@ -28,7 +28,9 @@ _AnyType: TypeAlias = Any
 _EXACT = Context(prec=100)
 """The default context has 28 digits, a decimal of Delta's 38."""
 
-_DECODER = msgspec.json.Decoder(float_hook=Decimal)  # keeps every digit, for decimals
+_DECODER = msgspec.json.Decoder()
+_EXACT_DECODER = msgspec.json.Decoder(float_hook=Decimal)
+"""Keeps every digit, for decimals."""
 
 
 def parse_texts(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
@@ -37,27 +39,50 @@ def parse_texts(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
     Raises:
         SerializationError: a text isn't a JSON object.
     """
-    objects = [_decode(text) for text in texts.to_pylist()]
+    decoder = _EXACT_DECODER if any(map(_holds_decimal, schema.types)) else _DECODER
+    objects = [_decode(text, decoder) for text in texts.to_pylist()]
     if not schema:
         return without_columns(schema, len(objects))
-    columns = [
-        pa.array([None if o is None else read(o.get(field.name)) for o in objects], type=field.type)
-        for field in schema
-        for read in (_reader(field.type),)
-    ]
+    columns = [_column([o.get(f.name) for o in objects], f.type) for f in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _decode(text: str | None) -> dict[str, Any] | None:
+def _column(values: list[Any], kind: _AnyType) -> pa.Array[Any]:
+    """Decoded JSON values as an array; struct by struct, not row by row."""
+    if not pa.types.is_struct(kind) or kind.num_fields == 0:
+        read = _reader(kind)
+        return pa.array([None if v is None else read(v) for v in values], type=kind)
+    objects = [v if isinstance(v, dict) else None for v in values]
+    fields = [kind.field(i) for i in range(kind.num_fields)]
+    return pa.StructArray.from_arrays(
+        [_column([o and o.get(f.name) for o in objects], f.type) for f in fields],
+        fields=fields,
+        mask=pa.array([o is None for o in objects]),
+    )
+
+
+def _decode(text: str | None, decoder: msgspec.json.Decoder[Any]) -> dict[str, Any]:
     if text is None:
-        return None
+        return {}
     try:
-        value = _DECODER.decode(text)
+        try:
+            value = decoder.decode(text)
+        except msgspec.ValidationError:  # a number that no float holds
+            value = _EXACT_DECODER.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
         raise SerializationError(f"not JSON ({error}): {text[:200]!r}") from error
-    if value is not None and not isinstance(value, dict):
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
         raise SerializationError(f"not a JSON object: {text[:200]!r}")
     return value
+
+
+def _holds_decimal(kind: _AnyType) -> bool:
+    if pa.types.is_decimal(kind):
+        return True
+    fields = [kind.field(i) for i in range(kind.num_fields)] if pa.types.is_nested(kind) else []
+    return any(_holds_decimal(f.type) for f in fields)
 
 
 def _reader(kind: _AnyType) -> _Reader:
@@ -127,7 +152,7 @@ def _float_reader(kind: pa.DataType) -> _Reader:
     def read(value: Any) -> Any:
         if isinstance(value, str):
             return NON_FINITE.get(value)
-        if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
             return None
         try:
             number = float(value)

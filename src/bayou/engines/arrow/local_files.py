@@ -74,7 +74,7 @@ class LocalFiles:
                 data = file.read(-1 if wanted.length is None else wanted.length)
             yield data
 
-    def open_input(self, path: str, size: int | None = None) -> IO[bytes]:  # noqa: ARG002
+    def open_input(self, path: str, size: int | None = None) -> IO[bytes]:
         path = local_path(path)
         with _storage_errors(path, "read"):
             return cast("IO[bytes]", pa.OSFile(path, "rb"))  # read by pyarrow without Python

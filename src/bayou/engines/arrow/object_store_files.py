@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import groupby, islice
 from typing import IO, Any, cast
 
@@ -113,12 +114,13 @@ class ObjectStoreFiles:
         store = self._store(root)
         if size is None:
             size = self.status(path).size
-        return cast("IO[bytes]", ObjectInput(store, key, size, lambda: _storage_errors(path, "read")))
+        errors = partial(_storage_errors, path, "read")
+        return cast("IO[bytes]", ObjectInput(store, key, size, errors))
 
     def open_output(self, path: str) -> IO[bytes]:
         root, key = _split(path)
         store = self._store(root)
-        return cast("IO[bytes]", ObjectOutput(store, key, lambda: _storage_errors(path, "write")))
+        return cast("IO[bytes]", ObjectOutput(store, key, partial(_storage_errors, path, "write")))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         root, key = _split(path)
@@ -171,9 +173,7 @@ class ObjectStoreFiles:
     def _list(self, root: str, folder: str, offset: str | None) -> Iterator[dict[str, Any]]:
         path = f"{root}/{folder}"
         with _storage_errors(path, "list"):
-            pages = obstore.list(
-                self._store(root), folder or None, offset=offset, chunk_size=_PAGE
-            )
+            pages = obstore.list(self._store(root), folder or None, offset=offset, chunk_size=_PAGE)
         pages = iter(pages)
         while True:
             with _storage_errors(path, "list"):
@@ -201,7 +201,7 @@ def _open_store(root: str, options: Mapping[str, str]) -> ObjectStore:
             retry_config=cast("Any", settings.retry_config or None),
         )
     except UnknownConfigurationKeyError as error:
-        raise unknown_option(scheme, options, str(error)) from None
+        raise unknown_option(scheme, str(error)) from None
     except (BaseError, ValueError) as error:
         raise ArgumentError(
             f"can't open {root} with the storage options given: {_said(error)}",

@@ -44,7 +44,6 @@ def open_parquet(files: FileSystemClient, path: str, size: int | None) -> Iterat
                 buffer_size=0 if remote else _READ_BUFFER,
                 pre_buffer=remote,
                 coerce_int96_timestamp_unit="us",
-                arrow_extensions_enabled=False,
             )
             yield OpenParquet(file, remote)
         except (pa.ArrowException, OSError) as error:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bayou.engines.arrow.conversion import converter
+from bayou.engines.arrow.conversion import children, converter
 from bayou.engines.arrow.statistics import StatisticsCollector
 from bayou.errors import ArgumentError
 from bayou.kernel.engine import (
@@ -29,7 +30,9 @@ _ROW_GROUP_BYTES = 128 << 20
 _CHECKPOINT_ROW_GROUP_ROWS = 100_000
 """Rows of a checkpoint's row group: small enough that a checkpoint can be cut into slices."""
 
-_CODECS = {
+_Codec: TypeAlias = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
+
+_CODECS: Final[dict[str, tuple[_Codec, str]]] = {
     "none": ("none", ""),
     "uncompressed": ("none", ""),
     "snappy": ("snappy", ".snappy"),
@@ -95,7 +98,7 @@ def write_atomically(
 
 
 def _writer(
-    sink: object, schema: pa.Schema, codec: str, footers: list[pq.FileMetaData]
+    sink: IO[bytes], schema: pa.Schema, codec: _Codec, footers: list[pq.FileMetaData]
 ) -> pq.ParquetWriter:
     return pq.ParquetWriter(
         sink,
@@ -110,16 +113,14 @@ def _writer(
 
 
 def _status(path: str, size: int, statistics: FileStatistics) -> DataFileStatus:
-    return DataFileStatus(
-        path=path, size=size, modification_time=_now(), statistics=statistics
-    )
+    return DataFileStatus(path=path, size=size, modification_time=_now(), statistics=statistics)
 
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _codec(name: str) -> tuple[str, str]:
+def _codec(name: str) -> tuple[_Codec, str]:
     try:
         return _CODECS[name.lower()]
     except KeyError:
@@ -164,7 +165,7 @@ def _without_void(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
         if known is None or not known[0].equals(batch.schema, check_metadata=True):
             known = batch.schema, _schema_without_void(batch.schema)
         schema = known[1]
-        if schema is batch.schema or len(schema) == len(batch.schema) and schema.equals(batch.schema):
+        if schema.equals(batch.schema):
             yield batch
             continue
         columns = []
@@ -177,15 +178,14 @@ def _without_void(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 
 def _schema_without_void(schema: pa.Schema) -> pa.Schema:
-    kept = [stripped for f in schema if (stripped := _field_without_void(f)) is not None]
-    return pa.schema(kept, metadata=schema.metadata)
+    return pa.schema([s for f in schema if (s := _field_without_void(f)) is not None])
 
 
-def _field_without_void(field: pa.Field) -> pa.Field | None:
+def _field_without_void(field: pa.Field[Any]) -> pa.Field[Any] | None:
     if pa.types.is_null(field.type):
         return None
     if pa.types.is_struct(field.type):
-        children = [field.type.field(i) for i in range(field.type.num_fields)]
-        kept = [s for c in children if (s := _field_without_void(c)) is not None]
+        fields = children(field.type)
+        kept = [s for f in fields if (s := _field_without_void(f)) is not None]
         return field.with_type(pa.struct(kept)) if kept else None
     return field

@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bayou.engines.arrow.conversion import (
     Conversion,
@@ -23,7 +24,7 @@ from bayou.engines.arrow.conversion import (
 from bayou.errors import SchemaError
 from bayou.kernel.engine import METADATA_COLUMN_KEY, ROW_INDEX
 
-__all__ = ["Projection"]
+__all__ = ["Projection", "without_columns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class Projection:
         for source, field in zip(self._sources, self._wanted, strict=True):
             if source.index is None or batch is None:
                 arrays.append(
-                    pa.arange(first_row, first_row + num_rows).cast(field.type)
+                    _row_indices(first_row, num_rows)
                     if source.row_index
                     else pa.nulls(num_rows, field.type)
                 )
@@ -114,11 +115,18 @@ class Projection:
                     ) from error
             arrays.append(array)
         if not arrays:
-            return _without_columns(self._wanted, num_rows)
+            return without_columns(self._wanted, num_rows)
         return pa.RecordBatch.from_arrays(arrays, schema=self._wanted)
 
 
-def _without_columns(schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
+def _row_indices(first: int, count: int) -> pa.Array[Any]:
+    """`first`, `first + 1`, ... as int64."""
+    ones = pa.repeat(pa.scalar(1, pa.int64()), count)
+    indices: pa.Array[Any] = pc.cumulative_sum(ones, start=pa.scalar(first - 1, pa.int64()))
+    return indices
+
+
+def without_columns(schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
     """A batch of no columns that still knows its number of rows."""
     one = pa.RecordBatch.from_arrays([pa.nulls(num_rows)], names=["x"])
     return one.select(cast("list[str]", [])).replace_schema_metadata(schema.metadata)
@@ -190,5 +198,3 @@ def _check_nullable(field: pa.Field[Any], name: str, path: str) -> None:
             table=path,
             column=name,
         )
-
-

@@ -6,7 +6,7 @@ counts nulls inside of arrays. Those three are looked up in each row group on it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,8 +68,8 @@ class StatisticsCollector:
             elif _is_string(kind):
                 column = _column(group, leaf)
                 if (pc.max(pc.binary_length(column)).as_py() or 0) >= _LONG_STRING:
-                    bounds = pc.min_max(column).as_py()
-                    leaf.string_bounds[self._num_row_groups] = bounds["min"], bounds["max"]
+                    bounds = pc.min(column).as_py(), pc.max(column).as_py()
+                    leaf.string_bounds[self._num_row_groups] = bounds
             elif _is_repeated(kind):
                 leaf.null_count += _column(group, leaf).null_count
         self._num_row_groups += 1
@@ -102,17 +102,18 @@ class StatisticsCollector:
         self, leaf: _Leaf, footer: pq.FileMetaData
     ) -> tuple[int | None, tuple[Any, Any] | None]:
         """Null count and bounds; None for what isn't known, or isn't there."""
-        null_count: int | None = 0
+        null_count = 0
         lows: list[Any] = []
         highs: list[Any] = []
         usable = _has_bounds(leaf.data_type)
         for i in range(footer.num_row_groups):
             group = footer.row_group(i)
             statistics = group.column(leaf.footer_column).statistics
-            if statistics is None or not statistics.has_null_count:
+            nulls = None if statistics is None else statistics.null_count
+            if statistics is None or nulls is None:
                 return None, None
-            null_count += statistics.null_count
-            if not usable or statistics.null_count == group.num_rows:
+            null_count += nulls
+            if not usable or nulls == group.num_rows:
                 continue
             bounds = leaf.string_bounds.get(i) or _footer_bounds(statistics)
             if bounds is not None:

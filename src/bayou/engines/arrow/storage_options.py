@@ -77,7 +77,7 @@ def store_settings(scheme: str, options: Mapping[str, str]) -> StoreSettings:
     return settings
 
 
-def unknown_option(scheme: str, options: Mapping[str, str], text: str) -> ArgumentError:
+def unknown_option(scheme: str, text: str) -> ArgumentError:
     """The error for an option that obstore doesn't know; `text` is what obstore said."""
     found = re.search(r"key: '([^']*)'", text)
     key = found.group(1) if found else ""

@@ -58,7 +58,7 @@ class MemoryFiles:
             end = len(data) if wanted.length is None else wanted.offset + wanted.length
             yield data[wanted.offset : end]
 
-    def open_input(self, path: str, size: int | None = None) -> IO[bytes]:  # noqa: ARG002
+    def open_input(self, path: str, size: int | None = None) -> IO[bytes]:
         return io.BytesIO(_content(path).data)
 
     def open_output(self, path: str) -> IO[bytes]:

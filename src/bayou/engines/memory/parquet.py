@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,6 +31,9 @@ from bayou.protocol.stats import FileStatistics
 
 __all__ = ["MemoryParquetHandler"]
 
+_AnyArray: TypeAlias = Any
+"""A `pa.Array` of a type known at run time."""
+
 
 class MemoryParquetHandler:
     """Reads files whole and takes them apart as Python values."""
@@ -40,7 +43,10 @@ class MemoryParquetHandler:
 
     def read_row_groups(self, file: FileStatus) -> Sequence[RowGroup]:
         metadata = self._open(file.path).metadata
-        groups = [metadata.row_group(i).to_dict() for i in range(metadata.num_row_groups)]
+        groups: list[dict[str, Any]] = [
+            cast("dict[str, Any]", metadata.row_group(i).to_dict())
+            for i in range(metadata.num_row_groups)
+        ]
         return [
             RowGroup(
                 num_rows=group["num_rows"],
@@ -53,7 +59,7 @@ class MemoryParquetHandler:
         self,
         files: Iterable[FileSplit],
         physical_schema: pa.Schema,
-        predicate: Predicate | None = None,  # noqa: ARG002 - a hint
+        predicate: Predicate | None = None,
         *,
         batch_size: int = 65_536,
     ) -> Iterator[pa.RecordBatch]:
@@ -75,7 +81,7 @@ class MemoryParquetHandler:
             kept = [i for i, f in enumerate(batch.schema) if not pa.types.is_null(f.type)]
             table = pa.Table.from_batches([batch.select(kept)])
             sink = io.BytesIO()
-            codec = options.compression.removesuffix("_raw")
+            codec = cast("Any", options.compression.removesuffix("_raw"))
             pq.write_table(table, sink, compression=codec, store_schema=False)
             path = f"{directory.rstrip('/')}/part-00000-{uuid.uuid4()}-c000.{codec}.parquet"
             self._files.put(path, sink.getvalue())
@@ -117,13 +123,11 @@ class MemoryParquetHandler:
         return pa.table(columns, schema=wanted)
 
 
-def _column(table: pa.Table, wanted: pa.Field[Any], first: int, path: str) -> pa.Array[Any]:
+def _column(table: pa.Table, wanted: pa.Field[Any], first: int, path: str) -> _AnyArray:
     kind = (wanted.metadata or {}).get(METADATA_COLUMN_KEY)
     if kind is not None:
         if kind != ROW_INDEX:
-            raise SchemaError(
-                f"unknown metadata column {kind!r}", table=path, column=wanted.name
-            )
+            raise SchemaError(f"unknown metadata column {kind!r}", table=path, column=wanted.name)
         return pa.array(range(first, first + table.num_rows), wanted.type)
     given = _find(wanted, list(table.schema), path)
     if given is None:
@@ -192,9 +196,7 @@ def _fit(value: Any, given: pa.DataType, wanted: pa.DataType, path: str) -> Any:
 # -------------------------------------------------------------------------------- statistics
 
 
-def _statistics(
-    table: pa.Table, columns: Sequence[str], prefix_length: int
-) -> FileStatistics:
+def _statistics(table: pa.Table, columns: Sequence[str], prefix_length: int) -> FileStatistics:
     minima: dict[str, Any] = {}
     maxima: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
