@@ -1,9 +1,5 @@
 """Kafka topics to Delta tables, exactly once.
 
-`bayou.ingest.pipeline.run_pipeline` runs a configuration; importing this package starts nothing and
-doesn't import Spark.
+`bayou.ingest.config.load_configuration` reads a YAML file, `bayou.ingest.pipeline.run_pipeline` runs
+it. Importing this package starts nothing and imports neither Spark nor pydantic.
 """
-
-from bayou.ingest.config import Configuration, load_configuration
-
-__all__ = ["Configuration", "load_configuration"]

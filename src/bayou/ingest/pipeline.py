@@ -17,14 +17,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bayou.engines import for_path
-from bayou.errors import BayouError, ConfigurationError, PipelineError
+from bayou.errors import BayouError, PipelineError
 from bayou.ingest.broker import describe_topic
 from bayou.ingest.config import DROPPED_SPARK_CONF, Configuration, Topic
-from bayou.ingest.decode import read_json_schema, record_columns
+from bayou.ingest.decode import record_columns
 from bayou.ingest.micro_batch import MicroBatchWriter
 from bayou.ingest.offsets import KafkaTopic, batch_end, ranges_between, starting_offsets
 from bayou.ingest.progress import Reporter, TopicStarted, TopicSummary
-from bayou.ingest.rows import KAFKA_COLUMNS
+from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.spark_errors import as_error, translated
 from bayou.ingest.state import topic_state
 from bayou.ingest.tables import DeadLetterTable, TargetTable
@@ -61,11 +61,7 @@ def run_pipeline(
         ConfigurationError: a schema file isn't usable.
         PrerequisiteError: no Java.
     """
-    schemas = {
-        t.key: None if t.schema_file is None else read_json_schema(t.schema_file)
-        for t in configuration.topics
-    }
-    _check_partition_columns(configuration, schemas)
+    schemas = topic_schemas(configuration)
     own = spark is None
     session = spark or _session(configuration)
     session.dataSource.register(KafkaDataSource)
@@ -251,20 +247,3 @@ def _session(configuration: Configuration) -> SparkSession:
         raise PipelineError(
             f"Spark doesn't start: {str(error).strip().splitlines()[0]}", topic=""
         ) from error
-
-
-def _check_partition_columns(configuration: Configuration, schemas: dict[str, str | None]) -> None:
-    """With a schema file it is known beforehand which columns there will be."""
-    for topic in configuration.topics:
-        schema = schemas[topic.key]
-        if schema is None:
-            continue
-        names = {*record_columns(schema).names, *KAFKA_COLUMNS.names, "year", "month", "day"}
-        missing = [c for c in topic.config.destination.partition_columns if c not in names]
-        if missing:
-            raise ConfigurationError(
-                f"{configuration.file}: connector.topics.{topic.key}.destination."
-                f"partition-columns: {missing[0]!r} is no field of {topic.schema_file}",
-                file=configuration.file,
-                key=f"connector.topics.{topic.key}.destination.partition-columns",
-            )

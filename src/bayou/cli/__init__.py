@@ -1,0 +1,1 @@
+"""The `bayou` command: thin, it prints what the layers below return."""

@@ -1,0 +1,26 @@
+"""Arguments that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+__all__ = ["AsJson", "Config", "Settings"]
+
+Config: TypeAlias = Annotated[Path, typer.Argument(help="The YAML file.", show_default=False)]
+
+Settings: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a key, such as connector.kafka.bootstrap-servers=host:9092; repeatable.",
+        show_default=False,
+    ),
+]
+
+AsJson: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="One JSON object a line, for machines.")
+]

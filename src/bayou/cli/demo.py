@@ -1,0 +1,73 @@
+"""`bayou demo`: the whole way, on real data, with nothing prepared."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayou.cli.arguments import AsJson
+from bayou.cli.exits import explained
+from bayou.cli.history import history_rows
+from bayou.cli.output import output_for
+from bayou.cli.output.interface import Output
+
+if TYPE_CHECKING:
+    from bayou.ingest.demo import DemoResult
+
+__all__ = ["demo"]
+
+_SHOWN_COMMITS = 10
+
+
+def demo(
+    folder: Annotated[
+        Path, typer.Option("--folder", help="Where the table and the configuration go.")
+    ] = Path("demo"),
+    as_json: AsJson = False,
+) -> None:
+    """Take 336,776 flights from a Kafka topic to a Delta table, and ask the table a question."""
+    output = output_for(as_json=as_json)
+    with explained(output):
+        from bayou.ingest.demo import QUESTION, run_demo
+
+        with output.run() as reporter:
+            result = run_demo(folder, reporter=reporter, step=output.step)
+        _show(output, result, QUESTION)
+
+
+def _show(output: Output, result: DemoResult, question: str) -> None:
+    summary = result.summary
+    output.facts(
+        "What happened",
+        {
+            "produced": f"{result.produced:,} records, {result.produce_seconds:.1f} s",
+            "ingested": f"{summary.rows:,} rows, {summary.seconds:.1f} s, "
+            f"{summary.rows / max(summary.seconds, 1e-6):,.0f} rows/s",
+            "exactly once": f"{summary.rows:,} rows are {summary.rows:,} distinct offsets; "
+            f"{summary.dead_letters} dead letters",
+            "table": f"{result.table_path}: {summary.commits} commits, {result.files} files, "
+            f"{result.bytes / 1e6:.1f} MB",
+        },
+    )
+    output.text("The question", question)
+    output.rows(f"The answer, in {result.answer_seconds:.1f} s", result.answer)
+    output.rows("The table's history", history_rows(result.history[:_SHOWN_COMMITS]))
+    output.text("Try next", "\n".join(_commands(result)))
+
+
+def _commands(result: DemoResult) -> list[str]:
+    """Two commands that work as they stand, activated environment or not."""
+    on_path = shutil.which("bayou")
+    bin_folder = Path(sys.executable).parent
+    here = Path.cwd()
+    shown = bin_folder.relative_to(here) if bin_folder.is_relative_to(here) else bin_folder
+    prefix = "" if on_path and Path(on_path).parent == bin_folder else f"{shown}/"
+    question = (
+        f"import bayou; print(bayou.table('{result.table_path}')"
+        ".to_arrow(['carrier', 'dest'], 'month = 12').num_rows)"
+    )
+    return [f"{prefix}bayou history {result.table_path}", f'{prefix}python -c "{question}"']

@@ -1,0 +1,61 @@
+"""`bayou history`: the commits of a table."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from bayou.cli.arguments import AsJson
+from bayou.cli.exits import explained
+from bayou.cli.output import output_for
+
+__all__ = ["history", "history_rows"]
+
+
+def history(
+    path: Annotated[str, typer.Argument(help="The table: a folder, or s3://...")],
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="Newest commits only.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show who changed a table, when and how; the newest commit first."""
+    output = output_for(as_json=as_json)
+    with explained(output):
+        import bayou
+
+        commits = bayou.table(path).history(limit=limit)
+        output.rows("", commits if as_json else history_rows(commits))
+
+
+def history_rows(commits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What fits a line: version, time, operation and the counts that people look for."""
+    return [
+        {
+            "version": str(commit["version"]),
+            "time (UTC)": _time(commit.get("timestamp")),
+            "operation": commit.get("operation"),
+            "rows": _metric(commit, "numOutputRows"),
+            "files": _metric(commit, "numFiles", "numAddedFiles"),
+            "engine": str(commit.get("engineInfo") or "").split(" (")[0],
+        }
+        for commit in commits
+    ]
+
+
+def _time(milliseconds: Any) -> str:
+    if milliseconds is None:
+        return ""
+    moment = dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S}"
+
+
+def _metric(commit: Mapping[str, Any], *names: str) -> int | None:
+    metrics = commit.get("operationMetrics") or {}
+    for name in names:
+        if name in metrics:
+            return int(metrics[name])
+    return None

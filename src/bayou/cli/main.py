@@ -1,0 +1,59 @@
+"""Entry point of the `bayou` command."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from bayou.cli.demo import demo
+from bayou.cli.history import history
+from bayou.cli.run import run
+from bayou.cli.validate import validate
+from bayou.version import VERSION
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="bayou",
+    help="Kafka topics to Delta tables, exactly once; no JARs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(run)
+app.command()(demo)
+app.command()(history)
+app.command()(validate)
+
+
+def main() -> None:
+    """Run the command that the arguments name; ends the process."""
+    if sys.version_info < (3, 11):  # noqa: UP036  # pip checks it, a copied tree doesn't
+        sys.stderr.write("error: Bayou needs Python 3.11 or newer.\n")
+        raise SystemExit(1)
+    app()
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"bayou {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Kafka topics to Delta tables, exactly once; no JARs.
+
+    Exit codes: 0 fine, 1 failed, 2 wrong usage or configuration, 130 stopped by Ctrl-C.
+    """

@@ -1,0 +1,88 @@
+"""For people: tables, and progress that moves on a terminal and is plain lines elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from bayou.cli.output.interface import Row
+from bayou.cli.output.progress import LineReporter, RunProgress
+from bayou.ingest.progress import Reporter
+
+__all__ = ["ConsoleOutput"]
+
+
+class ConsoleOutput:
+    """Implements `Output`."""
+
+    def __init__(self) -> None:
+        self._out = Console(highlight=False, soft_wrap=True)
+        self._err = Console(highlight=False, stderr=True, soft_wrap=True)
+
+    def step(self, text: str) -> None:
+        self._out.print(Text.assemble(("• ", "cyan"), text))
+
+    def notice(self, text: str) -> None:
+        self._err.print(Text.assemble(("note: ", "yellow"), text))
+
+    def error(self, message: str, *, kind: str) -> None:
+        for line in message.splitlines():
+            self._err.print(Text.assemble(("error: ", "bold red"), line))
+
+    def facts(self, title: str, facts: Mapping[str, Any]) -> None:
+        table = Table.grid(padding=(0, 2))
+        for name, value in facts.items():
+            table.add_row(Text(name, style="dim"), Text(_shown(value)))
+        self._titled(title, table)
+
+    def rows(self, title: str, rows: Sequence[Row], *, empty: str = "") -> None:
+        if not rows:
+            self._out.print(empty)
+            return
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for name, value in rows[0].items():
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            table.add_column(Text(name), justify="right" if number else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(_shown(value)) for value in row.values()))
+        self._titled(title, table)
+
+    def text(self, title: str, text: str) -> None:
+        self._titled(title, Text(text))
+
+    @contextlib.contextmanager
+    def run(self) -> Iterator[Reporter]:
+        if not self._out.is_terminal:
+            yield LineReporter(lambda line: self._out.print(Text(line)))
+            return
+        progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.fields[topic]}", style="bold"),
+            BarColumn(bar_width=30),
+            TextColumn("{task.fields[status]}"),
+            console=self._out,
+        )
+        with progress:
+            yield RunProgress(progress)
+
+    def _titled(self, title: str, body: Any) -> None:
+        if title:
+            self._out.print()
+            self._out.print(Text(title, style="bold"))
+        self._out.print(Padding(body, (0, 0, 0, 2) if title else 0))
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,47 @@
+"""What a command can print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from bayou.ingest.progress import Reporter
+
+__all__ = ["Output", "Row"]
+
+Row = Mapping[str, Any]
+
+
+class Output(Protocol):
+    """Results go to stdout; notices, progress and errors of the console form to stderr or stdout
+    as suits people, of the JSON form as one object a line.
+    """
+
+    def step(self, text: str) -> None:
+        """Something begins that takes a while."""
+        ...
+
+    def notice(self, text: str) -> None:
+        """A side remark, one line."""
+        ...
+
+    def error(self, message: str, *, kind: str) -> None:
+        """What went wrong and what to do; `kind` is the error's type."""
+        ...
+
+    def facts(self, title: str, facts: Mapping[str, Any]) -> None:
+        """A few named values."""
+        ...
+
+    def rows(self, title: str, rows: Sequence[Row], *, empty: str = "") -> None:
+        """A table; all rows have the keys of the first. `empty` is said where there are none."""
+        ...
+
+    def text(self, title: str, text: str) -> None:
+        """Something to read or to copy, printed as it stands."""
+        ...
+
+    def run(self) -> AbstractContextManager[Reporter]:
+        """Progress of a pipeline."""
+        ...

@@ -1,0 +1,75 @@
+"""For machines: one JSON object a line on stdout, errors included."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from bayou.cli.output.interface import Row
+from bayou.errors import BayouError
+from bayou.ingest.progress import BatchReport, Reporter, TopicStarted, TopicSummary
+
+__all__ = ["JsonOutput"]
+
+
+class JsonOutput:
+    """Implements `Output`. Each line has `event`, which names it."""
+
+    def step(self, text: str) -> None:
+        _write({"event": "step", "text": text})
+
+    def notice(self, text: str) -> None:
+        _write({"event": "notice", "text": text})
+
+    def error(self, message: str, *, kind: str) -> None:
+        _write({"event": "error", "type": kind, "message": message})
+
+    def facts(self, title: str, facts: Mapping[str, Any]) -> None:
+        _write({"event": "facts", "title": title, **facts})
+
+    def rows(self, title: str, rows: Sequence[Row], *, empty: str = "") -> None:
+        for row in rows:
+            _write({"event": "row", "title": title, **row} if title else row)
+
+    def text(self, title: str, text: str) -> None:
+        _write({"event": "text", "title": title, "text": text})
+
+    @contextlib.contextmanager
+    def run(self) -> Iterator[Reporter]:
+        yield _JsonReporter()
+
+
+class _JsonReporter:
+    """Implements `Reporter`."""
+
+    def topic_started(self, event: TopicStarted) -> None:
+        _write({"event": "topic_started", **_fields(event)})
+
+    def batch_committed(self, event: BatchReport) -> None:
+        _write({"event": "batch_committed", **_fields(event)})
+
+    def topic_finished(self, event: TopicSummary) -> None:
+        _write({"event": "topic_finished", **_fields(event)})
+
+
+def _fields(event: object) -> dict[str, Any]:
+    built: dict[str, Any] = msgspec.to_builtins(event, enc_hook=_encoded, str_keys=True)
+    return built
+
+
+def _encoded(value: object) -> Any:
+    if isinstance(value, BayouError):
+        return {"type": type(value).__name__, "message": value.message}
+    if isinstance(value, dt.datetime):
+        return value.isoformat()
+    return str(value)
+
+
+def _write(row: Mapping[str, Any]) -> None:
+    sys.stdout.write(msgspec.json.encode(row, enc_hook=_encoded).decode() + "\n")
+    sys.stdout.flush()

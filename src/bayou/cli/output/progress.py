@@ -1,0 +1,120 @@
+"""Progress of a pipeline, as lines or as moving bars."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rich.progress import Progress, TaskID
+
+from bayou.ingest.progress import BatchReport, TopicStarted, TopicSummary
+
+__all__ = ["LineReporter", "RunProgress"]
+
+
+@dataclass(slots=True)
+class _Topic:
+    """What a topic has done so far."""
+
+    waiting: int
+    began: float
+    rows: int = 0
+    dead_letters: int = 0
+    commits: int = 0
+
+    def add(self, event: BatchReport) -> None:
+        self.rows += event.rows
+        self.dead_letters += event.dead_letters
+        self.commits += event.version is not None
+
+    @property
+    def records(self) -> int:
+        return self.rows + self.dead_letters
+
+    def status(self) -> str:
+        rate = self.records / max(time.monotonic() - self.began, 1e-6)
+        text = (
+            f"{self.records:,} of {max(self.waiting, self.records):,} records, "
+            f"{rate:,.0f} rows/s, {_counted(self.commits, 'commit')}"
+        )
+        if self.dead_letters:
+            text += f", {_counted(self.dead_letters, 'dead letter')}"
+        return text
+
+
+class LineReporter:
+    """A line for each commit; implements `Reporter`."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._topics: dict[str, _Topic] = {}
+
+    def topic_started(self, event: TopicStarted) -> None:
+        self._topics[event.topic] = _Topic(waiting=event.waiting, began=time.monotonic())
+        self._write(f"{event.topic}: {_start(event)}")
+
+    def batch_committed(self, event: BatchReport) -> None:
+        topic = self._topics[event.topic]
+        topic.add(event)
+        version = "" if event.version is None else f"version {event.version}: "
+        self._write(f"{event.topic}: {version}{topic.status()}")
+
+    def topic_finished(self, event: TopicSummary) -> None:
+        if event.error is None:
+            self._write(f"{event.topic}: {_end(event)}")
+
+
+class RunProgress:
+    """A bar for each topic; implements `Reporter`."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._topics: dict[str, _Topic] = {}
+        self._bars: dict[str, TaskID] = {}
+
+    def topic_started(self, event: TopicStarted) -> None:
+        self._topics[event.topic] = _Topic(waiting=event.waiting, began=time.monotonic())
+        self._bars[event.topic] = self._progress.add_task(
+            "", total=event.waiting or None, topic=event.topic, status=_start(event)
+        )
+
+    def batch_committed(self, event: BatchReport) -> None:
+        topic = self._topics[event.topic]
+        topic.add(event)
+        self._progress.update(
+            self._bars[event.topic],
+            completed=topic.records,
+            total=max(topic.waiting, topic.records),
+            status=topic.status(),
+        )
+
+    def topic_finished(self, event: TopicSummary) -> None:
+        if event.topic in self._bars and event.error is None:
+            bar = self._bars[event.topic]
+            self._progress.update(bar, total=1, completed=1, status=_end(event))
+
+
+def _start(event: TopicStarted) -> str:
+    where = f"Kafka topic {event.kafka_topic}" if event.kafka_topic != event.topic else "reading"
+    return (
+        f"{where}, {_counted(event.partitions, 'partition')}, "
+        f"{_counted(event.waiting, 'record')} waiting"
+    )
+
+
+def _end(event: TopicSummary) -> str:
+    if event.commits == 0:
+        return "nothing new"
+    rate = (event.rows + event.dead_letters) / max(event.seconds, 1e-6)
+    text = (
+        f"{_counted(event.rows, 'row')} in {_counted(event.commits, 'commit')}, "
+        f"{event.seconds:.1f} s, {rate:,.0f} rows/s"
+    )
+    if event.dead_letters:
+        text += f", {_counted(event.dead_letters, 'dead letter')}"
+    return text
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

@@ -1,0 +1,55 @@
+"""`bayou validate`: check a configuration without running it."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from bayou.cli.arguments import AsJson, Settings
+from bayou.cli.exits import WRONG_USAGE, explained
+from bayou.cli.output import output_for
+
+__all__ = ["validate"]
+
+
+def validate(
+    config: Annotated[str | None, typer.Argument(help="The YAML file.", show_default=False)] = None,
+    settings: Settings = None,
+    print_schema: Annotated[
+        bool, typer.Option("--print-schema", help="Print the JSON Schema of the file, for editors.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check a configuration without running it."""
+    output = output_for(as_json=as_json)
+    with explained(output):
+        from bayou.ingest.config import PipelineConfig, load_configuration
+
+        if print_schema:
+            typer.echo(json.dumps(PipelineConfig.model_json_schema(), indent=2))
+            return
+        if config is None:
+            output.error("name the YAML file to check", kind="UsageError")
+            raise typer.Exit(WRONG_USAGE)
+
+        configuration = load_configuration(config, settings=settings or ())
+
+        from bayou.ingest.schemas import topic_schemas
+
+        topic_schemas(configuration)
+        for notice in configuration.notices:
+            output.notice(notice.text)
+        output.rows(
+            f"{config} is fine",
+            [
+                {
+                    "topic": topic.key,
+                    "kafka topic": topic.config.kafka_topic,
+                    "table": topic.table_path,
+                    "schema": str(topic.schema_file or "inferred"),
+                }
+                for topic in configuration.topics
+            ],
+        )

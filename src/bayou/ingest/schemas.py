@@ -1,0 +1,55 @@
+"""The schema files of a configuration, read and checked against what the topics ask of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bayou.errors import ConfigurationError
+from bayou.ingest.config import Configuration, Topic
+from bayou.ingest.decode import read_json_schema, record_columns
+from bayou.ingest.rows import KAFKA_COLUMNS
+
+__all__ = ["topic_schemas"]
+
+_TIME_PARTS = ("year", "month", "day")
+
+
+def topic_schemas(configuration: Configuration) -> Mapping[str, str | None]:
+    """The JSON Schema's text of every topic, None for a topic that has none.
+
+    Raises:
+        ConfigurationError: a file isn't usable, or a column that the topic names isn't in it.
+    """
+    return {topic.key: _schema(configuration, topic) for topic in configuration.topics}
+
+
+def _schema(configuration: Configuration, topic: Topic) -> str | None:
+    if topic.schema_file is None:
+        return None
+    text = read_json_schema(topic.schema_file)
+    fields = record_columns(text).names
+    taken = {n.lower() for n in KAFKA_COLUMNS.names}
+    reserved = [n for n in fields if n.lower() in taken]
+    if reserved:
+        raise ConfigurationError(
+            f"{topic.schema_file}: the property {reserved[0]!r} has the name of a column that the "
+            "pipeline makes; rename it.",
+            file=str(topic.schema_file),
+        )
+    known = {*fields, *KAFKA_COLUMNS.names, *_TIME_PARTS}
+    config = topic.config
+    named = {"partition-columns": config.destination.partition_columns}
+    if config.event_time is not None:
+        named["event-time"] = (config.event_time,)
+    for key, columns in named.items():
+        missing = [c for c in columns if c not in known]
+        if missing:
+            section = "destination." if key == "partition-columns" else ""
+            path = f"connector.topics.{topic.key}.{section}{key}"
+            raise ConfigurationError(
+                f"{configuration.file}: {path}: {missing[0]!r} isn't a property in "
+                f"{topic.schema_file}",
+                file=configuration.file,
+                key=path,
+            )
+    return text
