@@ -8,12 +8,10 @@ connector, `bayou.ingest` the pipeline from Kafka.
 from typing import TYPE_CHECKING
 
 from bayou.errors import BayouError
-from bayou.version import VERSION
+from bayou.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from bayou.api import table, write
-
-__version__ = VERSION
 
 __all__ = ["BayouError", "__version__", "table", "write"]
 
