@@ -14,7 +14,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
-from bayou.spark.types import from_spark, same_type, to_spark
+from bayou.spark.types import as_nullable, from_spark, same_type, to_spark
 
 EVERYTHING = t.StructType(
     [
@@ -109,3 +109,32 @@ def test_metadata_that_delta_keeps_for_itself_stays_out_of_spark():
 )
 def test_types_are_the_same_when_they_hold_the_same_values(left, right, same):
     assert same_type(left, right) is same
+
+
+def test_a_table_made_of_a_dataframe_is_nullable_at_every_depth():
+    inner = StructType((StructField(name="x", data_type=LONG, nullable=False),))
+    schema = StructType(
+        (
+            StructField(
+                name="a",
+                data_type=ArrayType(element_type=inner, contains_null=False),
+                nullable=False,
+            ),
+            StructField(
+                name="m",
+                data_type=MapType(key_type=STRING, value_type=inner, value_contains_null=False),
+                metadata={"comment": "kept"},
+            ),
+        )
+    )
+    loose = StructType((StructField(name="x", data_type=LONG),))
+    assert as_nullable(schema) == StructType(
+        (
+            StructField(name="a", data_type=ArrayType(element_type=loose)),
+            StructField(
+                name="m",
+                data_type=MapType(key_type=STRING, value_type=loose),
+                metadata={"comment": "kept"},
+            ),
+        )
+    )

@@ -15,7 +15,7 @@ from bayou.errors import BayouError
 
 __all__ = ["readable_errors", "short_message"]
 
-_RAISED_HERE = re.compile(r"^bayou\.errors\.\w+: (.*)$", re.MULTILINE)
+_RAISED_HERE = re.compile(r"\bbayou\.errors\.\w+: (.*)$", re.MULTILINE)
 
 
 class readable_errors:  # noqa: N801  # a context manager, read as a verb

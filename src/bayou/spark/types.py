@@ -16,7 +16,7 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["from_spark", "same_type", "to_spark"]
+__all__ = ["as_nullable", "from_spark", "same_type", "to_spark"]
 
 _INTERNAL_METADATA = "delta."
 
@@ -50,6 +50,20 @@ def from_spark(schema: spark_types.StructType, *, table: str) -> StructType:
     return StructType(tuple(fields))
 
 
+def as_nullable(schema: StructType) -> StructType:
+    """The schema with everything nullable, as delta-spark makes a table out of a DataFrame.
+
+    Spark derives `NOT NULL` from where values came from (a literal, `spark.range`), which says
+    nothing about the rows to come.
+    """
+    return StructType(
+        tuple(
+            StructField(name=f.name, data_type=_type_as_nullable(f.data_type), metadata=f.metadata)
+            for f in schema
+        )
+    )
+
+
 def same_type(left: DataType, right: DataType) -> bool:
     """Whether two types hold the same values: nullability and metadata don't matter, names do.
 
@@ -69,6 +83,21 @@ def same_type(left: DataType, right: DataType) -> bool:
             )
         case _:
             return left == right
+
+
+def _type_as_nullable(data_type: DataType) -> DataType:
+    match data_type:
+        case StructType():
+            return as_nullable(data_type)
+        case ArrayType():
+            return ArrayType(element_type=_type_as_nullable(data_type.element_type))
+        case MapType():
+            return MapType(
+                key_type=_type_as_nullable(data_type.key_type),
+                value_type=_type_as_nullable(data_type.value_type),
+            )
+        case _:
+            return data_type
 
 
 def _without_internal_metadata(schema: StructType) -> StructType:

@@ -188,13 +188,35 @@ def test_merge_schema_without_a_new_column_changes_no_metadata(spark, tmp_path):
     assert not any("metaData" in action for action in commits(tmp_path)[-1])
 
 
-def test_a_task_that_fails_leaves_neither_commit_nor_files(spark, tmp_path):
+def test_a_job_that_fails_makes_no_commit(spark, tmp_path):
     save(spark.range(2), tmp_path)
     bad = spark.range(0, 1000, 1, 4).selectExpr("id DIV (id - 999) * 0 + id AS id")
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
         save(bad, tmp_path)
     assert len(commits(tmp_path)) == 1
+
+
+def test_a_task_that_refuses_its_rows_deletes_what_it_has_written(spark, tmp_path):
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    deltalake.write_deltalake(str(tmp_path), pa.table({"id": [1]}, schema=schema))
+    rows_and_a_null = spark.range(0, 200_000, 1, 1).selectExpr("nullif(id, 199999L) AS id")
+    with pytest.raises(Exception, match="'id' of .* may not be null") as caught:
+        save(rows_and_a_null, tmp_path)
+    assert "Traceback" not in str(caught.value)
+    assert len(commits(tmp_path)) == 1
     assert unreferenced(tmp_path) == set()
+
+
+def test_an_abort_deletes_the_files_of_the_tasks_that_succeeded(spark, tmp_path):
+    save(spark.range(2), tmp_path)
+    source = DeltaDataSource({"path": str(tmp_path)})
+    writer = source.writer(spark.range(0).schema, overwrite=False)
+    batch = pa.record_batch({"id": pa.array([1], pa.int64())})
+    messages = [writer.write(iter([batch])), None]
+    assert len(unreferenced(tmp_path)) == 1
+    writer.abort(messages)
+    assert unreferenced(tmp_path) == set()
+    assert len(rows(tmp_path)) == 2
 
 
 def test_an_idempotent_write_lands_once(spark, tmp_path):

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType as SparkStructType
 
-from bayou.errors import PredicateError, SchemaError
+from bayou.errors import BayouError, PredicateError, SchemaError
 from bayou.kernel import Scan, ScanFile
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.kernel.engine import EngineDescription
@@ -94,9 +94,12 @@ class DeltaReader(DataSourceReader):
         return self._planned()[0].read(partition)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        with readable_errors():
+        try:
             task = self._planned()[0]
-            return ReadTask, (task.engine, task.state, task.scan, task.schema)
+        except BayouError:
+            # Pickling would bury the error; Spark asks for the partitions next, which says it.
+            return InputPartition, (None,)
+        return ReadTask, (task.engine, task.state, task.scan, task.schema)
 
     def _planned(self) -> tuple[ReadTask, list[InputPartition]]:
         if self._plan is None:

@@ -14,7 +14,7 @@ from bayou.spark.errors import readable_errors
 from bayou.spark.source import tasks
 from bayou.spark.source.commits import WriteRequest, commit, plan
 from bayou.spark.source.options import SourceOptions
-from bayou.spark.types import from_spark
+from bayou.spark.types import as_nullable, from_spark
 
 __all__ = ["DeltaWriter", "TaskFiles"]
 
@@ -32,7 +32,7 @@ class DeltaWriter(DataSourceArrowWriter):
     def __init__(self, options: SourceOptions, schema: SparkStructType, *, overwrite: bool) -> None:
         self._request = WriteRequest(
             options=options,
-            schema=from_spark(schema, table=options.path),
+            schema=as_nullable(from_spark(schema, table=options.path)),
             overwrite=overwrite,
             operation=Operation.WRITE,
         )

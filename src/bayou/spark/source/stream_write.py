@@ -23,7 +23,7 @@ from bayou.spark.errors import readable_errors
 from bayou.spark.source import tasks
 from bayou.spark.source.commits import WritePlan, WriteRequest, commit, plan
 from bayou.spark.source.options import SourceOptions
-from bayou.spark.types import from_spark
+from bayou.spark.types import as_nullable, from_spark
 
 __all__ = ["BatchFiles", "DeltaStreamWriter", "query_id"]
 
@@ -40,17 +40,16 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
     """One micro-batch.
 
     Spark makes a writer for the tasks of each micro-batch and another one, in another process,
-    for its commit. The plan reaches the commit with the messages.
+    for its commit. The plan by which the tasks wrote reaches the commit with their messages.
     """
 
     def __init__(self, options: SourceOptions, schema: SparkStructType, *, overwrite: bool) -> None:
         self._request = WriteRequest(
             options=options,
-            schema=from_spark(schema, table=options.path),
+            schema=as_nullable(from_spark(schema, table=options.path)),
             overwrite=overwrite,
             operation=Operation.STREAMING_UPDATE,
         )
-        self._plan: WritePlan | None = None
         if options.checkpoint_location is None:
             raise ArgumentError(
                 "writeStream.format('delta') needs .option('checkpointLocation', ...): the query's "
@@ -58,18 +57,12 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
                 "spark.sql.streaming.checkpointLocation can't be seen by a data source.",
                 argument="checkpointLocation",
             )
-
-    def __getstate__(self) -> dict[str, object]:
-        with readable_errors():
-            if self._plan is None:  # on its way to the tasks
-                self._plan = plan(self._request)
-            return {"_request": self._request, "_plan": self._plan}
+        self._plan = plan(self._request)
 
     def write(  # type: ignore[override]  # pyspark's Arrow writers do the same
         self, iterator: Iterator[pa.RecordBatch]
     ) -> BatchFiles:
         with readable_errors():
-            assert self._plan is not None  # made when the writer was pickled for the tasks
             actions = tasks.write_task(self._plan.engine, self._plan.state, iterator)
             return BatchFiles(self._plan, actions)
 
@@ -78,7 +71,7 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
             location = self._request.options.checkpoint_location
             assert location is not None  # checked on construction
             files = _batch_files(messages)
-            write = files[0].plan if files else plan(self._request)
+            write = files[0].plan if files else self._plan
             written = [f.actions for f in files]
             application = (query_id(location, self._request.options), batchId)
             if not commit(self._request, write, tasks.decode_adds(written), application):
