@@ -80,8 +80,10 @@ def _serialize(value: PartitionValue, data_type: DataType, name: str) -> str:
             return value
         case "boolean" if isinstance(value, bool):
             return "true" if value else "false"
+        case _ if isinstance(value, bool):  # an int to Python
+            raise TypeError
         case "byte" | "short" | "integer" | "long" if isinstance(value, int):
-            return str(_in_range(int(value), name))
+            return str(_in_range(value, name))
         case "float" | "double" if isinstance(value, int | float):
             return _float_text(float(value), single=name == "float")
         case "date" if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
