@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import io
 import os
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import IO, cast
+from typing import IO, Any, Self, cast
 
 import pyarrow as pa
 
-from bayou.errors import FileMissingError, StorageError
+from bayou.engines.arrow.os_errors import storage_errors
+from bayou.errors import FileMissingError
 from bayou.kernel.engine import ByteRange, FileStatus
 
 __all__ = ["LocalFiles", "LocalOutput", "local_path"]
 
-_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
-_WRITE_BUFFER = 1 << 20
 
 
 def local_path(path: str) -> str:
@@ -48,7 +46,7 @@ class LocalFiles:
         folder, _, first = path.removeprefix("file://").rpartition("/")
         folder = local_path(folder or "/")
         lowest = os.fsencode(first)
-        with _storage_errors(folder, "list"), os.scandir(folder) as entries:
+        with storage_errors(folder, "list"), os.scandir(folder) as entries:
             names = [e.name for e in entries if os.fsencode(e.name) >= lowest and e.is_file()]
         names.sort(key=os.fsencode)
         for name in names:
@@ -57,7 +55,7 @@ class LocalFiles:
 
     def status(self, path: str) -> FileStatus:
         path = local_path(path)
-        with _storage_errors(path, "read"):
+        with storage_errors(path, "read"):
             found = os.stat(path)
             if os.path.isdir(path):
                 raise FileNotFoundError(errno.ENOENT, "is a folder", path)
@@ -69,25 +67,25 @@ class LocalFiles:
         # One file after the other: the page cache answers faster than threads start.
         for wanted in ranges:
             path = local_path(wanted.path)
-            with _storage_errors(path, "read"), open(path, "rb") as file:
+            with storage_errors(path, "read"), open(path, "rb") as file:
                 file.seek(wanted.offset)
                 data = file.read(-1 if wanted.length is None else wanted.length)
             yield data
 
     def open_input(self, path: str, size: int | None = None) -> IO[bytes]:
         path = local_path(path)
-        with _storage_errors(path, "read"):
+        with storage_errors(path, "read"):
             return cast("IO[bytes]", pa.OSFile(path, "rb"))  # read by pyarrow without Python
 
     def open_output(self, path: str) -> IO[bytes]:
         path = local_path(path)
-        with _storage_errors(path, "write"):
+        with storage_errors(path, "write"):
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            return LocalOutput(path)
+            return cast("IO[bytes]", LocalOutput(path))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         path = local_path(path)
-        with _storage_errors(path, "write"):
+        with storage_errors(path, "write"):
             if os.path.lexists(path):
                 return False
             with _written_temporary(path, data) as temporary:
@@ -105,44 +103,50 @@ class LocalFiles:
 
     def put(self, path: str, data: bytes) -> None:
         path = local_path(path)
-        with _storage_errors(path, "write"):
+        with storage_errors(path, "write"):
             with _written_temporary(path, data) as temporary:
                 os.replace(temporary, path)
             _sync_folder(path)
 
     def mkdirs(self, path: str) -> None:
         path = local_path(path)
-        with _storage_errors(path, "make the folder"):
+        with storage_errors(path, "make the folder"):
             os.makedirs(path, exist_ok=True)
 
     def delete_files(self, paths: Iterable[str]) -> None:
         for path in map(local_path, paths):
-            with _storage_errors(path, "delete"), suppress(FileNotFoundError, NotADirectoryError):
+            with storage_errors(path, "delete"), suppress(FileNotFoundError, NotADirectoryError):
                 os.unlink(path)
 
 
-class LocalOutput(io.BufferedWriter):
+class LocalOutput(pa.OSFile):
     """A file that appears, complete and on the disk, when it is closed.
 
     A `with` block that ends by an exception leaves nothing behind, and neither does an output that
-    is dropped without `close`.
+    is dropped without `close`. As a file of pyarrow's own it is written without Python between.
     """
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._temporary = _temporary_name(path)
-        super().__init__(io.FileIO(self._temporary, "xb"), _WRITE_BUFFER)
+    _path: str
+    _temporary: str
 
-    def write(self, data: bytes) -> int:  # type: ignore[override]
-        with _storage_errors(self._path, "write"):
+    def __new__(cls, path: str) -> Self:
+        temporary = _temporary_name(path)
+        output = super().__new__(cls, temporary, "wb")  # type: ignore[call-arg]
+        output._path, output._temporary = path, temporary
+        return output
+
+    def __init__(self, path: str) -> None:
+        pass  # opened by __new__, as pyarrow's files are
+
+    def write(self, data: Any) -> int:
+        with storage_errors(self._path, "write"):
             return super().write(data)
 
     def close(self) -> None:
         if self.closed:
             return
         try:
-            with _storage_errors(self._path, "write"):
-                self.flush()
+            with storage_errors(self._path, "write"):
                 os.fsync(self.fileno())
                 super().close()
                 os.replace(self._temporary, self._path)
@@ -156,8 +160,6 @@ class LocalOutput(io.BufferedWriter):
         with suppress(OSError):
             os.unlink(self._temporary)
         with suppress(OSError):
-            self.raw.close()  # first, so that nothing buffered is flushed
-        with suppress(OSError, ValueError):
             super().close()
 
     def __exit__(
@@ -223,29 +225,3 @@ def _sync_folder(path: str) -> None:
             raise
     finally:
         os.close(folder)
-
-
-@contextmanager
-def _storage_errors(path: str, doing: str) -> Iterator[None]:
-    """Turn what the operating system says into a `StorageError` that says what to do."""
-    try:
-        yield
-    except (FileNotFoundError, NotADirectoryError) as error:
-        missing = "there is no such file or folder"
-        raise FileMissingError(f"can't {doing} {path}: {missing}", path=path) from error
-    except PermissionError as error:
-        raise StorageError(
-            f"can't {doing} {path}: no permission; check the owner and mode of it and its folder",
-            path=path,
-        ) from error
-    except OSError as error:
-        if error.errno in _NO_SPACE:
-            raise StorageError(
-                f"can't {doing} {path}: the disk is full (or a quota is reached); free some space "
-                "and try again, nothing was left behind",
-                path=path,
-            ) from error
-        reason = error.strerror or str(error)
-        raise StorageError(f"can't {doing} {path}: {reason}", path=path) from error
-    except ValueError as error:  # a NUL or a lone surrogate in the name
-        raise StorageError(f"can't {doing} {path!r}: {error}", path=path) from error

@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import IO, Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayou.engines.arrow.conversion import children, converter
+from bayou.engines.arrow.os_errors import storage_errors
 from bayou.engines.arrow.statistics import StatisticsCollector
-from bayou.errors import ArgumentError
+from bayou.errors import ArgumentError, SchemaError
 from bayou.kernel.engine import (
     DataFileStatus,
     FileStatus,
@@ -67,14 +69,17 @@ def write_data_files(
         try:
             with files.open_output(path) as sink:
                 footers: list[pq.FileMetaData] = []
-                writer = _writer(sink, group.schema, codec, footers)
+                with _write_errors(path):
+                    writer = _writer(sink, group.schema, codec, footers)
                 while group is not None:
-                    writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
+                    with _write_errors(path):
+                        writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
                     collector.add(group)
                     group = next(groups, None)
                     if sink.tell() >= options.target_file_size:
                         break
-                writer.close()
+                with _write_errors(path):
+                    writer.close()
                 size = sink.tell()
         except BaseException:
             files.delete_files([path])
@@ -89,10 +94,13 @@ def write_atomically(
     """One file of `schema`; it appears when it is complete."""
     groups = _row_groups(batches, _CHECKPOINT_ROW_GROUP_ROWS, _ROW_GROUP_BYTES)
     with files.open_output(path) as sink:
-        writer = _writer(sink, schema, "snappy", [])
+        with _write_errors(path):
+            writer = _writer(sink, schema, "snappy", [])
         for group in groups:
-            writer.write_table(group, row_group_size=_CHECKPOINT_ROW_GROUP_ROWS)
-        writer.close()
+            with _write_errors(path):
+                writer.write_table(group, row_group_size=_CHECKPOINT_ROW_GROUP_ROWS)
+        with _write_errors(path):
+            writer.close()
         size = sink.tell()
     return FileStatus(path=path, size=size, modification_time=_now())
 
@@ -110,6 +118,18 @@ def _writer(
         store_schema=False,
         metadata_collector=footers,
     )
+
+
+@contextmanager
+def _write_errors(path: str) -> Iterator[None]:
+    """Errors of pyarrow's writer, as ours; those of the batches' source aren't touched."""
+    with storage_errors(path, "write"):
+        try:
+            yield
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise SchemaError(
+                f"the rows can't be written as Parquet to {path}: {error}", table=path
+            ) from error
 
 
 def _status(path: str, size: int, statistics: FileStatistics) -> DataFileStatus:

@@ -82,7 +82,7 @@ def _fit_number(value: int | Decimal, kind: pa.DataType) -> Any:
             struct.pack("f", value)
         except (OverflowError, struct.error):
             return None
-        return float(value)
+        return float(value) if abs(float(value)) != float("inf") else None
     if types.is_float64(kind):
         try:
             number = float(value)

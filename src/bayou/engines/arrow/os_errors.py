@@ -1,0 +1,39 @@
+"""What the operating system says, as errors that say what to do."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bayou.errors import FileMissingError, StorageError
+
+__all__ = ["storage_errors"]
+
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+@contextmanager
+def storage_errors(path: str, doing: str) -> Iterator[None]:
+    """Turn an `OSError` about `path` into a `StorageError`; `doing` is a verb, such as `read`."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError) as error:
+        missing = "there is no such file or folder"
+        raise FileMissingError(f"can't {doing} {path}: {missing}", path=path) from error
+    except PermissionError as error:
+        raise StorageError(
+            f"can't {doing} {path}: no permission; check the owner and mode of it and its folder",
+            path=path,
+        ) from error
+    except OSError as error:
+        if error.errno in _NO_SPACE:
+            raise StorageError(
+                f"can't {doing} {path}: the disk is full (or a quota is reached); free some space "
+                "and try again, nothing was left behind",
+                path=path,
+            ) from error
+        reason = error.strerror or str(error)
+        raise StorageError(f"can't {doing} {path}: {reason}", path=path) from error
+    except ValueError as error:  # a NUL or a lone surrogate in the name
+        raise StorageError(f"can't {doing} {path!r}: {error}", path=path) from error
