@@ -230,9 +230,17 @@ def replay_commits(engine: Engine, segment: LogSegment) -> ReplayState:
     )
 
 
-_CHECKPOINT_METADATA_SCHEMA = METADATA_SCHEMA.append(
-    pa.field("sidecar", pa.struct([pa.field("path", pa.string())]))
+_KEY_FIELDS = pa.schema(
+    [
+        pa.field("protocol", pa.struct([pa.field("minReaderVersion", pa.int32())])),
+        pa.field("metaData", pa.struct([pa.field("id", pa.string())])),
+        pa.field("txn", pa.struct([pa.field("appId", pa.string())])),
+        pa.field("domainMetadata", pa.struct([pa.field("domain", pa.string())])),
+        pa.field("sidecar", pa.struct([pa.field("path", pa.string())])),
+    ]
 )
+"""One required field of each kind of action that isn't a file."""
+
 _WIRE_TYPES: dict[str, type[Any]] = {
     "protocol": Protocol,
     "metaData": Metadata,
@@ -244,18 +252,43 @@ _WIRE_TYPES: dict[str, type[Any]] = {
 def replay_checkpoint_metadata(engine: Engine, table: str, checkpoint: Checkpoint) -> list[Action]:
     """Everything in a checkpoint but files: protocol, metadata, transactions, domains.
 
+    A checkpoint of many files has few such rows. One required field of each kind tells which rows
+    they are, and what else they hold is read no further than to the last of them.
+
     Raises:
         CorruptTableError: the checkpoint can't be read.
         UnsupportedFeatureError: it is a V2 checkpoint with sidecars.
     """
     actions: list[Action] = []
     for file in checkpoint.files:
-        for batch in _read_checkpoint(engine, file, _CHECKPOINT_METADATA_SCHEMA):
-            for name, wire_type in _WIRE_TYPES.items():
-                actions.extend(_to_actions(table, file, batch.column(name), wire_type))
-            if batch.column("sidecar").null_count < len(batch):
-                raise _v2_checkpoint(table, file)
+        present, rows = _locate_metadata(engine, table, file)
+        if not present:
+            continue
+        schema = pa.schema([METADATA_SCHEMA.field(name) for name in present])
+        for batch in _read_checkpoint(engine, file, schema):
+            for name in present:
+                actions.extend(_to_actions(table, file, batch.column(name), _WIRE_TYPES[name]))
+            rows -= batch.num_rows
+            if rows <= 0:
+                break
     return actions
+
+
+def _locate_metadata(engine: Engine, table: str, file: FileStatus) -> tuple[list[str], int]:
+    """Kinds of actions other than files that a checkpoint file has, and how many rows to read."""
+    present: dict[str, None] = {}
+    rows = seen = 0
+    for batch in _read_checkpoint(engine, file, _KEY_FIELDS):
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if column.null_count == len(column):
+                continue
+            if name == "sidecar":
+                raise _v2_checkpoint(table, file)
+            present[name] = None
+            last = pc.max(pc.indices_nonzero(pc.is_valid(column))).as_py()
+            rows = max(rows, seen + last + 1)
+        seen += batch.num_rows
+    return list(present), rows
 
 
 def _read_checkpoint(
