@@ -82,6 +82,8 @@ def make_consumer(
         # Only behind the last record does the broker wait, and there a range ends.
         "fetch.wait.max.ms": "50",
         "queued.min.messages": str(max(1, min(100_000, prefetch))),
+        # A fetch for a few records would bring, and unpack, a megabyte of compressed ones.
+        "fetch.message.max.bytes": str(max(_LEAST_FETCH, min(_FETCH, prefetch * 256))),
         # A task waits on Spark between two batches for as long as Spark likes.
         "max.poll.interval.ms": "86400000",
         "topic.metadata.propagation.max.ms": "10000",
@@ -139,4 +141,6 @@ def _bad_property(error: Exception, properties: KafkaProperties) -> ArgumentErro
     )
 
 
+_LEAST_FETCH = 64 << 10
+_FETCH = 1 << 20
 _REFUSALS = {"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"}
