@@ -1,6 +1,7 @@
 import datetime as dt
 import json
 import os
+import pickle
 import shutil
 from decimal import Decimal
 from pathlib import Path
@@ -9,8 +10,10 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.datasource import GreaterThan
 
-from bayou.spark.source import DeltaDataSource
+from bayou.spark.source import DeltaDataSource, batch_read
+from bayou.spark.source.batch_read import FilesPartition, SlicePartition
 
 pytestmark = pytest.mark.spark
 
@@ -267,6 +270,51 @@ def test_files_that_a_pushed_filter_rules_out_are_not_opened(spark, tmp_path):
     assert delta(spark, tmp_path).where("id >= 10").count() == 4
     with pytest.raises(Exception, match="is missing"):
         delta(spark, tmp_path).where("p = 0").count()
+
+
+@pytest.fixture
+def many_files(tmp_path, monkeypatch):
+    """A table with a checkpoint of three row groups, taken for a large one."""
+    for i in range(30):
+        write(tmp_path, pa.table({"id": pa.array([i], pa.int64()), "p": [i % 3]}), mode="append")
+    deltalake.DeltaTable(str(tmp_path)).create_checkpoint()
+    (checkpoint,) = Path(tmp_path, "_delta_log").glob("*.checkpoint.parquet")
+    pq.write_table(pq.read_table(checkpoint), checkpoint, row_group_size=15)
+    write(tmp_path, pa.table({"id": pa.array([30], pa.int64()), "p": [0]}), mode="append")
+    monkeypatch.setattr(batch_read, "LARGE_CHECKPOINT_BYTES", 1000)
+    monkeypatch.setattr(batch_read, "SLICE_BYTES", 1000)
+    return tmp_path
+
+
+def planned(path, *filters):
+    source = DeltaDataSource({"path": str(path)})
+    reader = pickle.loads(pickle.dumps(source)).reader(source.schema())
+    if filters:
+        assert list(reader.pushFilters(list(filters))) == list(filters)
+    task = pickle.loads(pickle.dumps(reader))
+    partitions = pickle.loads(pickle.dumps(reader.partitions()))
+    batches = [batch for partition in partitions for batch in task.read(partition)]
+    return partitions, sorted(i for batch in batches for i in batch.column("id").to_pylist())
+
+
+def test_tasks_replay_slices_of_a_large_log(many_files):
+    partitions, ids = planned(many_files)
+    assert {type(p) for p in partitions} == {SlicePartition}
+    assert len(partitions) > 2
+    assert ids == list(range(31))
+
+
+def test_a_filter_that_leaves_few_files_of_a_large_log_plans_them_by_bytes(many_files):
+    partitions, ids = planned(many_files, GreaterThan(("id",), 27))
+    assert {type(p) for p in partitions} == {FilesPartition}
+    assert ids == [28, 29, 30]
+
+
+def test_a_filter_that_leaves_many_files_prunes_inside_of_the_slices(many_files, monkeypatch):
+    monkeypatch.setattr(batch_read, "MAX_PLANNED_FILES", 2)
+    partitions, ids = planned(many_files, GreaterThan(("id",), 20))
+    assert {type(p) for p in partitions} == {SlicePartition}
+    assert ids == list(range(21, 31))
 
 
 def test_small_files_share_a_task_and_a_big_one_is_cut(spark, tmp_path):

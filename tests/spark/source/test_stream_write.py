@@ -57,7 +57,10 @@ def test_each_micro_batch_is_one_commit_with_the_querys_id(spark, tmp_path):
     assert ids(table) == [1, 2, 3]
     assert txns(table) == [(str(query.id), 0), (str(query.id), 1)]
     log = Path(table, "_delta_log", f"{0:020}.json").read_text()
-    assert "STREAMING UPDATE" in log
+    info = json.loads(log.splitlines()[0])["commitInfo"]
+    assert info["operation"] == "STREAMING UPDATE"
+    assert info["operationParameters"]["queryId"] == str(query.id)
+    assert info["operationParameters"]["epochId"] == "0"
 
 
 def test_a_restart_goes_on_and_doubles_nothing(spark, tmp_path):

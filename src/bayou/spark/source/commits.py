@@ -154,10 +154,22 @@ def _build(
         builder = builder.with_transaction_id(*application)
     if options.user_metadata is not None:
         builder = builder.with_user_metadata(options.user_metadata)
-    builder = builder.with_operation_parameters(
-        {"mode": "Overwrite" if request.overwrite else "Append"}
-    )
-    return builder.build(engine)
+    partitions = () if snapshot is None else snapshot.partition_columns
+    parameters = _operation_parameters(request, partitions, application)
+    return builder.with_operation_parameters(parameters).build(engine)
+
+
+def _operation_parameters(
+    request: WriteRequest, partitions: Sequence[str], application: tuple[str, int] | None
+) -> dict[str, object]:
+    """What the history says of the write, as delta-spark's does."""
+    if request.operation is not Operation.STREAMING_UPDATE:
+        mode = "Overwrite" if request.overwrite else "Append"
+        return {"mode": mode, "partitionBy": list(partitions)}
+    parameters: dict[str, object] = {"outputMode": "Complete" if request.overwrite else "Append"}
+    if application is not None:
+        parameters |= {"queryId": application[0], "epochId": str(application[1])}
+    return parameters
 
 
 def _read_again(

@@ -1,0 +1,60 @@
+"""The format `delta` through Spark Connect: another client, the same data source."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+PROGRAM = """
+    import sys
+    import warnings
+
+    warnings.simplefilter("ignore")
+    from pyspark.sql import SparkSession
+
+    from bayou import spark as bayou_spark
+
+    path = sys.argv[1]
+    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    bayou_spark.enable(spark)
+    bayou_spark.enable(spark)
+    spark.range(10).write.format("delta").mode("append").save(path)
+    spark.range(10, 20).write.format("delta").mode("append").save(path)
+    read = spark.read.format("delta").load(path)
+    print("rows", read.count(), "filtered", read.where("id >= 15").count())
+    print("old", spark.read.format("delta").option("versionAsOf", 0).load(path).count())
+    try:
+        spark.read.format("delta").load(path + "/nothing").count()
+    except Exception as error:
+        print("error", "TableNotFoundError" in str(error))
+    bayou_spark.disable(spark)
+    print("without pushdown", read.where("id >= 15").count())
+    spark.stop()
+"""
+
+
+def test_delta_is_read_and_written_through_spark_connect(tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM), str(tmp_path / "t")],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        },
+    )
+    assert run.stdout.splitlines() == [
+        "rows 20 filtered 5",
+        "old 10",
+        "error True",
+        "without pushdown 5",
+    ], run.stderr[-3000:]
