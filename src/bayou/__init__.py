@@ -8,7 +8,7 @@ connector, `bayou.ingest` the pipeline from Kafka.
 from typing import TYPE_CHECKING
 
 from bayou.errors import BayouError
-from bayou.version import VERSION as __version__
+from bayou.version import VERSION as __version__  # noqa: N811  # the name that tools look for
 
 if TYPE_CHECKING:
     from bayou.api import table, write
