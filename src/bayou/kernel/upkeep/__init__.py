@@ -1,0 +1,3 @@
+"""Upkeep of the log: checkpoints."""
+
+__all__: list[str] = []

@@ -1,0 +1,3 @@
+"""Writing: from a builder by a transaction and its data files to a commit."""
+
+__all__: list[str] = []
