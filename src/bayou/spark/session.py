@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
+import pkgutil
 import sys
 import warnings
 from collections.abc import Mapping
@@ -105,9 +108,18 @@ def _has_delta_spark(spark: SparkSession) -> bool:
 
 
 def _use_this_python(spark: SparkSession) -> None:
+    """Make a local session's workers run this Python, where nobody has said which.
+
+    The JVM has looked for data sources with `python3` of the PATH, or will; sources that are
+    registered run the Python of the context.
+    """
     context = spark.sparkContext
-    if not str(context.master).startswith("local") or context.pythonExec == sys.executable:
+    if not str(context.master).startswith("local") or os.environ.get("PYSPARK_PYTHON"):
         return
-    if os.environ.get("PYSPARK_PYTHON"):
-        return  # the user has said which
+    if context.pythonExec == sys.executable:
+        return
     context.pythonExec = sys.executable
+    for module in pkgutil.iter_modules():
+        if module.name.startswith("pyspark_bayou"):
+            with contextlib.suppress(ImportError):  # the extra that it needs isn't installed
+                spark.dataSource.register(importlib.import_module(module.name).DefaultSource)
