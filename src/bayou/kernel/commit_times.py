@@ -86,7 +86,9 @@ def version_at(engine: Engine, latest: TableState, timestamp: int) -> int:
         engine, latest, enabled_at, commits
     ):
         candidates = [(v, f) for v, f in commits if enabled_at <= v <= latest.version]
-        version, time = _last_in_commit(engine, latest.path, candidates, timestamp)
+        version, time = -1, 0
+        if candidates:
+            version, time = _last_in_commit(engine, latest.path, candidates, timestamp)
     else:
         end = latest.version + 1 if enabled_at is None else enabled_at
         version, time = -1, 0
@@ -200,5 +202,8 @@ def _in_commit_time(engine: Engine, table: str, version: int, file: FileStatus) 
 
 
 def _iso(milliseconds: int) -> str:
-    moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=milliseconds)
+    try:
+        moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return f"{milliseconds} ms since the epoch"
     return moment.isoformat(timespec="milliseconds")

@@ -75,7 +75,8 @@ def load_log_segment(engine: Engine, table: str, version: int | None = None) -> 
     """List the log and choose the files of a version, the latest where it is None.
 
     One request for the hint and one listing from the hinted checkpoint on; a second listing from
-    the beginning where the hint was wrong or lies above the version.
+    the beginning where the hint was wrong or lies above the version, or where a commit seems to be
+    missing: a listing that isn't atomic may miss a commit that is made meanwhile and show the next.
 
     Raises:
         TableNotFoundError: no log at the path.
@@ -83,10 +84,13 @@ def load_log_segment(engine: Engine, table: str, version: int | None = None) -> 
         CorruptTableError: a commit is missing in between.
     """
     hint = _hinted_version(engine, table)
-    if hint is not None and (version is None or hint <= version):
-        segment = _segment_from(engine, table, hint, version)
+    start = hint if hint is not None and (version is None or hint <= version) else 0
+    try:
+        segment = _segment_from(engine, table, start, version)
         if segment is not None:
             return segment
+    except CorruptTableError:
+        pass
     segment = _segment_from(engine, table, 0, version)
     if segment is None:
         raise _not_found(table)
@@ -123,15 +127,19 @@ def _segment_from(engine: Engine, table: str, start: int, version: int | None) -
     commits: dict[int, FileStatus] = {}
     parts: dict[tuple[int, int], dict[int, FileStatus]] = {}
     v2_checkpoint: FileStatus | None = None
+    later: int | None = None
     try:
         for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(start)}"):
             match parse_log_file(_name(status)):
                 case CommitFile(version=found):
                     if version is None or found <= version:
                         commits[found] = status
+                    elif later is None:
+                        later = found
                 case ClassicCheckpoint() | MultiPartCheckpoint() as file:
-                    # Zero bytes: a writer died on a store without atomic writes.
-                    if (version is None or file.version <= version) and status.size > 0:
+                    if version is not None and file.version > version:
+                        later = file.version if later is None else later
+                    elif status.size > 0:  # else a writer died on a store without atomic writes
                         part, count = 1, 1
                         if isinstance(file, MultiPartCheckpoint):
                             part, count = file.part, file.parts
@@ -146,9 +154,9 @@ def _segment_from(engine: Engine, table: str, start: int, version: int | None) -
     if checkpoint is None and start > 0:
         return None
     try:
-        return _assemble(table, commits, checkpoint, version, any_file=bool(commits or parts))
+        return _assemble(table, commits, checkpoint, version, later)
     except TableError as error:
-        if v2_checkpoint is None:
+        if v2_checkpoint is None or (isinstance(error, VersionNotFoundError) and later is None):
             raise
         raise UnsupportedFeatureError(
             f"{table} can't be rebuilt without its V2 checkpoint {v2_checkpoint.path} (table "
@@ -176,17 +184,16 @@ def _assemble(
     commits: dict[int, FileStatus],
     checkpoint: Checkpoint | None,
     version: int | None,
-    *,
-    any_file: bool,
+    later: int | None,
 ) -> LogSegment:
+    """The segment; `later` is the first version in the log above the one asked for, if any."""
     base = -1 if checkpoint is None else checkpoint.version
-    tail = [commits[v] for v in sorted(commits) if v > base]
     tail_versions = [v for v in sorted(commits) if v > base]
-    if not tail and checkpoint is None:
-        if version is not None and any_file:
+    if not tail_versions and checkpoint is None:
+        if later is not None:
             raise VersionNotFoundError(
-                f"Version {version} of {table} can't be rebuilt: the log begins later. "
-                "Older commits have been cleaned up.",
+                f"Version {version} of {table} can't be rebuilt: the log begins at version {later}."
+                " Older commits have been cleaned up.",
                 table=table,
             )
         raise _not_found(table)
@@ -195,6 +202,8 @@ def _assemble(
             raise _gap(table, expected, found, checkpoint, version)
     latest = tail_versions[-1] if tail_versions else base
     if version is not None and latest < version:
+        if later is not None:
+            raise _gap(table, latest + 1, later, checkpoint, version)
         raise VersionNotFoundError(
             f"{table} has no version {version}; its latest version is {latest}.",
             table=table,
@@ -204,7 +213,7 @@ def _assemble(
         table=table,
         version=latest,
         checkpoint=checkpoint,
-        commits=tuple(tail),
+        commits=tuple(commits[v] for v in tail_versions),
         last_commit=commits.get(latest),
     )
 
@@ -218,7 +227,6 @@ def _gap(
                 f"Version {version} of {table} can't be rebuilt: the log begins at version {found} "
                 "and no checkpoint covers what was before. Ask for a later version.",
                 table=table,
-                earliest=None,
             )
         return CorruptTableError(
             f"The log of {table} begins at version {found} and has no complete checkpoint, so no "

@@ -78,6 +78,11 @@ class TouchedKeys:
             pa.array([path + _KEY_SEPARATOR + dv_id for path, dv_id in known], pa.string()),
         )
 
+    @property
+    def has_vectors(self) -> bool:
+        """Whether a key has a dvId, so that the vectors of a checkpoint's files must be known."""
+        return len(self.keys) > 0 and not pc.all(pc.ends_with(self.keys, _KEY_SEPARATOR)).as_py()
+
     def untouched(self, adds: pa.StructArray) -> pa.BooleanArray | None:
         """Rows of `add` structs (or `remove`s) whose key isn't touched; None where that is all."""
         if len(self.paths) == 0:
@@ -86,11 +91,8 @@ class TouchedKeys:
         suspects = pc.is_in(paths, value_set=self.paths)
         if not pc.any(suspects).as_py():
             return None
-        rows = pc.indices_nonzero(suspects)
-        touched = pc.is_in(_key_texts(adds.take(rows)), value_set=self.keys)
-        hit = rows.filter(touched)
-        mask = pc.is_in(pa.array(range(len(adds)), pa.uint64()), value_set=hit)
-        untouched: pa.BooleanArray = pc.invert(mask)
+        touched = pc.is_in(_key_texts(adds.filter(suspects)), value_set=self.keys)
+        untouched: pa.BooleanArray = pc.invert(pc.replace_with_mask(suspects, suspects, touched))
         return untouched
 
 
@@ -301,14 +303,22 @@ def _read_checkpoint(
 def _to_actions(table: str, file: FileStatus, column: Any, wire_type: type[Any]) -> Iterator[Any]:
     for value in column.drop_null().to_pylist(maps_as_pydicts="lossy"):
         try:
-            present = {k: v for k, v in value.items() if v is not None}
-            yield msgspec.convert(present, wire_type)
+            yield msgspec.convert(_without_nulls(value), wire_type)
         except msgspec.ValidationError as error:
             raise CorruptTableError(
                 f"Checkpoint {file.path} of {table} holds an action that isn't one: {error}.",
                 table=table,
                 file=file.path,
             ) from error
+
+
+def _without_nulls(value: dict[str, Any]) -> dict[str, Any]:
+    """A null field of a struct is one that isn't there."""
+    return {
+        k: _without_nulls(v) if isinstance(v, dict) else v
+        for k, v in value.items()
+        if v is not None
+    }
 
 
 def _v2_checkpoint(table: str, file: FileStatus) -> UnsupportedFeatureError:

@@ -35,7 +35,6 @@ from bayou.kernel.transform import (
     transform_physical_data,
 )
 from bayou.protocol import features
-from bayou.protocol.actions import Protocol
 from bayou.protocol.schema import StructType
 
 __all__ = ["Scan", "ScanBuilder"]
@@ -78,7 +77,7 @@ class ScanSource:
             table=state.path,
             schema=state.schema,
             partition_columns=state.partition_columns,
-            columns=_feature_columns(state.protocol),
+            columns=_feature_columns(state),
             checkpoint=state.log_segment.checkpoint,
             touched=state.replay_state.touched,
             tail=state.replay_state.adds,
@@ -96,11 +95,13 @@ def _row_tracking_columns(state: TableState) -> tuple[str, str] | None:
     )
 
 
-def _feature_columns(protocol: Protocol) -> tuple[str, ...]:
+def _feature_columns(state: TableState) -> tuple[str, ...]:
     """Fields of `add` that readers and writers of the table's features need."""
+    protocol = state.protocol
     named = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     columns: list[str] = []
-    if features.DELETION_VECTORS in named:
+    # The checkpoint may be older than the feature's removal from the protocol.
+    if features.DELETION_VECTORS in named or state.replay_state.touched.has_vectors:
         columns.append("deletionVector")
     if features.ROW_TRACKING in named:
         columns += ["baseRowId", "defaultRowCommitVersion"]
@@ -277,9 +278,10 @@ class Scan:
                 one for each of its files.
         """
         tail = [LogSlice(split=None)] if len(self._source.tail) else []
-        if self._source.checkpoint is None:
+        source = self._source
+        if source.checkpoint is None:
             return tail
-        return tail + checkpoint_slices(engine, self._source.checkpoint, max_slices)
+        return tail + checkpoint_slices(engine, source.table, source.checkpoint, max_slices)
 
     def replay_slice(self, engine: Engine, part: LogSlice) -> Iterator[FilteredColumnarBatch]:
         """The files of one slice that the scan must read."""
@@ -414,18 +416,15 @@ class Scan:
             selection = pc.and_(selection, untouched)
         if plan.stats_schema is None or selection.true_count == 0:
             return selection
-        rows = pc.indices_nonzero(selection)
-        everything = len(rows) == len(adds)
-        candidates = adds if everything else adds.take(rows)
+        everything = selection.true_count == len(adds)
+        candidates = adds if everything else adds.filter(selection)
         stats = self._parse_stats(engine, pc.struct_field(candidates, "stats"), plan.stats_schema)
         if not everything:
-            partitions = {name: array.take(rows) for name, array in partitions.items()}
+            partitions = {name: array.filter(selection) for name, array in partitions.items()}
         kept = plan.keep(partitions, stats, num_rows=len(candidates))
         if everything:
             return kept
-        mask: pa.BooleanArray = pc.is_in(
-            pa.array(range(len(adds)), pa.uint64()), value_set=rows.filter(kept)
-        )
+        mask: pa.BooleanArray = pc.replace_with_mask(selection, selection, kept)
         return mask
 
     def _partition_arrays(
@@ -437,7 +436,14 @@ class Scan:
             field = self._source.schema.get(name)
             assert field is not None  # the plan was built from this schema
             texts = pc.map_lookup(values, name, "first")
-            arrays[name] = typed_partition_array(texts, field.data_type)
+            try:
+                arrays[name] = typed_partition_array(texts, field.data_type)
+            except (ValueError, ArithmeticError) as error:
+                raise CorruptTableError(
+                    f"The log of {self._source.table} has a value of partition column {name!r} "
+                    f"({field.data_type}) that isn't one: {error}.",
+                    table=self._source.table,
+                ) from error
         return arrays
 
     def _parse_stats(

@@ -20,7 +20,7 @@ from bayou.kernel.log_segment import Checkpoint
 from bayou.kernel.replay import TouchedKeys
 from bayou.kernel.scan_file import ADD_TYPE
 
-__all__ = ["LogSlice", "checkpoint_slices", "replay_checkpoint_adds"]
+__all__ = ["LogSlice", "checkpoint_slices", "replay_checkpoint_adds", "unreadable_checkpoint"]
 
 _FORMAT = 1
 
@@ -63,12 +63,15 @@ class LogSlice:
 
 
 def checkpoint_slices(
-    engine: Engine, checkpoint: Checkpoint, max_slices: int | None
+    engine: Engine, table: str, checkpoint: Checkpoint, max_slices: int | None
 ) -> list[LogSlice]:
     """Split a checkpoint into about `max_slices`, never inside a row group.
 
     Without `max_slices`, or with no more than there are files, a slice is a file and no footer is
     read.
+
+    Raises:
+        CorruptTableError: the file is gone or isn't a checkpoint.
     """
     whole = [
         LogSlice(split=FileSplit(path=f.path, size=f.size), estimated_bytes=f.size)
@@ -77,7 +80,7 @@ def checkpoint_slices(
     if max_slices is None or max_slices <= len(whole):
         return whole
     target = max(1, checkpoint.size // max_slices)
-    return [part for f in checkpoint.files for part in _split_file(engine, f, target)]
+    return [part for f in checkpoint.files for part in _split_file(engine, table, f, target)]
 
 
 def replay_checkpoint_adds(
@@ -131,9 +134,12 @@ def _widen(adds: pa.StructArray) -> pa.StructArray:
     return pa.StructArray.from_arrays(columns, fields=list(ADD_TYPE))
 
 
-def _split_file(engine: Engine, file: FileStatus, target: int) -> Iterator[LogSlice]:
+def _split_file(engine: Engine, table: str, file: FileStatus, target: int) -> Iterator[LogSlice]:
     start, size = 0, 0
-    row_groups = engine.parquet.read_row_groups(file)
+    try:
+        row_groups = engine.parquet.read_row_groups(file)
+    except StorageError as error:
+        raise unreadable_checkpoint(table, file.path, error) from error
     for i, row_group in enumerate(row_groups):
         size += row_group.total_bytes
         if size >= target or i == len(row_groups) - 1:

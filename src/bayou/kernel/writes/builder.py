@@ -67,7 +67,7 @@ class TransactionBuilder:
         return builder
 
     def with_partition_columns(self, columns: Iterable[str]) -> TransactionBuilder:
-        """Partition columns of a new table; refused for an existing one."""
+        """Partition columns of a new table; for an existing one they must be its own."""
         builder = copy.copy(self)
         builder._partition_columns = tuple(columns)
         return builder
@@ -187,10 +187,11 @@ class TransactionBuilder:
     def _updated(
         self, state: TableState, configuration: dict[str, str]
     ) -> tuple[Metadata, StructType]:
-        if self._partition_columns is not None:
+        given = self._partition_columns
+        if given is not None and given != state.partition_columns:
             raise SchemaError(
-                f"{self._table} exists, partitioned by ({', '.join(state.partition_columns)}); "
-                "partition columns are given for a new table only.",
+                f"{self._table} is partitioned by ({', '.join(state.partition_columns)}), not by "
+                f"({', '.join(given)}); the partitioning of an existing table stays.",
                 table=self._table,
             )
         schema = state.schema
