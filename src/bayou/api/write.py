@@ -99,22 +99,32 @@ def write(  # noqa: PLR0917 - the short API, names and order are promised
         return snapshot.version
     if snapshot is not None and mode == "error":
         raise _exists(table)
+    # From here on another writer may make the table at any time.
     transaction = request.builder(engine, snapshot).build(engine)
+    if transaction.read_version >= 0:
+        if mode == "ignore":
+            return transaction.read_version
+        if mode == "error":
+            raise _exists(table)
     adds = write_data(engine, transaction.transaction_state(engine), stream)
-    if not adds and snapshot is not None and mode == "append" and not transaction.changes_metadata:
-        return snapshot.version
+    if not adds and mode == "append" and not transaction.changes_metadata:
+        return transaction.read_version
     try:
         return _commit(engine, transaction, adds, mode)
-    except (ProtocolChangedError, MetadataChangedError):
-        if snapshot is not None or mode != "append":
-            delete_data_files(engine, table.path, adds)
-            raise
+    except (ProtocolChangedError, MetadataChangedError) as error:
+        if transaction.read_version < 0 and mode == "append":
+            return _append_behind_creator(engine, request, transaction, adds)
+        delete_data_files(engine, table.path, adds)
+        if transaction.read_version < 0 and mode == "ignore":
+            return table.latest_snapshot(engine).version
+        if transaction.read_version < 0 and mode == "error":
+            raise _exists(table) from error
+        raise
     except CommitFailedError:
         raise  # the outcome may be unknown: the files must stay
     except BayouError:
         delete_data_files(engine, table.path, adds)
         raise
-    return _append_behind_creator(engine, request, adds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,12 +159,21 @@ class _Request:
         )
 
 
-def _append_behind_creator(engine: Engine, request: _Request, adds: Sequence[AddFile]) -> int:
+def _append_behind_creator(
+    engine: Engine, request: _Request, lost: Transaction, adds: Sequence[AddFile]
+) -> int:
     """Two writers made the table at once; this one lost and appends what it has written."""
     try:
         snapshot = request.table.latest_snapshot(engine)
-        if snapshot.partition_columns != (request.partition_by or ()):
-            raise _other_partitioning(snapshot, request.partition_by)
+        if snapshot.partition_columns != lost.partition_columns:
+            raise _other_partitioning(snapshot, lost.partition_columns)
+        if snapshot.schema != lost.schema:
+            # What was written followed the rules of a schema that the table doesn't have.
+            raise SchemaError(
+                f"{snapshot.path} was made by another writer meanwhile, with another schema. "
+                "Nothing was changed; repeat the write.",
+                table=snapshot.path,
+            )
         transaction = request.builder(engine, snapshot).build(engine)
         return _commit(engine, transaction, adds, request.mode)
     except CommitFailedError:

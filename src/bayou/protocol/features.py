@@ -23,6 +23,7 @@ from bayou.protocol.schema import (
 __all__ = [
     "FEATURES",
     "TableFeature",
+    "features_in_use",
     "protocol_for",
     "reader_features",
     "unsupported_for_read",
@@ -216,17 +217,9 @@ def protocol_for(schema: StructType, configuration: Mapping[str, str]) -> Protoc
 
     It may name features that aren't supported: `unsupported_for_write` finds them.
     """
-    needed = [
-        name
-        for name in FEATURES
-        if not name.endswith("-preview") and _switches_on(name, configuration, schema)
-    ]
-    needed += [
-        key.removeprefix(FEATURE_PREFIX) for key in configuration if key.startswith(FEATURE_PREFIX)
-    ]
     features = [
         FEATURES.get(name) or TableFeature(name=name, kind="reader_writer", read=False)
-        for name in dict.fromkeys(needed)
+        for name in features_in_use(schema, configuration)
     ]
     legacy = max((f.min_writer for f in features), default=2)
     if legacy <= 3 and all(f.kind == "writer" for f in features):
@@ -241,6 +234,19 @@ def protocol_for(schema: StructType, configuration: Mapping[str, str]) -> Protoc
         else None,
         writer_features=names,
     )
+
+
+def features_in_use(schema: StructType, configuration: Mapping[str, str]) -> list[str]:
+    """Features that a schema and properties make use of, `delta.feature.*` included, by name."""
+    used = [
+        name
+        for name in FEATURES
+        if not name.endswith("-preview") and _switches_on(name, configuration, schema)
+    ]
+    used += [
+        key.removeprefix(FEATURE_PREFIX) for key in configuration if key.startswith(FEATURE_PREFIX)
+    ]
+    return list(dict.fromkeys(used))
 
 
 def _is_active(name: str, configuration: Mapping[str, str], schema: StructType) -> bool:

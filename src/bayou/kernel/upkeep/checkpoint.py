@@ -9,7 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.errors import FileMissingError, StorageError, UnsupportedFeatureError
+from bayou.errors import (
+    FileMissingError,
+    StorageError,
+    TablePropertyError,
+    UnsupportedFeatureError,
+)
 from bayou.kernel.checkpoint_schema import (
     CHECKPOINT_SCHEMA,
     REMOVE_TYPE,
@@ -22,7 +27,7 @@ from bayou.kernel.log_segment import log_path
 from bayou.kernel.scan_file import ADD_TYPE
 from bayou.kernel.slices import replay_checkpoint_adds, unreadable_checkpoint
 from bayou.kernel.table_state import TableState, load_table_state
-from bayou.protocol import last_checkpoint
+from bayou.protocol import last_checkpoint, properties
 from bayou.protocol.file_names import LAST_CHECKPOINT, checkpoint_file_name
 
 __all__ = ["checkpoint"]
@@ -42,8 +47,10 @@ def checkpoint(engine: Engine, table: str, version: int | None = None) -> int:
     Raises:
         VersionNotFoundError, TableNotFoundError, CorruptTableError: the version can't be rebuilt.
         UnsupportedFeatureError: the table wants statistics in struct form only.
+        TablePropertyError: a retention that can't be read.
     """
     state = load_table_state(engine, table, version)
+    _check_properties(state)
     if not state.table_properties.write_stats_as_json:
         raise UnsupportedFeatureError(
             f"{table} wants checkpoints without JSON statistics "
@@ -65,6 +72,20 @@ def checkpoint(engine: Engine, table: str, version: int | None = None) -> int:
     )
     _point_to(engine, state.path, pointer)
     return state.version
+
+
+def _check_properties(state: TableState) -> None:
+    for known in (
+        properties.CHECKPOINT_STATS_AS_JSON,
+        properties.DELETED_FILE_RETENTION,
+        properties.TRANSACTION_RETENTION,
+    ):
+        try:
+            known.read(state.properties)
+        except properties.PropertyValueError as error:
+            raise TablePropertyError(
+                f"{state.path}: {error}.", table=state.path, key=error.key
+            ) from error
 
 
 class _Counts:

@@ -145,6 +145,7 @@ class TransactionBuilder:
             new_protocol = None
             new_metadata = None if metadata == state.metadata else metadata
         _check_writable(self._table, protocol, metadata, schema)
+        _check_properties(self._table, metadata.configuration)
         return Transaction(
             table=self._table,
             read_state=state,
@@ -175,13 +176,12 @@ class TransactionBuilder:
     ) -> tuple[Protocol, Metadata]:
         columns = self._partition_columns or ()
         check_new_table(self._table, schema, columns)
-        kept = {k: v for k, v in configuration.items() if not k.startswith("delta.feature.")}
         return features.protocol_for(schema, configuration), Metadata(
             id=str(uuid.uuid4()),
             schema_string=schema.to_json(),
             partition_columns=list(columns),
             created_time=time.time_ns() // 1_000_000,
-            configuration=kept,
+            configuration=_without_feature_keys(configuration),
         )
 
     def _updated(
@@ -204,8 +204,55 @@ class TransactionBuilder:
             metadata = msgspec.structs.replace(metadata, schema_string=schema.to_json())
         merged = {**metadata.configuration, **configuration}
         if merged != metadata.configuration:
-            metadata = msgspec.structs.replace(metadata, configuration=merged)
+            metadata = msgspec.structs.replace(
+                metadata, configuration=_without_feature_keys(merged)
+            )
+        if metadata != state.metadata or merged != state.metadata.configuration:
+            _check_features_are_there(state, schema, merged)
         return metadata, schema
+
+
+def _without_feature_keys(configuration: Mapping[str, str]) -> dict[str, str]:
+    """`delta.feature.*` asks for a feature in the protocol and isn't kept as a property."""
+    prefix = features.FEATURE_PREFIX
+    return {k: v for k, v in configuration.items() if not k.startswith(prefix)}
+
+
+def _check_features_are_there(
+    state: TableState, schema: StructType, configuration: Mapping[str, str]
+) -> None:
+    known = features.writer_features(state.protocol)
+    missing = [n for n in features.features_in_use(schema, configuration) if n not in known]
+    if missing:
+        raise UnsupportedFeatureError(
+            f"This change to {state.path} needs {', '.join(missing)} in the table's protocol, "
+            "which this version of Bayou doesn't upgrade. Make the change with delta-spark, or "
+            "make a new table with it.",
+            table=state.path,
+            features=missing,
+        )
+
+
+_USED_IN_WRITES = (
+    properties.APPEND_ONLY,
+    properties.CHECKPOINT_INTERVAL,
+    properties.COMPRESSION_CODEC,
+    properties.ISOLATION_LEVEL,
+    properties.RANDOMIZE_FILE_PREFIXES,
+    properties.RANDOM_PREFIX_LENGTH,
+    properties.SKIPPING_COLUMNS,
+    properties.SKIPPING_COLUMN_COUNT,
+    properties.TARGET_FILE_SIZE,
+)
+
+
+def _check_properties(table: str, configuration: Mapping[str, str]) -> None:
+    """What is set to nonsense is said before anything is written."""
+    for known in _USED_IN_WRITES:
+        try:
+            known.read(configuration)
+        except properties.PropertyValueError as error:
+            raise TablePropertyError(f"{table}: {error}.", table=table, key=error.key) from error
 
 
 def _check_writable(table: str, protocol: Protocol, metadata: Metadata, schema: StructType) -> None:

@@ -58,7 +58,7 @@ def get_write_context(
         partition_values: a value for each partition column of the table, empty without any.
 
     Raises:
-        SchemaError: a partition column is missing, or a name isn't one.
+        SchemaError: a partition column is missing, a name isn't one, or a value isn't of its type.
     """
     missing = [c for c in state.partition_columns if c not in partition_values]
     extra = [c for c in partition_values if c not in state.partition_columns]
@@ -72,7 +72,14 @@ def get_write_context(
     serialized: dict[str, str | None] = {}
     for name in state.partition_columns:
         field = state.schema.select([name]).fields[0]
-        serialized[name] = wire.serialize(partition_values[name], field.data_type)
+        try:
+            serialized[name] = wire.serialize(partition_values[name], field.data_type)
+        except ValueError as error:
+            raise SchemaError(
+                f"Partition column {name!r} of {state.table}: {error}.",
+                table=state.table,
+                column=name,
+            ) from error
     return _write_context(state, serialized)
 
 

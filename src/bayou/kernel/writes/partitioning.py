@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute
 
+from bayou.errors import SchemaError
 from bayou.kernel.writes.state import TransactionState
 from bayou.protocol import partition_values
 from bayou.protocol.schema import DataType
@@ -27,6 +28,7 @@ class PartitionBuffers:
     """
 
     def __init__(self, state: TransactionState) -> None:
+        self._table = state.table
         self._columns = [
             (name, state.schema.select([name]).fields[0].data_type)
             for name in state.partition_columns
@@ -40,7 +42,7 @@ class PartitionBuffers:
         """Split a batch of the table's schema by its partition values, and keep the parts."""
         if batch.num_rows == 0:
             return
-        codes, keys = _partition_codes(batch, self._columns)
+        codes, keys = _partition_codes(self._table, batch, self._columns)
         data = batch.select(self._data_names)
         if len(keys) == 1:
             self._keep(keys[0], data)
@@ -67,14 +69,14 @@ class PartitionBuffers:
 
 
 def _partition_codes(
-    batch: pa.RecordBatch, columns: list[tuple[str, DataType]]
+    table: str, batch: pa.RecordBatch, columns: list[tuple[str, DataType]]
 ) -> tuple[pa.Array[Any], list[PartitionKey]]:
     """A number per row and, by number, the partition it stands for."""
     codes: pa.Array[Any] | None = None
     keys: list[PartitionKey] = [()]
     for name, data_type in columns:
         encoded = batch.column(name).dictionary_encode(null_encoding="encode")
-        texts = [partition_values.serialize(v, data_type) for v in encoded.dictionary.to_pylist()]
+        texts = _texts(table, name, data_type, encoded.dictionary)
         # Values of one text (null and the empty string) are one partition.
         distinct = {text: i for i, text in enumerate(dict.fromkeys(texts))}
         remap = pa.array([distinct[t] for t in texts], pa.int64())
@@ -88,6 +90,23 @@ def _partition_codes(
             codes, keys = _present(codes, keys)
     assert codes is not None  # a partitioned table has a partition column
     return _present(codes, keys)
+
+
+def _texts(table: str, column: str, data_type: DataType, values: pa.Array[Any]) -> list[str | None]:
+    """Values of a partition column as they stand in the log.
+
+    Raises:
+        SchemaError: a value that has no text, such as bytes that aren't UTF-8.
+    """
+    try:
+        return [partition_values.serialize(v, data_type) for v in values.to_pylist()]
+    except (ValueError, OverflowError) as error:
+        raise SchemaError(
+            f"A value of partition column {column!r} of {table} ({data_type}) can't be written to "
+            f"the log: {error}. Leave such rows out, or partition by another column.",
+            table=table,
+            column=column,
+        ) from error
 
 
 def _present(

@@ -1,0 +1,231 @@
+"""An engine that fails on purpose, for tests of what a caller does then."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+import pyarrow as pa
+
+from bayou.errors import StorageError
+from bayou.kernel.engine import (
+    ByteRange,
+    DataFileStatus,
+    Engine,
+    EngineDescription,
+    ExpressionHandler,
+    FileSplit,
+    FileStatus,
+    ParquetWriteOptions,
+    RowGroup,
+)
+from bayou.kernel.predicates.model import Predicate
+
+__all__ = ["Fault", "FaultInjectingEngine"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Fault:
+    """Calls that fail with a StorageError.
+
+    Attributes:
+        operation: name of a handler's method, such as `put` or `write_json_file_atomically`. A
+            fault of `write_parquet_files` comes once a file is written, instead of the next one.
+        path: what the path must contain.
+        times: how many calls fail.
+        passing: how many calls go well before.
+        after: the call does its work, and then fails: the outcome that a caller can't know.
+    """
+
+    operation: str
+    path: str = ""
+    times: int = 1
+    passing: int = 0
+    after: bool = False
+
+
+@dataclass(slots=True)
+class _Plan:
+    faults: list[Fault] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def due(self, operation: str, path: str) -> Fault | None:
+        with self.lock:
+            for fault in self.faults:
+                if fault.operation == operation and fault.path in path:
+                    if fault.passing > 0:
+                        fault.passing -= 1
+                    elif fault.times > 0:
+                        fault.times -= 1
+                        return fault
+        return None
+
+    def fail(self, operation: str, path: str) -> Fault | None:
+        """Raise the fault that is due, unless it is one for afterwards: that is given back."""
+        fault = self.due(operation, path)
+        if fault is not None and not fault.after:
+            raise _error(operation, path)
+        return fault
+
+
+class FaultInjectingEngine:
+    """Another engine, with faults; those not yet spent stay."""
+
+    def __init__(self, engine: Engine, *faults: Fault) -> None:
+        self._engine = engine
+        self._plan = _Plan(list(faults))
+        self._files = _Files(engine, self._plan)
+        self._json = _Json(engine, self._plan)
+        self._parquet = _Parquet(engine, self._plan)
+
+    def inject(self, *faults: Fault) -> None:
+        """Add faults."""
+        self._plan.faults.extend(faults)
+
+    @property
+    def files(self) -> _Files:
+        """Files."""
+        return self._files
+
+    @property
+    def json(self) -> _Json:
+        """JSON."""
+        return self._json
+
+    @property
+    def parquet(self) -> _Parquet:
+        """Parquet."""
+        return self._parquet
+
+    @property
+    def expressions(self) -> ExpressionHandler:
+        """Expressions; they never fail."""
+        return self._engine.expressions
+
+    def description(self) -> EngineDescription:
+        """Of the engine without faults."""
+        return self._engine.description()
+
+
+class _Files:
+    def __init__(self, engine: Engine, plan: _Plan) -> None:
+        self._files = engine.files
+        self._plan = plan
+
+    def resolve_path(self, path: str) -> str:
+        return self._files.resolve_path(path)
+
+    def list_from(self, path: str) -> Iterator[FileStatus]:
+        self._plan.fail("list_from", path)
+        return self._files.list_from(path)
+
+    def status(self, path: str) -> FileStatus:
+        self._plan.fail("status", path)
+        return self._files.status(path)
+
+    def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
+        for wanted in ranges:
+            self._plan.fail("read_files", wanted.path)
+            yield from self._files.read_files([wanted])
+
+    def open_input(self, path: str, size: int | None = None) -> IO[bytes]:
+        self._plan.fail("open_input", path)
+        return self._files.open_input(path, size)
+
+    def open_output(self, path: str) -> IO[bytes]:
+        self._plan.fail("open_output", path)
+        return self._files.open_output(path)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        later = self._plan.fail("put_if_absent", path)
+        done = self._files.put_if_absent(path, data)
+        _raise_after(later, path)
+        return done
+
+    def put(self, path: str, data: bytes) -> None:
+        later = self._plan.fail("put", path)
+        self._files.put(path, data)
+        _raise_after(later, path)
+
+    def mkdirs(self, path: str) -> None:
+        self._plan.fail("mkdirs", path)
+        self._files.mkdirs(path)
+
+    def delete_files(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self._plan.fail("delete_files", path)
+            self._files.delete_files([path])
+
+
+class _Json:
+    def __init__(self, engine: Engine, plan: _Plan) -> None:
+        self._json = engine.json
+        self._plan = plan
+
+    def parse_json(self, texts: pa.Array[Any], output_schema: pa.Schema) -> pa.RecordBatch:
+        return self._json.parse_json(texts, output_schema)
+
+    def write_json_file_atomically(
+        self, path: str, lines: Iterable[bytes], *, overwrite: bool = False
+    ) -> bool:
+        later = self._plan.fail("write_json_file_atomically", path)
+        done = self._json.write_json_file_atomically(path, lines, overwrite=overwrite)
+        _raise_after(later, path)
+        return done
+
+
+class _Parquet:
+    def __init__(self, engine: Engine, plan: _Plan) -> None:
+        self._parquet = engine.parquet
+        self._plan = plan
+
+    def read_row_groups(self, file: FileStatus) -> Sequence[RowGroup]:
+        self._plan.fail("read_row_groups", file.path)
+        return self._parquet.read_row_groups(file)
+
+    def read_parquet_files(
+        self,
+        files: Iterable[FileSplit],
+        physical_schema: pa.Schema,
+        predicate: Predicate | None = None,
+        *,
+        batch_size: int = 65_536,
+    ) -> Iterator[pa.RecordBatch]:
+        for split in files:
+            self._plan.fail("read_parquet_files", split.path)
+            yield from self._parquet.read_parquet_files(
+                [split], physical_schema, predicate, batch_size=batch_size
+            )
+
+    def write_parquet_files(
+        self,
+        directory: str,
+        batches: Iterable[pa.RecordBatch],
+        statistics_columns: Sequence[str],
+        options: ParquetWriteOptions,
+    ) -> Iterator[DataFileStatus]:
+        self._plan.fail("write_parquet_files", directory)
+        for status in self._parquet.write_parquet_files(
+            directory, batches, statistics_columns, options
+        ):
+            yield status
+            self._plan.fail("write_parquet_files", directory)
+
+    def write_parquet_file_atomically(
+        self, path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+    ) -> FileStatus:
+        later = self._plan.fail("write_parquet_file_atomically", path)
+        status = self._parquet.write_parquet_file_atomically(path, schema, batches)
+        _raise_after(later, path)
+        return status
+
+
+def _raise_after(fault: Fault | None, path: str) -> None:
+    if fault is not None:
+        raise _error(fault.operation, path)
+
+
+def _error(operation: str, path: str) -> StorageError:
+    return StorageError(f"can't {operation} {path}: a fault on purpose", path=path)

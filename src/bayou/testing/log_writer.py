@@ -1,0 +1,262 @@
+"""Logs written by hand, valid or not, for tests of what reads them.
+
+Actions are plain dictionaries as PROTOCOL.md shows them; nothing here uses the package's own
+encoding, so that a test compares it with the specification and not with itself.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bayou.kernel.engine import Engine
+
+__all__ = [
+    "LogWriter",
+    "WireAction",
+    "add",
+    "commit_info",
+    "deletion_vector",
+    "metadata",
+    "protocol",
+    "remove",
+    "txn",
+]
+
+WireAction: TypeAlias = Mapping[str, Any]
+"""An object with one key, the kind of the action."""
+
+
+def protocol(
+    reader: int = 1, writer: int = 2, features: tuple[list[str], list[str]] | None = None
+) -> WireAction:
+    """A protocol action; `features` are those of readers and of writers."""
+    body: dict[str, Any] = {"minReaderVersion": reader, "minWriterVersion": writer}
+    if features is not None:
+        if reader >= 3:
+            body["readerFeatures"] = features[0]
+        body["writerFeatures"] = features[1]
+    return {"protocol": body}
+
+
+def metadata(
+    fields: Mapping[str, Any],
+    partition_columns: Sequence[str] = (),
+    configuration: Mapping[str, str] | None = None,
+    table_id: str = "00000000-0000-4000-8000-000000000000",
+) -> WireAction:
+    """A metaData action; `fields` are nullable columns, name to type as in schema JSON."""
+    schema = {
+        "type": "struct",
+        "fields": [
+            {"name": name, "type": kind, "nullable": True, "metadata": {}}
+            for name, kind in fields.items()
+        ],
+    }
+    return {
+        "metaData": {
+            "id": table_id,
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": json.dumps(schema),
+            "partitionColumns": list(partition_columns),
+            "configuration": dict(configuration or {}),
+            "createdTime": 0,
+        }
+    }
+
+
+def add(
+    path: str,
+    *,
+    partition_values: Mapping[str, str | None] | None = None,
+    size: int = 1,
+    stats: Mapping[str, Any] | str | None = None,
+    vector: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> WireAction:
+    """An add action; `path` stands as given, further `fields` under their names on the wire."""
+    body = {
+        "path": path,
+        "partitionValues": dict(partition_values or {}),
+        "size": size,
+        "modificationTime": 0,
+        "dataChange": True,
+        **fields,
+    }
+    if stats is not None:
+        body["stats"] = stats if isinstance(stats, str) else json.dumps(stats)
+    if vector is not None:
+        body["deletionVector"] = dict(vector)
+    return {"add": body}
+
+
+def remove(path: str, *, vector: Mapping[str, Any] | None = None, **fields: Any) -> WireAction:
+    """A remove action, its path as given."""
+    body = {"path": path, "dataChange": True, **fields}
+    if vector is not None:
+        body["deletionVector"] = dict(vector)
+    return {"remove": body}
+
+
+def deletion_vector(text: str, offset: int | None = None) -> Mapping[str, Any]:
+    """A descriptor of a vector in a file; `text` stands for its path."""
+    body: dict[str, Any] = {
+        "storageType": "u",
+        "pathOrInlineDv": text,
+        "sizeInBytes": 36,
+        "cardinality": 1,
+    }
+    return body if offset is None else {**body, "offset": offset}
+
+
+def txn(app_id: str, version: int, last_updated: int | None = None) -> WireAction:
+    """A transaction identifier."""
+    body: dict[str, Any] = {"appId": app_id, "version": version}
+    return {"txn": body if last_updated is None else {**body, "lastUpdated": last_updated}}
+
+
+def commit_info(**fields: Any) -> WireAction:
+    """Provenance of a commit."""
+    return {"commitInfo": fields}
+
+
+class LogWriter:
+    """Writes files of a table's log through an engine."""
+
+    def __init__(self, engine: Engine, table: str) -> None:
+        self.engine = engine
+        self.table = engine.files.resolve_path(table)
+        engine.files.mkdirs(f"{self.table}/_delta_log")
+        self._next_version = 0
+
+    def path(self, name: str) -> str:
+        """A file of the log."""
+        return f"{self.table}/_delta_log/{name}"
+
+    def put(self, name: str, data: bytes) -> str:
+        """Write any file of the log; gives its path."""
+        self.engine.files.put(self.path(name), data)
+        return self.path(name)
+
+    def delete(self, name: str) -> None:
+        """Delete a file of the log."""
+        self.engine.files.delete_files([self.path(name)])
+
+    def commit(self, *actions: WireAction, version: int | None = None) -> int:
+        """Write a commit, the next one unless a version is given; gives its version."""
+        version = self._next_version if version is None else version
+        lines = [json.dumps(action, ensure_ascii=False) for action in actions]
+        self.put(f"{version:020d}.json", "".join(f"{line}\n" for line in lines).encode())
+        self._next_version = version + 1
+        return version
+
+    def checkpoint(
+        self,
+        version: int,
+        actions: Sequence[WireAction],
+        *,
+        parts: int | None = None,
+        row_group_size: int = 1000,
+    ) -> list[str]:
+        """Write a classic checkpoint, of several parts where `parts` is given; gives the names."""
+        names = [f"{version:020d}.checkpoint.parquet"]
+        if parts is not None:
+            names = [
+                f"{version:020d}.checkpoint.{part:010d}.{parts:010d}.parquet"
+                for part in range(1, parts + 1)
+            ]
+        for number, name in enumerate(names):
+            rows = [_row(action) for action in actions[number :: len(names)]]
+            sink = io.BytesIO()
+            pq.write_table(
+                pa.Table.from_pylist(rows, _CHECKPOINT_SCHEMA), sink, row_group_size=row_group_size
+            )
+            self.put(name, sink.getvalue())
+        return names
+
+
+def _struct(**fields: pa.DataType) -> pa.StructType:
+    return pa.struct([pa.field(name, kind) for name, kind in fields.items()])
+
+
+_STRINGS = pa.map_(pa.string(), pa.string())
+_VECTOR = _struct(
+    storageType=pa.string(),
+    pathOrInlineDv=pa.string(),
+    offset=pa.int32(),
+    sizeInBytes=pa.int32(),
+    cardinality=pa.int64(),
+)
+# PROTOCOL.md, Checkpoint Schema.
+_CHECKPOINT_SCHEMA = pa.schema(
+    list(
+        _struct(
+            txn=_struct(appId=pa.string(), version=pa.int64(), lastUpdated=pa.int64()),
+            add=_struct(
+                path=pa.string(),
+                partitionValues=_STRINGS,
+                size=pa.int64(),
+                modificationTime=pa.int64(),
+                dataChange=pa.bool_(),
+                stats=pa.string(),
+                tags=_STRINGS,
+                deletionVector=_VECTOR,
+                baseRowId=pa.int64(),
+                defaultRowCommitVersion=pa.int64(),
+            ),
+            remove=_struct(
+                path=pa.string(),
+                deletionTimestamp=pa.int64(),
+                dataChange=pa.bool_(),
+                extendedFileMetadata=pa.bool_(),
+                partitionValues=_STRINGS,
+                size=pa.int64(),
+                deletionVector=_VECTOR,
+            ),
+            metaData=_struct(
+                id=pa.string(),
+                name=pa.string(),
+                description=pa.string(),
+                format=_struct(provider=pa.string(), options=_STRINGS),
+                schemaString=pa.string(),
+                partitionColumns=pa.list_(pa.string()),
+                configuration=_STRINGS,
+                createdTime=pa.int64(),
+            ),
+            protocol=_struct(
+                minReaderVersion=pa.int32(),
+                minWriterVersion=pa.int32(),
+                readerFeatures=pa.list_(pa.string()),
+                writerFeatures=pa.list_(pa.string()),
+            ),
+            domainMetadata=_struct(
+                domain=pa.string(), configuration=pa.string(), removed=pa.bool_()
+            ),
+        )
+    )
+)
+
+
+def _row(action: WireAction) -> dict[str, Any]:
+    ((kind, body),) = action.items()
+    return {kind: _maps_as_pairs(dict(body))}
+
+
+def _maps_as_pairs(body: dict[str, Any]) -> dict[str, Any]:
+    """Arrow takes a map as a list of pairs."""
+    pairs = {
+        key: list(value.items()) if key in ("partitionValues", "tags", "configuration") else value
+        for key, value in body.items()
+    }
+    if isinstance(body.get("format"), Mapping):
+        options = body["format"].get("options")
+        pairs["format"] = {
+            **body["format"],
+            "options": None if options is None else list(options.items()),
+        }
+    return pairs
