@@ -8,7 +8,7 @@ them is decoded text by text.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import IO, Any, cast
+from typing import IO, Any, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +19,9 @@ from bayou.engines.arrow.json_values import parse_texts
 from bayou.kernel.engine import FileSystemClient
 
 __all__ = ["ArrowJsonHandler"]
+
+_AnyType: TypeAlias = Any
+"""A `pa.DataType`: `pa.types.is_struct` and its like don't narrow."""
 
 _PIECE = 1024
 """Rows that are decoded text by text where one of them is refused."""
@@ -84,7 +87,7 @@ def _is_plain(schema: pa.Schema) -> bool:
     return bool(schema) and all(_is_plain_type(field.type) for field in schema)
 
 
-def _is_plain_type(kind: pa.DataType) -> bool:
+def _is_plain_type(kind: _AnyType) -> bool:
     if pa.types.is_struct(kind):
         fields = [kind.field(i) for i in range(kind.num_fields)]
         return bool(fields) and all(_is_plain_type(f.type) for f in fields)
@@ -93,7 +96,6 @@ def _is_plain_type(kind: pa.DataType) -> bool:
     return (
         pa.types.is_signed_integer(kind)
         or pa.types.is_float64(kind)
-        or pa.types.is_float32(kind)
         or pa.types.is_boolean(kind)
         or pa.types.is_string(kind)
         or pa.types.is_decimal128(kind)
@@ -105,23 +107,33 @@ def _parse_fast(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch | Non
     lines = _joined(texts.cast(pa.string()))
     if lines is None:
         return None
-    nullable = pa.schema([field.with_nullable(True) for field in schema])
+    explicit = pa.schema([(field.name, _read_as(field.type)) for field in schema])
     try:
         table = pa_json.read_json(
             cast("IO[bytes]", pa.BufferReader(lines)),
             pa_json.ReadOptions(block_size=_BLOCK),
-            pa_json.ParseOptions(explicit_schema=nullable, unexpected_field_behavior="ignore"),
+            pa_json.ParseOptions(explicit_schema=explicit, unexpected_field_behavior="ignore"),
         )
+        if table.num_rows != len(texts):
+            return None
+        columns = []
+        for field, given in zip(schema, explicit, strict=True):
+            column = table.column(field.name).combine_chunks()
+            convert = converter(given, field, field.name, "the JSON texts")
+            columns.append(column if convert is None else convert(column))
     except pa.ArrowInvalid:
         return None
-    if table.num_rows != len(texts):
-        return None
-    columns = []
-    for field in schema:
-        column = table.column(field.name).combine_chunks()
-        convert = converter(table.schema.field(field.name), field, field.name, "the JSON texts")
-        columns.append(column if convert is None else convert(column))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _read_as(kind: _AnyType) -> pa.DataType:
+    """The type that pyarrow reads: decimals as wide ones, for it doesn't check their precision."""
+    if pa.types.is_struct(kind):
+        fields = (kind.field(i) for i in range(kind.num_fields))
+        return pa.struct([(f.name, _read_as(f.type)) for f in fields])
+    if pa.types.is_list(kind):
+        return pa.list_(_read_as(kind.value_type))
+    return pa.decimal128(38, kind.scale) if pa.types.is_decimal128(kind) else kind
 
 
 def _joined(texts: pa.Array[Any]) -> pa.Buffer | None:

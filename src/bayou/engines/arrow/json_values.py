@@ -57,7 +57,7 @@ def _column(values: list[Any], kind: _AnyType) -> pa.Array[Any]:
     return pa.StructArray.from_arrays(
         [_column([o and o.get(f.name) for o in objects], f.type) for f in fields],
         fields=fields,
-        mask=pa.array([o is None for o in objects]),
+        mask=pa.array([o is None for o in objects], pa.bool_()),
     )
 
 

@@ -69,17 +69,14 @@ def write_data_files(
         try:
             with files.open_output(path) as sink:
                 footers: list[pq.FileMetaData] = []
-                with _write_errors(path):
-                    writer = _writer(sink, group.schema, codec, footers)
-                while group is not None:
-                    with _write_errors(path):
-                        writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
-                    collector.add(group)
-                    group = next(groups, None)
-                    if sink.tell() >= options.target_file_size:
-                        break
-                with _write_errors(path):
-                    writer.close()
+                with _writer(sink, group.schema, codec, path, footers) as writer:
+                    while group is not None:
+                        with _write_errors(path):
+                            writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
+                        collector.add(group)
+                        group = next(groups, None)
+                        if sink.tell() >= options.target_file_size:
+                            break
                 size = sink.tell()
         except BaseException:
             files.delete_files([path])
@@ -94,30 +91,37 @@ def write_atomically(
     """One file of `schema`; it appears when it is complete."""
     groups = _row_groups(batches, _CHECKPOINT_ROW_GROUP_ROWS, _ROW_GROUP_BYTES)
     with files.open_output(path) as sink:
-        with _write_errors(path):
-            writer = _writer(sink, schema, "snappy", [])
-        for group in groups:
-            with _write_errors(path):
-                writer.write_table(group, row_group_size=_CHECKPOINT_ROW_GROUP_ROWS)
-        with _write_errors(path):
-            writer.close()
+        with _writer(sink, schema, "snappy", path, []) as writer:
+            for group in groups:
+                with _write_errors(path):
+                    writer.write_table(group, row_group_size=_CHECKPOINT_ROW_GROUP_ROWS)
         size = sink.tell()
     return FileStatus(path=path, size=size, modification_time=_now())
 
 
+@contextmanager
 def _writer(
-    sink: IO[bytes], schema: pa.Schema, codec: _Codec, footers: list[pq.FileMetaData]
-) -> pq.ParquetWriter:
-    return pq.ParquetWriter(
-        sink,
-        schema,
-        compression=codec,
-        coerce_timestamps="us",
-        store_decimal_as_integer=True,
-        # Without pyarrow's own copy of the schema a file means the same to every reader.
-        store_schema=False,
-        metadata_collector=footers,
-    )
+    sink: IO[bytes], schema: pa.Schema, codec: _Codec, path: str, footers: list[pq.FileMetaData]
+) -> Iterator[pq.ParquetWriter]:
+    """A writer to `sink` that leaves its footer in `footers`."""
+    with _write_errors(path):
+        writer = pq.ParquetWriter(
+            sink,
+            schema,
+            compression=codec,
+            coerce_timestamps="us",
+            store_decimal_as_integer=True,
+            # Without pyarrow's own copy of the schema a file means the same to every reader.
+            store_schema=False,
+            metadata_collector=footers,
+        )
+    try:
+        yield writer
+    except BaseException:
+        writer.is_open = False  # or it writes a footer to what is thrown away
+        raise
+    with _write_errors(path):
+        writer.close()
 
 
 @contextmanager

@@ -29,6 +29,9 @@ class MemoryJsonHandler:
             pa.array([_fit(row.get(field.name), field.type) for row in rows], type=field.type)
             for field in output_schema
         ]
+        if not columns:
+            rows_only: Any = pa.array([{}] * len(rows), pa.struct([]))
+            return pa.RecordBatch.from_struct_array(rows_only)
         return pa.RecordBatch.from_arrays(columns, schema=output_schema)
 
     def write_json_file_atomically(
@@ -43,7 +46,9 @@ class MemoryJsonHandler:
 
 def _decode(text: str | None) -> dict[str, Any]:
     try:
-        value = {} if text is None else json.loads(text, parse_float=Decimal)
+        value = (
+            {} if text is None else json.loads(text, parse_float=Decimal, parse_constant=_refuse)
+        )
     except (ValueError, RecursionError) as error:
         raise SerializationError(f"not JSON ({error}): {str(text)[:200]!r}") from error
     if value is None:
@@ -51,6 +56,10 @@ def _decode(text: str | None) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise SerializationError(f"not a JSON object: {str(text)[:200]!r}")
     return value
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def _fit(value: Any, kind: pa.DataType) -> Any:
@@ -78,20 +87,22 @@ def _fit_number(value: int | Decimal, kind: pa.DataType) -> Any:
     if types.is_integer(kind) and isinstance(value, int):
         return _or_none(value, kind)
     if types.is_float32(kind):
-        try:
-            struct.pack("f", value)
-        except (OverflowError, struct.error):
-            return None
-        return float(value) if abs(float(value)) != float("inf") else None
+        return float(value) if _fits_float(value, "<f") else None
     if types.is_float64(kind):
-        try:
-            number = float(value)
-        except OverflowError:
-            return None
-        return number if abs(number) != float("inf") else None
+        return float(value) if _fits_float(value, "<d") else None
     if types.is_decimal(kind):
         return _or_none(Decimal(value), kind)
     return None
+
+
+def _fits_float(value: int | Decimal, code: str) -> bool:
+    """Whether a float of a `struct` code holds the value, rounded but finite."""
+    try:
+        number = float(value)
+        struct.pack(code, number)
+    except OverflowError:
+        return False
+    return abs(number) != float("inf")
 
 
 def _fit_text(value: str, kind: pa.DataType) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import math
 import time
@@ -119,6 +120,8 @@ class MemoryParquetHandler:
             raise StorageError(
                 f"can't read {split.path} as Parquet: {error}", path=split.path
             ) from error
+        if not wanted:
+            return table.select([])
         columns = [_column(table, field, first, split.path) for field in wanted]
         return pa.table(columns, schema=wanted)
 
@@ -188,6 +191,8 @@ def _fit(value: Any, given: pa.DataType, wanted: pa.DataType, path: str) -> Any:
         ]
     if types.is_integer(given) and types.is_decimal(wanted):
         return Decimal(value)
+    if types.is_date(given) and types.is_timestamp(wanted):
+        return dt.datetime.combine(value, dt.time())
     if types.is_timestamp(given) and types.is_timestamp(wanted):
         return value.replace(tzinfo=None)
     return value

@@ -1,0 +1,3 @@
+from bayou.testing.engine_suite import EngineSuite
+
+__all__ = ["EngineSuite"]

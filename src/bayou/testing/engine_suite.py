@@ -1,0 +1,33 @@
+"""The conformance suite of engines: what the docstrings of `bayou.kernel.engine` promise, as tests.
+
+An engine of your own runs all of it with pytest:
+
+    class TestMyEngine(EngineSuite):
+        @pytest.fixture
+        def engine(self) -> Engine:
+            return MyEngine()
+
+        @pytest.fixture
+        def root(self, tmp_path: Path) -> str:
+            return str(tmp_path)
+"""
+
+from __future__ import annotations
+
+from bayou.testing.engine_suites.expressions import ExpressionHandlerSuite
+from bayou.testing.engine_suites.files import FileSystemClientSuite
+from bayou.testing.engine_suites.json import JsonHandlerSuite
+from bayou.testing.engine_suites.parquet_reading import ParquetReadingSuite
+from bayou.testing.engine_suites.parquet_writing import ParquetWritingSuite
+
+__all__ = ["EngineSuite"]
+
+
+class EngineSuite(
+    FileSystemClientSuite,
+    JsonHandlerSuite,
+    ParquetReadingSuite,
+    ParquetWritingSuite,
+    ExpressionHandlerSuite,
+):
+    """Every test of every handler. Subclass it and give the fixtures `engine` and `root`."""

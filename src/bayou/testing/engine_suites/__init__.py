@@ -1,0 +1,13 @@
+from bayou.testing.engine_suites.expressions import ExpressionHandlerSuite
+from bayou.testing.engine_suites.files import FileSystemClientSuite
+from bayou.testing.engine_suites.json import JsonHandlerSuite
+from bayou.testing.engine_suites.parquet_reading import ParquetReadingSuite
+from bayou.testing.engine_suites.parquet_writing import ParquetWritingSuite
+
+__all__ = [
+    "ExpressionHandlerSuite",
+    "FileSystemClientSuite",
+    "JsonHandlerSuite",
+    "ParquetReadingSuite",
+    "ParquetWritingSuite",
+]
