@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-__all__ = ["Measurement", "repeat", "report"]
+__all__ = ["WIDTH", "Measurement", "repeat", "report"]
 
+WIDTH = 110  # columns of the printed tables
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
@@ -37,9 +38,11 @@ def report(work: Callable[[], int]) -> None:
     print(json.dumps({"seconds": seconds, "peak_bytes": peak, "result": result}))
 
 
-def repeat(arguments: Sequence[str], runs: int) -> Measurement:
-    """Run a script `runs` times, after one run that warms the disk's cache."""
-    outcomes = [_run(arguments) for _ in range(runs + 1)][1:]
+def repeat(arguments: Sequence[str], runs: int, *, warm: bool = True) -> Measurement:
+    """Run a script `runs` times; `warm` runs it once more before, for the disk's cache."""
+    if warm:
+        _run(arguments)
+    outcomes = [_run(arguments) for _ in range(runs)]
     results = {outcome["result"] for outcome in outcomes}
     assert len(results) == 1, f"{arguments} counted {results}"
     return Measurement(
@@ -50,10 +53,8 @@ def repeat(arguments: Sequence[str], runs: int) -> Measurement:
 
 
 def _run(arguments: Sequence[str]) -> dict[str, float]:
-    done = subprocess.run(
-        [sys.executable, *arguments], check=False, stdout=subprocess.PIPE, text=True
-    )
+    done = subprocess.run([sys.executable, *arguments], check=False, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(f"{' '.join(arguments)} failed")
+        sys.exit(f"{' '.join(arguments)} failed:\n{done.stderr}")
     outcome: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return outcome

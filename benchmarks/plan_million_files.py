@@ -130,7 +130,7 @@ def main(arguments: Sequence[str]) -> None:
         what, table = options.measure
         measure.report(lambda: WORK[what](table))
     else:
-        run(Console(), options.files, options.runs)
+        run(Console(width=measure.WIDTH), options.files, options.runs)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,196 @@
+"""Records a second from a topic into a table, beside Spark's own `from_json` and Parquet.
+
+usage: ingest.py [--runs N]
+
+The records are the flights of the demo, as JSON on a topic of four partitions. Each program runs in
+a process of its own with two cores and does the work twice, to a new place each time; the second
+time counts. Spark's own Kafka connector is a JAR, so the peer takes the records once through the
+source `bayou-kafka`, and once from plain Parquet files, which spares it Kafka altogether. What the
+peer writes has no transaction log, no validation and no dead letters.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import measure
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as sf
+from rich.console import Console
+from rich.table import Table as Grid
+
+from bayou.ingest.config import load_configuration
+from bayou.ingest.demo.flights import JSON_SCHEMA, json_records, read_flights
+from bayou.ingest.pipeline import run_pipeline
+from bayou.ingest.progress import BatchReport, TopicStarted, TopicSummary
+from bayou.spark import start_session
+from bayou.spark.kafka import EmbeddedBroker, ProducedRecord
+
+TOPIC = "flights"
+PARTITIONS = 4
+TARGET = 50_000  # records a second on two cores
+
+FIELDS = (
+    "year long, month long, day long, dep_time long, sched_dep_time long, dep_delay long, "
+    "arr_time long, sched_arr_time long, arr_delay long, carrier string, flight long, "
+    "tailnum string, origin string, dest string, air_time long, distance long, hour long, "
+    "minute long, time_hour timestamp"
+)
+
+CONFIGURATION = """
+connector:
+  kafka:
+    bootstrap-servers: "{servers}"
+  topics:
+    flights:
+      kafka-topic: "flights"
+      schema-file: "schema.json"
+      destination:
+        table-path: "table"
+        partition-columns: ["month"]
+      processing:
+        batch-size: {batch_size}
+"""
+
+
+class Quiet:
+    """Listens to the pipeline and says nothing."""
+
+    def topic_started(self, event: TopicStarted) -> None:
+        """Nothing."""
+
+    def batch_committed(self, event: BatchReport) -> None:
+        """Nothing."""
+
+    def topic_finished(self, event: TopicSummary) -> None:
+        """Nothing."""
+
+
+def pipeline(spark: SparkSession, servers: str, folder: Path, batch_size: int) -> int:
+    """The code behind `bayou run --once`."""
+    file = folder / "pipeline.yaml"
+    file.write_text(CONFIGURATION.format(servers=servers, batch_size=batch_size))
+    (folder / "schema.json").write_text(JSON_SCHEMA)
+    configuration = load_configuration(file, environment={})
+    (summary,) = run_pipeline(configuration, once=True, reporter=Quiet(), spark=spark)
+    if summary.error is not None:
+        raise summary.error
+    return summary.rows
+
+
+def from_topic(spark: SparkSession, servers: str, folder: Path) -> int:
+    """Spark's `from_json` and Parquet, the records from the topic."""
+    reader = spark.read.format("bayou-kafka").option("kafka.bootstrap.servers", servers)
+    return _parse_and_write(reader.option("subscribe", TOPIC).load(), folder)
+
+
+def from_files(spark: SparkSession, records: Path, folder: Path) -> int:
+    """The same, the records from Parquet files."""
+    return _parse_and_write(spark.read.parquet(str(records)), folder)
+
+
+def _parse_and_write(records: DataFrame, folder: Path) -> int:
+    row = sf.from_json(sf.col("value").cast("string"), FIELDS)
+    kafka = ["topic", "partition", "offset", "timestamp"]
+    rows = records.select(row.alias("row"), *kafka).select("row.*", *kafka)
+    counted = sf.count(sf.lit(1)).alias("rows")
+    observation = Observation("written")
+    rows.observe(observation, counted).write.partitionBy("month").parquet(str(folder / "out"))
+    return int(observation.get["rows"])
+
+
+WORK: dict[str, Callable[[SparkSession, str, Path, Path], int]] = {
+    "bayou, batches of 50,000": lambda spark, servers, _, out: pipeline(
+        spark, servers, out, 50_000
+    ),
+    "bayou, one batch": lambda spark, servers, _, out: pipeline(spark, servers, out, 1_000_000),
+    "Spark from_json, from the topic": lambda spark, servers, _, out: from_topic(
+        spark, servers, out
+    ),
+    "Spark from_json, from files": lambda spark, _, records, out: from_files(spark, records, out),
+}
+
+
+def run(console: Console, runs: int) -> None:
+    """Produce, measure every program, print a table."""
+    values = list(json_records(read_flights()))
+    with tempfile.TemporaryDirectory() as folder, EmbeddedBroker({TOPIC: PARTITIONS}) as broker:
+        broker.produce(
+            TOPIC,
+            (ProducedRecord(value, partition=n % PARTITIONS) for n, value in enumerate(values)),
+        )
+        records = _stage(values, Path(folder))
+        places = [broker.bootstrap_servers, str(records)]
+        measured = {
+            name: measure.repeat([__file__, "--measure", name, *places], runs, warm=False)
+            for name in WORK
+        }
+    assert {one.result for one in measured.values()} == {len(values)}
+    grid = Grid(
+        title=f"Ingest {len(values):,} records of {sum(map(len, values)) // len(values)} bytes",
+        title_justify="left",
+    )
+    grid.add_column("")
+    for heading in ("seconds", "records/s", "from the topic", "from files", "target"):
+        grid.add_column(heading, justify="right")
+    peers = [measured[name].seconds for name in WORK if name.startswith("Spark")]
+    for name, one in measured.items():
+        ours = name.startswith("bayou")
+        ratios = [f"{peer / one.seconds:.2f}x" if ours else "" for peer in peers]
+        target = f"{TARGET:,}/s" if ours else ""
+        rate = len(values) / one.seconds
+        grid.add_row(name, f"{one.seconds:.2f}", f"{rate:,.0f}", *ratios, target)
+    console.print(grid)
+
+
+def _stage(values: Sequence[bytes], folder: Path) -> Path:
+    """The records as Spark's Kafka source would hand them out, in a file a partition."""
+    records = folder / "records"
+    records.mkdir()
+    for partition in range(PARTITIONS):
+        mine = values[partition::PARTITIONS]
+        rows = pa.table(
+            {
+                "value": pa.array(mine, pa.binary()),
+                "topic": pa.array([TOPIC] * len(mine)),
+                "partition": pa.array([partition] * len(mine), pa.int32()),
+                "offset": pa.array(range(len(mine)), pa.int64()),
+                "timestamp": pa.array([0] * len(mine), pa.timestamp("us", "UTC")),
+            }
+        )
+        pq.write_table(rows, records / f"{partition}.parquet")
+    return records
+
+
+def _measure(name: str, servers: str, records: Path) -> None:
+    spark = start_session("bench", {}, "local[2]", time_zone="UTC")
+    with tempfile.TemporaryDirectory() as folder:
+        places = [Path(folder) / "first", Path(folder) / "second"]
+        for place in places:
+            place.mkdir()
+        WORK[name](spark, servers, records, places[0])
+        measure.report(lambda: WORK[name](spark, servers, records, places[1]))
+    spark.stop()
+
+
+def main(arguments: Sequence[str]) -> None:
+    """The command line; `--measure` is the measured process."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.measure:
+        name, servers, records = options.measure
+        _measure(name, servers, Path(records))
+    else:
+        run(Console(width=measure.WIDTH), options.runs)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

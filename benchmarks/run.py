@@ -1,0 +1,29 @@
+"""Every benchmark, one after another.
+
+usage: run.py [--runs N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import ingest
+import measure
+import plan_million_files
+from rich.console import Console
+
+
+def main(arguments: Sequence[str]) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=3)
+    options = parser.parse_args(arguments)
+    console = Console(width=measure.WIDTH)
+    plan_million_files.run(console, 1_000_000, options.runs)
+    ingest.run(console, options.runs)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
