@@ -242,6 +242,9 @@ _CHECKPOINT_SCHEMA = pa.schema(
 )
 
 
+_MAPS = ("partitionValues", "tags", "configuration")
+
+
 def _row(action: WireAction) -> dict[str, Any]:
     ((kind, body),) = action.items()
     return {kind: _maps_as_pairs(dict(body))}
@@ -250,7 +253,7 @@ def _row(action: WireAction) -> dict[str, Any]:
 def _maps_as_pairs(body: dict[str, Any]) -> dict[str, Any]:
     """Arrow takes a map as a list of pairs."""
     pairs = {
-        key: list(value.items()) if key in ("partitionValues", "tags", "configuration") else value
+        key: list(value.items()) if key in _MAPS and isinstance(value, Mapping) else value
         for key, value in body.items()
     }
     if isinstance(body.get("format"), Mapping):

@@ -1,0 +1,262 @@
+"""PROTOCOL.md, Delta Log Entries, Checkpoints, Last Checkpoint File; FIELD-NOTES 1, Checkpoints."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bayou.engines.arrow import ArrowEngine
+from bayou.engines.arrow.files import ArrowFiles
+from bayou.errors import (
+    CorruptTableError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from bayou.kernel.log_segment import LogSegment, commit_files, load_log_segment
+from bayou.protocol.last_checkpoint import LastCheckpoint, encode
+from bayou.testing.log_writer import LogWriter, add, metadata, protocol
+
+HEAD = (protocol(), metadata({"id": "long"}))
+
+
+def write_commits(log: LogWriter, count: int) -> None:
+    log.commit(*HEAD)
+    for version in range(1, count):
+        log.commit(add(f"{version}.parquet"))
+
+
+def load(log: LogWriter, version: int | None = None) -> LogSegment:
+    return load_log_segment(log.engine, log.table, version)
+
+
+def commit_names(segment: LogSegment) -> list[str]:
+    return [f.path.rsplit("/", 1)[1] for f in segment.commits]
+
+
+def test_without_a_checkpoint_every_commit_from_version_0_on_counts(log):
+    write_commits(log, 3)
+    segment = load(log)
+    assert segment.version == 2
+    assert segment.checkpoint is None
+    assert commit_names(segment) == [f"{v:020d}.json" for v in range(3)]
+
+
+def test_the_newest_checkpoint_and_the_commits_behind_it_make_up_a_version(log):
+    write_commits(log, 6)
+    log.checkpoint(1, HEAD)
+    log.checkpoint(3, HEAD)
+    segment = load(log)
+    assert segment.checkpoint is not None
+    assert segment.checkpoint.version == 3
+    assert commit_names(segment) == [f"{v:020d}.json" for v in (4, 5)]
+
+
+def test_an_older_version_takes_an_older_checkpoint(log):
+    write_commits(log, 6)
+    log.checkpoint(1, HEAD)
+    log.checkpoint(3, HEAD)
+    segment = load(log, 2)
+    assert segment.checkpoint is not None
+    assert (segment.version, segment.checkpoint.version) == (2, 1)
+
+
+def test_a_multi_part_checkpoint_is_taken_with_all_its_parts_in_order(log):
+    write_commits(log, 3)
+    names = log.checkpoint(2, HEAD, parts=12)
+    segment = load(log)
+    assert segment.checkpoint is not None
+    assert [f.path.rsplit("/", 1)[1] for f in segment.checkpoint.files] == names
+    assert segment.checkpoint.size == sum(f.size for f in segment.checkpoint.files) > 0
+
+
+def test_a_multi_part_checkpoint_with_a_missing_part_is_ignored(log):
+    write_commits(log, 4)
+    log.checkpoint(1, HEAD)
+    log.delete(log.checkpoint(2, HEAD, parts=3)[1])
+    segment = load(log)
+    assert segment.checkpoint is not None
+    assert segment.checkpoint.version == 1
+
+
+def test_parts_of_two_attempts_at_one_checkpoint_are_not_mixed(log):
+    write_commits(log, 3)
+    log.delete(log.checkpoint(2, HEAD, parts=2)[0])
+    names = log.checkpoint(2, HEAD, parts=3)
+    segment = load(log)
+    assert segment.checkpoint is not None
+    assert [f.path.rsplit("/", 1)[1] for f in segment.checkpoint.files] == names
+
+
+def test_an_empty_checkpoint_file_is_ignored(log):
+    write_commits(log, 3)
+    log.put(f"{2:020d}.checkpoint.parquet", b"")
+    assert load(log).checkpoint is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"[]",
+        b'{"version":"three","size":1}',
+        b'{"version":-1,"size":1}',
+        json.dumps({"version": 1, "size": 2, "checksum": "0" * 32}).encode(),
+        encode(LastCheckpoint(version=1, size=2)),
+        encode(LastCheckpoint(version=99, size=2)),
+        encode(LastCheckpoint(version=2, size=2)),
+    ],
+    ids=["empty", "cut", "binary", "list", "text", "negative", "sum", "stale", "ahead", "no file"],
+)
+def test_last_checkpoint_is_only_a_hint(log, content):
+    write_commits(log, 6)
+    log.checkpoint(1, HEAD)
+    log.checkpoint(4, HEAD)
+    log.put("_last_checkpoint", content)
+    segment = load(log)
+    assert segment.checkpoint is not None
+    assert (segment.version, segment.checkpoint.version) == (5, 4)
+
+
+def test_a_hint_above_the_version_asked_for_is_no_obstacle(log):
+    write_commits(log, 6)
+    log.checkpoint(4, HEAD)
+    log.put("_last_checkpoint", encode(LastCheckpoint(version=4, size=2)))
+    segment = load(log, 2)
+    assert (segment.version, segment.checkpoint) == (2, None)
+
+
+def test_commits_cleaned_up_behind_a_checkpoint_are_not_missed(log):
+    write_commits(log, 6)
+    log.checkpoint(3, HEAD)
+    for version in range(4):
+        log.delete(f"{version:020d}.json")
+    segment = load(log)
+    assert (segment.version, len(segment.commits)) == (5, 2)
+    assert load(log, 3).last_commit is None
+
+
+def test_other_files_of_the_log_are_passed_over(log):
+    write_commits(log, 2)
+    for name in (
+        "00000000000000000001.crc",
+        "junk.txt",
+        "5.json",
+        ".00000000000000000002.json.crc",
+    ):
+        log.put(name, b"x")
+    log.put(f"{0:020d}.{1:020d}.compacted.json", b"x")
+    assert load(log).version == 1
+
+
+def test_a_missing_commit_is_an_error_that_names_its_file(log):
+    write_commits(log, 5)
+    log.delete(f"{2:020d}.json")
+    with pytest.raises(CorruptTableError, match=r"Commit 2 is missing .* contiguous") as caught:
+        load(log)
+    assert caught.value.file == log.path(f"{2:020d}.json")
+    assert caught.value.table == log.table
+
+
+def test_a_missing_commit_behind_the_checkpoint_is_an_error(log):
+    write_commits(log, 6)
+    log.checkpoint(3, HEAD)
+    log.delete(f"{4:020d}.json")
+    with pytest.raises(CorruptTableError, match="Commit 4 is missing"):
+        load(log)
+
+
+def test_a_missing_commit_asked_for_by_version_is_not_an_unknown_version(log):
+    write_commits(log, 5)
+    log.delete(f"{2:020d}.json")
+    assert load(log, 1).version == 1
+    with pytest.raises(CorruptTableError, match="Commit 2 is missing"):
+        load(log, 2)
+
+
+def test_a_log_that_begins_late_without_a_checkpoint_is_corrupt(log):
+    write_commits(log, 4)
+    log.delete(f"{0:020d}.json")
+    with pytest.raises(CorruptTableError, match="begins at version 1"):
+        load(log)
+
+
+def test_a_version_above_the_latest_names_the_latest(log):
+    write_commits(log, 3)
+    with pytest.raises(VersionNotFoundError, match="latest version is 2") as caught:
+        load(log, 7)
+    assert caught.value.latest == 2
+
+
+def test_a_version_that_was_cleaned_up_is_not_a_missing_table(log):
+    write_commits(log, 6)
+    log.checkpoint(4, HEAD)
+    for version in range(4):
+        log.delete(f"{version:020d}.json")
+    with pytest.raises(VersionNotFoundError, match="begins at version 4"):
+        load(log, 2)
+
+
+def test_a_version_whose_early_commits_are_gone_cannot_be_rebuilt(log):
+    write_commits(log, 6)
+    log.checkpoint(4, HEAD)
+    log.delete(f"{0:020d}.json")
+    with pytest.raises(VersionNotFoundError, match="begins at version 1"):
+        load(log, 2)
+
+
+def test_a_path_without_a_log_is_not_a_table(engine, table_path):
+    with pytest.raises(TableNotFoundError, match="no _delta_log folder"):
+        load_log_segment(engine, table_path)
+    with pytest.raises(TableNotFoundError):
+        list(commit_files(engine, table_path))
+
+
+def test_a_log_folder_without_commits_is_not_a_table(log):
+    log.put("_last_checkpoint", encode(LastCheckpoint(version=1, size=1)))
+    log.put("notes.txt", b"x")
+    with pytest.raises(TableNotFoundError):
+        load(log)
+
+
+UUID_CHECKPOINT = f"{2:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
+
+
+def test_a_version_that_needs_its_v2_checkpoint_is_refused_by_name(log):
+    write_commits(log, 5)
+    log.put(UUID_CHECKPOINT, b"{}")
+    log.delete(f"{0:020d}.json")
+    with pytest.raises(UnsupportedFeatureError, match=UUID_CHECKPOINT) as caught:
+        load(log)
+    assert caught.value.features == ("v2Checkpoint",)
+
+
+def test_a_v2_checkpoint_is_not_needed_where_all_commits_are_there(log):
+    write_commits(log, 5)
+    log.put(UUID_CHECKPOINT, b"{}")
+    assert load(log).version == 4
+    with pytest.raises(VersionNotFoundError):
+        load(log, 9)
+
+
+class TornListing(ArrowFiles):
+    """A folder read while others write: the first listing passes a commit over, not the later."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.listings = 0
+
+    def list_from(self, path):
+        self.listings += 1
+        for file in super().list_from(path):
+            if self.listings > 1 or f"{3:020d}" not in file.path:
+                yield file
+
+
+def test_a_commit_that_one_listing_missed_is_found_by_the_next(tmp_path):
+    log = LogWriter(ArrowEngine(files=TornListing()), str(tmp_path))
+    write_commits(log, 5)
+    assert load(log).version == 4

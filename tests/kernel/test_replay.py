@@ -1,0 +1,248 @@
+"""PROTOCOL.md, Action Reconciliation; FIELD-NOTES 1, Reconciliation key, txn version."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bayou.engines.arrow import ArrowEngine
+from bayou.engines.arrow.files import ArrowFiles
+from bayou.errors import CorruptTableError, UnsupportedFeatureError
+from bayou.kernel import Snapshot
+from bayou.testing.faults import Fault, FaultInjectingEngine
+from bayou.testing.log_writer import (
+    LogWriter,
+    add,
+    commit_info,
+    deletion_vector,
+    metadata,
+    protocol,
+    remove,
+    txn,
+)
+
+HEAD = (protocol(), metadata({"id": "long"}))
+VECTORS = (protocol(3, 7, (["deletionVectors"], ["deletionVectors"])), metadata({"id": "long"}))
+
+
+def snapshot(log: LogWriter, version: int | None = None) -> Snapshot:
+    return Snapshot.load(log.engine, log.table, version)
+
+
+def live(log: LogWriter) -> list[str]:
+    scan = snapshot(log).scan_builder().build()
+    return [f.path for batch in scan.scan_files(log.engine) for f in batch.rows()]
+
+
+def test_the_newest_action_of_a_file_counts(log):
+    log.commit(*HEAD, add("a"), add("b"))
+    log.commit(remove("a"))
+    log.commit(remove("b"), add("c"))
+    log.commit(add("a", size=7))
+    assert sorted(live(log)) == ["a", "c"]
+
+
+def test_commits_behind_a_checkpoint_take_files_out_of_it(log):
+    log.commit(*HEAD, *(add(name) for name in "abcd"))
+    log.checkpoint(0, [*HEAD, *(add(name) for name in "abcd")])
+    log.commit(remove("b"))
+    log.commit(add("c", size=9), add("e"))
+    assert sorted(live(log)) == ["a", "c", "d", "e"]
+
+
+def test_a_tombstone_in_a_checkpoint_adds_nothing(log):
+    log.commit(*HEAD)
+    log.checkpoint(0, [*HEAD, add("a"), remove("b", deletionTimestamp=1)])
+    assert live(log) == ["a"]
+
+
+def test_paths_are_compared_as_they_are_written(log):
+    log.commit(*HEAD, add("a%20b"), add("a%2520b"), add("a b"))
+    log.commit(remove("a%20b"))
+    assert sorted(live(log)) == ["a b", "a%2520b"]
+
+
+def test_path_and_vector_are_the_key_of_a_file(log):
+    old, new = deletion_vector("old"), deletion_vector("new", offset=1)
+    log.commit(*VECTORS, add("a", vector=old), add("b"))
+    log.checkpoint(0, [*VECTORS, add("a", vector=old), add("b")])
+    log.commit(remove("a", vector=old), add("a", vector=new))
+    log.commit(remove("a", vector=new))
+    assert live(log) == ["b"]
+
+
+def test_removing_another_vector_of_a_path_leaves_the_file(log):
+    old = deletion_vector("v", offset=1)
+    log.commit(*VECTORS, add("a"), add("b"))
+    log.checkpoint(0, [*VECTORS, add("a"), add("b")])
+    log.commit(remove("a", vector=old), remove("b"))
+    assert live(log) == ["a"]
+
+
+def test_a_vector_removed_before_its_feature_was_dropped_stays_removed(log):
+    vector = deletion_vector("v")
+    log.commit(*VECTORS, add("a", vector=vector), add("b"))
+    log.checkpoint(0, [*VECTORS, add("a", vector=vector), add("b")])
+    log.commit(remove("a", vector=vector), add("c"))
+    log.commit(protocol())
+    assert sorted(live(log)) == ["b", "c"]
+
+
+def test_a_live_file_with_a_vector_is_refused_by_name(log):
+    log.commit(*VECTORS, add("a", vector=deletion_vector("v")))
+    with pytest.raises(UnsupportedFeatureError, match="deletion vectors") as caught:
+        live(log)
+    assert caught.value.features == ("deletionVectors",)
+    assert caught.value.table == log.table
+
+
+def test_a_live_file_with_a_vector_in_a_checkpoint_is_refused_by_name(log):
+    log.commit(*VECTORS)
+    log.checkpoint(0, [*VECTORS, add("b"), add("a", vector=deletion_vector("v"))])
+    with pytest.raises(UnsupportedFeatureError, match="deletionVectors"):
+        live(log)
+
+
+def test_protocol_and_metadata_come_from_the_newest_commit_that_has_them(log):
+    log.commit(*HEAD)
+    log.checkpoint(0, HEAD)
+    log.commit(metadata({"id": "long", "name": "string"}))
+    log.commit(protocol(1, 3))
+    found = snapshot(log)
+    assert found.schema.names == ("id", "name")
+    assert found.protocol.min_writer_version == 3
+
+
+def test_of_a_transaction_identifier_the_last_write_wins_even_if_it_is_less(log):
+    log.commit(*HEAD, txn("a", 5), txn("b", 1))
+    log.checkpoint(0, [*HEAD, txn("a", 5), txn("b", 1), txn("c", 4)])
+    log.commit(txn("a", 9))
+    log.commit(txn("a", 3, last_updated=1))
+    found = snapshot(log)
+    assert dict(found.transactions) == {"a": 3, "b": 1, "c": 4}
+    assert found.transaction_version("a") == 3
+    assert found.transaction_version("unknown") is None
+
+
+def test_a_removed_domain_is_no_longer_there(log):
+    def domain(name, configuration, removed=False):
+        body = {"domain": name, "configuration": configuration, "removed": removed}
+        return {"domainMetadata": body}
+
+    log.commit(*HEAD)
+    log.checkpoint(0, [*HEAD, domain("a", "1"), domain("b", "1"), domain("c", "1")])
+    log.commit(domain("a", "2"), domain("b", "", removed=True))
+    assert dict(snapshot(log).domain_metadata) == {"a": "2", "c": "1"}
+
+
+def test_unknown_actions_and_fields_are_ignored(log):
+    log.commit(*HEAD, {"rune": {"x": 1}}, add("a", rune=1, tags={"k": "v"}))
+    assert live(log) == ["a"]
+
+
+def test_a_line_that_is_not_json_is_named_with_its_file(log):
+    log.commit(*HEAD)
+    path = log.put(f"{1:020d}.json", b'{"commitInfo":{}}\n\n{"add":{"path":"x"\n')
+    with pytest.raises(CorruptTableError, match=r"Commit 1 .* line 3") as caught:
+        snapshot(log)
+    assert caught.value.file == path
+
+
+def test_a_line_that_lacks_a_required_field_is_named(log):
+    log.commit(*HEAD)
+    log.commit(commit_info(), add("a"), {"add": {"path": "b"}})
+    with pytest.raises(CorruptTableError, match=r"line 3.*partitionValues"):
+        snapshot(log)
+
+
+class VanishingCommits(ArrowFiles):
+    """Lists files that are gone when they are read."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def list_from(self, path):
+        found = list(super().list_from(path))
+        self.delete_files(f.path for f in found)
+        return iter(found)
+
+
+def test_a_commit_that_vanishes_while_it_is_read_is_named(tmp_path):
+    log = LogWriter(ArrowEngine(files=VanishingCommits()), str(tmp_path))
+    log.commit(*HEAD)
+    with pytest.raises(CorruptTableError, match="deleted while it was read") as caught:
+        snapshot(log)
+    assert caught.value.file == log.path(f"{0:020d}.json")
+
+
+@pytest.mark.parametrize(
+    ("actions", "missing"), [((protocol(),), "metaData"), ((metadata({"id": "long"}),), "protocol")]
+)
+def test_a_log_without_protocol_or_metadata_is_refused(log, actions, missing):
+    log.commit(*actions, add("a"))
+    with pytest.raises(CorruptTableError, match=f"has no {missing} action"):
+        snapshot(log)
+
+
+def test_a_checkpoint_that_is_not_parquet_is_named(log):
+    log.commit(*HEAD)
+    log.commit(add("a"))
+    path = log.put(f"{1:020d}.checkpoint.parquet", b"PAR1 no, it is not")
+    with pytest.raises(CorruptTableError, match="can't be read") as caught:
+        snapshot(log)
+    assert caught.value.file == path
+
+
+def test_a_checkpoint_part_that_cannot_be_read_later_is_named(log):
+    log.commit(*HEAD)
+    names = log.checkpoint(0, [*HEAD, add("a"), add("b")], parts=2)
+    scan = snapshot(log).scan_builder().build()
+    engine = FaultInjectingEngine(log.engine, Fault(operation="read_parquet_files", path=names[1]))
+    with pytest.raises(CorruptTableError, match="can't be read") as caught:
+        list(scan.scan_files(engine))
+    assert caught.value.file == log.path(names[1])
+
+
+def test_a_footer_that_cannot_be_read_is_named(log):
+    log.commit(*HEAD)
+    (name,) = log.checkpoint(0, [*HEAD, add("a"), add("b")])
+    engine = FaultInjectingEngine(log.engine, Fault(operation="read_row_groups"))
+    with pytest.raises(CorruptTableError, match="can't be read") as caught:
+        snapshot(log).scan_builder().build().slices(engine, max_slices=4)
+    assert caught.value.file == log.path(name)
+
+
+def test_a_checkpoint_with_sidecars_is_refused_by_name(log):
+    log.commit(*HEAD)
+    log.commit(add("a"))
+    sink = io.BytesIO()
+    pq.write_table(
+        pa.table({"sidecar": [{"path": "x.parquet", "sizeInBytes": 1, "modificationTime": 1}]}),
+        sink,
+    )
+    log.put(f"{1:020d}.checkpoint.parquet", sink.getvalue())
+    with pytest.raises(UnsupportedFeatureError, match="V2 checkpoint") as caught:
+        snapshot(log)
+    assert caught.value.features == ("v2Checkpoint",)
+
+
+def test_nulls_inside_of_a_checkpoints_metadata_are_fields_that_are_not_there(log):
+    body = dict(HEAD[1]["metaData"])
+    body["format"] = {"provider": "parquet", "options": None}
+    body["configuration"] = {}
+    log.commit(*HEAD)
+    log.commit(add("a"))
+    log.checkpoint(1, [protocol(), {"metaData": body}, add("a")])
+    assert snapshot(log).metadata.format.options == {}
+    assert snapshot(log).metadata.configuration == {}
+
+
+def test_a_checkpoint_action_that_is_not_one_is_named(log):
+    log.commit(*HEAD)
+    (name,) = log.checkpoint(0, [{"protocol": {"minReaderVersion": 1}}, HEAD[1]])
+    with pytest.raises(CorruptTableError, match="an action that isn't one") as caught:
+        snapshot(log)
+    assert caught.value.file == log.path(name)
