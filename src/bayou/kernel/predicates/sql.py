@@ -287,8 +287,14 @@ class _Translator:
         lifted = _LIFTED.fullmatch(text)
         return text if lifted is None else self._strings[int(lifted[1])]
 
+    def _inner_constant(self, node: Any) -> Literal:
+        """The constant that a sign or cast stands before."""
+        if type(node.this).__name__ not in _CONSTANTS:
+            raise self._unsupported(node)
+        return self._constant(node.this)
+
     def _negated(self, node: Any) -> Literal:
-        number = self._constant(node.this)
+        number = self._inner_constant(node)
         if isinstance(number.value, bool) or not isinstance(number.value, int | float | Decimal):
             raise self._unsupported(node)
         if isinstance(number.value, Decimal):  # the operator - would round to 28 digits
@@ -296,7 +302,7 @@ class _Translator:
         return Literal(-number.value, None if isinstance(number.value, int) else number.data_type)
 
     def _cast(self, node: Any) -> Literal:
-        constant = self._constant(node.this)
+        constant = self._inner_constant(node)
         target = _TYPES.get(node.to.this.name)
         if node.to.this.name == "DECIMAL":
             sizes = [int(part.this.this) for part in node.to.expressions] or [10, 0]
@@ -322,6 +328,9 @@ class _Translator:
         )
 
 
+_CONSTANTS = frozenset(
+    {"Boolean", "Cast", "HexString", "Literal", "Neg", "Null", "Paren", "TryCast"}
+)
 _OPERANDS = frozenset({"this", "expression", "negate"})
 _PARTS = {
     "Anonymous": frozenset({"this", "expressions"}),
