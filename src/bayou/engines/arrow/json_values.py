@@ -55,7 +55,7 @@ def _column(values: list[Any], kind: _AnyType) -> pa.Array[Any]:
     objects = [v if isinstance(v, dict) else None for v in values]
     fields = [kind.field(i) for i in range(kind.num_fields)]
     return pa.StructArray.from_arrays(
-        [_column([o and o.get(f.name) for o in objects], f.type) for f in fields],
+        [_column([None if o is None else o.get(f.name) for o in objects], f.type) for f in fields],
         fields=fields,
         mask=pa.array([o is None for o in objects], pa.bool_()),
     )

@@ -26,7 +26,7 @@ from obstore.store import ObjectStore, from_url
 
 from bayou.engines.arrow.object_io import ObjectInput, ObjectOutput
 from bayou.engines.arrow.storage_options import store_settings, unknown_option
-from bayou.errors import ArgumentError, FileMissingError, StorageError
+from bayou.errors import ArgumentError, BayouError, FileMissingError, StorageError
 from bayou.kernel.engine import ByteRange, FileStatus
 
 __all__ = ["ObjectStoreFiles", "is_object_store"]
@@ -238,6 +238,8 @@ def _storage_errors(path: str, doing: str) -> Iterator[None]:
     """
     try:
         yield
+    except BayouError:
+        raise
     except (NotFoundError, FileNotFoundError):
         raise FileMissingError(
             f"can't {doing} {path}: there is no such object", path=path

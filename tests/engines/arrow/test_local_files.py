@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from bayou.engines.arrow import local_files
+from bayou.engines.arrow.local_files import LocalFiles
+from bayou.engines.arrow.os_errors import storage_errors
+from bayou.errors import FileMissingError, StorageError
+from bayou.kernel.engine import ByteRange
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+def test_a_file_uri_is_the_path_in_it_taken_as_decoded() -> None:
+    files = LocalFiles()
+    assert files.resolve_path("file:///a/b%20c/") == "/a/b%20c"
+    assert files.resolve_path("file:/a/b") == "/a/b"
+    assert files.resolve_path("file://localhost/a/b") == "/a/b"
+
+
+def test_a_relative_path_is_below_the_working_directory(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert LocalFiles().resolve_path("a/../b/") == f"{tmp_path}/b"
+
+
+def test_file_uris_are_listed_and_read_like_paths(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"1")
+    files = LocalFiles()
+    assert [s.path for s in files.list_from(f"file://{tmp_path}/")] == [f"{tmp_path}/a"]
+    assert list(files.read_files([ByteRange(path=f"file://{tmp_path}/a")])) == [b"1"]
+
+
+def put_all(folder: str, writer: int) -> list[bool]:
+    files = LocalFiles()
+    return [files.put_if_absent(f"{folder}/{key:03d}", b"%d\n" % writer * 500) for key in range(50)]
+
+
+def test_of_eight_processes_that_put_fifty_names_each_name_has_one_winner(tmp_path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(8) as pool:
+        results = pool.starmap(put_all, [(str(tmp_path), writer) for writer in range(8)])
+    for key in range(50):
+        winners = [writer for writer, won in enumerate(results) if won[key]]
+        assert len(winners) == 1
+        assert (tmp_path / f"{key:03d}").read_bytes() == b"%d\n" % winners[0] * 500
+    assert len(names(tmp_path)) == 50
+
+
+def test_where_the_disk_has_no_hard_links_one_of_several_still_wins(tmp_path: Path) -> None:
+    (tmp_path / "first").write_bytes(b"1")
+    (tmp_path / "second").write_bytes(b"2")
+    target = f"{tmp_path}/target"
+    assert local_files._rename_if_absent(f"{tmp_path}/first", target) is True
+    assert local_files._rename_if_absent(f"{tmp_path}/second", target) is False
+    assert (tmp_path / "target").read_bytes() == b"1"
+
+
+def test_putting_into_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileMissingError):
+        LocalFiles().put_if_absent(f"{tmp_path}/missing/a", b"1")
+
+
+def test_unfinished_files_are_hidden_and_gone_afterwards(tmp_path: Path) -> None:
+    output = LocalFiles().open_output(f"{tmp_path}/a")
+    output.write(b"1")
+    (hidden,) = names(tmp_path)
+    assert hidden.startswith(".")
+    output.close()
+    assert names(tmp_path) == ["a"]
+
+
+def test_an_output_that_is_dropped_leaves_nothing(tmp_path: Path) -> None:
+    output = LocalFiles().open_output(f"{tmp_path}/a")
+    output.write(b"1")
+    del output
+    assert names(tmp_path) == []
+
+
+def test_long_names_can_be_written(tmp_path: Path) -> None:
+    name = "é" * 120  # 240 bytes of the 255 that file systems take
+    files = LocalFiles()
+    assert files.put_if_absent(f"{tmp_path}/{name}", b"1") is True
+    files.put(f"{tmp_path}/{name}", b"2")
+    with files.open_output(f"{tmp_path}/{name}") as output:
+        output.write(b"3")
+    assert (tmp_path / name).read_bytes() == b"3"
+
+
+@pytest.mark.parametrize("name", ["nul\0", "surrogate\ud800"])
+def test_names_that_no_disk_can_hold_are_an_error(tmp_path: Path, name: str) -> None:
+    files = LocalFiles()
+    with pytest.raises(StorageError):
+        files.put(f"{tmp_path}/{name}", b"1")
+    with pytest.raises(StorageError):
+        files.open_input(f"{tmp_path}/{name}")
+    with pytest.raises(StorageError):
+        files.status(f"{tmp_path}/{name}")
+
+
+def test_files_can_be_read_by_others_as_the_umask_says(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        files = LocalFiles()
+        files.put_if_absent(f"{tmp_path}/a", b"1")
+        with files.open_output(f"{tmp_path}/b") as output:
+            output.write(b"1")
+    finally:
+        os.umask(before)
+    modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a", "b")}
+    assert modes == {0o644}
+
+
+def test_reading_closes_its_files(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"12")
+    before = len(os.listdir("/proc/self/fd"))
+    contents = LocalFiles().read_files([ByteRange(path=f"{tmp_path}/a")] * 5)
+    next(contents)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+FULL_DISK = """
+import resource, sys
+import pyarrow as pa
+from bayou.engines.arrow import ArrowEngine
+from bayou.engines.arrow.os_errors import storage_errors
+from bayou.errors import StorageError
+from bayou.kernel.engine import ParquetWriteOptions
+
+folder = sys.argv[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+engine = ArrowEngine()
+batch = pa.RecordBatch.from_pydict({"i": list(range(300_000))})
+
+def write_data():
+    options = ParquetWriteOptions(compression="none")
+    list(engine.parquet.write_parquet_files(folder, [batch], ["i"], options))
+
+def write_output():
+    with engine.files.open_output(folder + "/output") as output:
+        output.write(b"x" * 1_000_000)
+
+attempts = [
+    lambda: engine.files.put_if_absent(folder + "/commit", b"x" * 1_000_000),
+    lambda: engine.files.put(folder + "/put", b"x" * 1_000_000),
+    lambda: engine.parquet.write_parquet_file_atomically(folder + "/c", batch.schema, [batch]),
+    write_data,
+    write_output,
+]
+for attempt in attempts:
+    try:
+        attempt()
+    except StorageError as error:
+        print(error)
+    else:
+        raise SystemExit("no error")
+"""
+
+
+def test_a_full_disk_is_one_clear_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    # A limit on the size of a file stands for the full disk: the same system calls fail.
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(FULL_DISK))
+    result = subprocess.run(
+        [sys.executable, "-W", "error", script, folder],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    lines = result.stdout.splitlines()
+    assert len(lines) == 5
+    for line in lines:
+        assert "disk is full" in line
+        assert str(folder) in line
+    assert names(folder) == []
+
+
+def test_a_refused_permission_is_an_error_that_says_so() -> None:
+    with pytest.raises(StorageError, match="permission"), storage_errors("/a", "write"):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+
+def test_a_local_input_is_read_by_pyarrow_itself(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"12")
+    with LocalFiles().open_input(f"{tmp_path}/a") as file:
+        assert isinstance(file, pa.NativeFile)

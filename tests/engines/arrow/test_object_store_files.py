@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from obstore.store import MemoryStore
+
+from bayou.engines.arrow.files import ArrowFiles
+from bayou.engines.arrow.object_store_files import ObjectStoreFiles
+from bayou.errors import ArgumentError, FileMissingError, StorageError
+from bayou.kernel.engine import ByteRange
+
+
+@pytest.fixture
+def files() -> ObjectStoreFiles:
+    return ObjectStoreFiles(stores={"s3://bucket": MemoryStore()})
+
+
+@pytest.mark.parametrize(
+    ("path", "resolved"),
+    [
+        ("s3://bucket/a/", "s3://bucket/a"),
+        ("s3a://bucket/a", "s3://bucket/a"),
+        ("S3A://bucket/a", "s3://bucket/a"),
+        ("s3://bucket", "s3://bucket"),
+        ("gcs://bucket/a", "gs://bucket/a"),
+        (
+            "abfss://box@account.dfs.core.windows.net/a/",
+            "abfss://box@account.dfs.core.windows.net/a",
+        ),
+    ],
+)
+def test_paths_are_resolved_to_one_name_for_each_store(path: str, resolved: str) -> None:
+    assert ObjectStoreFiles().resolve_path(path) == resolved
+
+
+def test_s3a_is_s3(files: ObjectStoreFiles) -> None:
+    files.put("s3a://bucket/folder/a", b"1")
+    assert files.put_if_absent("s3://bucket/folder/a", b"2") is False
+    assert list(files.read_files([ByteRange(path="s3a://bucket/folder/a")])) == [b"1"]
+    listed = [s.path for s in files.list_from("s3a://bucket/folder/")]
+    assert listed == ["s3://bucket/folder/a"]
+
+
+def test_the_root_of_a_bucket_can_hold_files(files: ObjectStoreFiles) -> None:
+    files.put("s3://bucket/a", b"1")
+    files.put("s3://bucket/b", b"1")
+    assert [s.path for s in files.list_from("s3://bucket/b")] == ["s3://bucket/b"]
+
+
+def test_a_name_that_stores_refuse_is_an_error(files: ObjectStoreFiles) -> None:
+    with pytest.raises(StorageError, match="can't write"):
+        files.put("s3://bucket/a//b", b"1")
+
+
+def test_a_large_object_is_written_and_read_in_parts(files: ObjectStoreFiles) -> None:
+    data = bytes(range(256)) * (20 << 12)
+    with files.open_output("s3://bucket/large") as output:
+        for first in range(0, len(data), 3_000_000):
+            output.write(data[first : first + 3_000_000])
+    assert files.status("s3://bucket/large").size == len(data)
+    with files.open_input("s3://bucket/large", len(data)) as file:
+        assert file.read() == data
+        file.seek(5)
+        assert file.read(10 << 20) == data[5 : 5 + (10 << 20)]
+
+
+def test_stopping_early_ends_the_reading(files: ObjectStoreFiles) -> None:
+    files.put("s3://bucket/a", b"1")
+    asked = 0
+
+    def ranges():
+        nonlocal asked
+        for _ in range(10_000):
+            asked += 1
+            yield ByteRange(path="s3://bucket/a")
+
+    contents = files.read_files(ranges())
+    assert next(contents) == b"1"
+    contents.close()
+    assert asked < 100
+
+
+def test_a_path_without_a_bucket_is_an_error() -> None:
+    with pytest.raises(ArgumentError, match="s3://bucket/key"):
+        ObjectStoreFiles().status("s3:///a")
+
+
+def test_an_unknown_option_is_an_error_that_suggests_the_right_one() -> None:
+    files = ObjectStoreFiles({"AWS_ENDPOINT_ULR": "http://localhost"})
+    with pytest.raises(ArgumentError, match="aws_endpoint_url"):
+        files.status("s3://bucket/a")
+
+
+def test_locking_by_a_table_is_refused_because_conditional_puts_do_not_see_its_locks() -> None:
+    files = ObjectStoreFiles({"AWS_S3_LOCKING_PROVIDER": "dynamodb"})
+    with pytest.raises(ArgumentError, match="dynamodb"):
+        files.put("s3://bucket/a", b"1")
+
+
+def test_errors_and_reprs_hold_no_secrets() -> None:
+    options = {
+        "AWS_ACCESS_KEY_ID": "the-key-id",
+        "AWS_SECRET_ACCESS_KEY": "the-secret",
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
+        "aws_region": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_S3_ALLOW_UNSAFE_RENAME": "true",
+        "AZURE_STORAGE_ACCOUNT_KEY": "for another service",
+        "max_retries": "0",
+        "retry_timeout": "1s",
+        "timeout": "1s",
+    }
+    files = ObjectStoreFiles(options)
+    with pytest.raises(StorageError) as caught:
+        files.status("s3://bucket/a")
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert "the-secret" not in f"{error} {error!r}"
+        assert "the-key-id" not in f"{error} {error!r}"
+        error = error.__cause__
+    assert "the-secret" not in repr(files)
+
+
+@pytest.mark.parametrize("option", [{"max_retries": "many"}, {"retry_timeout": "soon"}])
+def test_an_option_with_an_unusable_value_is_an_error(option: dict[str, str]) -> None:
+    with pytest.raises(ArgumentError, match=next(iter(option))):
+        ObjectStoreFiles(option).status("s3://bucket/a")
+
+
+def test_a_scheme_without_an_engine_is_an_error_that_names_those_there_are() -> None:
+    with pytest.raises(ArgumentError, match="s3a://"):
+        ArrowFiles().resolve_path("hdfs://name/table")
+
+
+def test_local_and_remote_files_can_be_read_in_one_go(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"local")
+    files = ArrowFiles()
+    files.put(f"{tmp_path}/b", b"too")
+    ranges = [ByteRange(path=f"{tmp_path}/a"), ByteRange(path=f"file://{tmp_path}/b")]
+    assert list(files.read_files(ranges)) == [b"local", b"too"]
+    files.delete_files(iter([f"{tmp_path}/a", f"{tmp_path}/b"]))
+    with pytest.raises(FileMissingError):
+        files.status(f"{tmp_path}/a")
