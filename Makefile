@@ -50,7 +50,7 @@ check: $(VENV)/.installed-dev
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet . || { $(BIN)/ruff format --check .; exit 1; }
 	@$(BIN)/mypy --strict src
-	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/lint-imports --no-logo --no-cache
 	@$(BIN)/python tools/check_docs.py
 
 bench: java $(VENV)/.installed-dev

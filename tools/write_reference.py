@@ -47,8 +47,15 @@ def _page(name: str) -> Iterator[str]:
     yield f"# {name}\n\n"
     if module.__doc__:
         yield _markdown(module.__doc__)
-    for member in module.__all__:
+    for member in getattr(module, "__all__", None) or _defined_in(module):
         yield from _member(module, member)
+
+
+def _defined_in(module: ModuleType) -> Iterator[str]:
+    """Public classes and functions of a module without `__all__`, in their order."""
+    for name, value in vars(module).items():
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__:
+            yield name
 
 
 def _member(module: ModuleType, name: str) -> Iterator[str]:
