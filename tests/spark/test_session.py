@@ -8,13 +8,14 @@ import pytest
 from bayou import spark as bayou_spark
 from bayou.errors import PrerequisiteError
 
+ENABLED = "spark.bayou.enabled"
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 pytestmark = pytest.mark.spark
 
 
 def test_a_started_session_is_quiet_enabled_and_runs_this_python(spark):
-    assert spark.conf.get(PUSHDOWN) == "true"
+    assert spark.conf.get(ENABLED) == "true"
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.sparkContext.uiWebUrl is None
     assert spark.sparkContext.getConf().get("spark.driver.host") == "127.0.0.1"
@@ -31,13 +32,13 @@ def _executable(batches):
 
 def test_enabling_twice_and_disabling_leaves_the_conf_as_it_was(spark):
     session = spark.newSession()
-    session.conf.unset(PUSHDOWN)
     bayou_spark.enable(session)
     bayou_spark.enable(session)
-    assert session.conf.get(PUSHDOWN) == "true"
-    bayou_spark.disable(session)
-    bayou_spark.disable(session)
+    assert session.conf.get(ENABLED) == "true"
     assert session.conf.get(PUSHDOWN) == "false"
+    bayou_spark.disable(session)
+    bayou_spark.disable(session)
+    assert session.conf.get(ENABLED, "unset") == "unset"
 
 
 def test_a_machine_without_java_is_told_so_before_spark_starts(monkeypatch, tmp_path):

@@ -18,7 +18,7 @@ from bayou.spark.java import check_java
 
 __all__ = ["disable", "enable", "start_session"]
 
-_FILTER_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_ENABLED = "spark.bayou.enabled"
 _DELTA_SPARK = "io/delta/sql/DeltaSparkSessionExtension.class"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -26,18 +26,19 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 def enable(spark: Any) -> None:
     """Set what a session needs to get the most out of Bayou. Calling it again changes nothing.
 
-    Filters are then pushed into `delta` reads, so that files and row groups are skipped. Without
-    it everything works the same, with more bytes read. It warns when delta-spark's JAR is on the
-    class path: Spark takes that one for the format `delta`, without a word.
+    In a local classic session, workers that were to run another Python than this one (Spark takes
+    `python3` from the PATH) run this one, so that a virtual environment needn't be activated; on a
+    cluster set `PYSPARK_PYTHON`. It warns when delta-spark's JAR is on the class path: Spark takes
+    that one for the format `delta`, without a word.
 
-    In a local classic session workers that were to run another Python than this one (Spark takes
-    `python3` from the PATH) run this one, so that a virtual environment needn't be activated. On
-    a cluster set `PYSPARK_PYTHON`.
+    Spark's push-down of filters into Python sources (`spark.sql.python.filterPushdown.enabled`) is
+    left alone: in Spark 4.2 and 4.3 it gives wrong rows where a DataFrame is used with more than
+    one filter. The read option `filter` skips files.
 
     Args:
         spark: a `SparkSession`, classic or Connect (which has no JVM to look into).
     """
-    spark.conf.set(_FILTER_PUSHDOWN, "true")
+    spark.conf.set(_ENABLED, "true")
     if not isinstance(spark, SparkSession):
         return
     if _has_delta_spark(spark):
@@ -53,7 +54,7 @@ def enable(spark: Any) -> None:
 
 def disable(spark: Any) -> None:
     """Take back what `enable` has set in the session's conf."""
-    spark.conf.unset(_FILTER_PUSHDOWN)
+    spark.conf.unset(_ENABLED)
 
 
 def start_session(

@@ -8,25 +8,26 @@ tasks share, and nothing of the plan.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType as SparkStructType
 
-from bayou.errors import BayouError, PredicateError, SchemaError
+from bayou.errors import BayouError, SchemaError
 from bayou.kernel import Scan, ScanFile
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.kernel.engine import EngineDescription
-from bayou.kernel.predicates.evaluation import resolve
-from bayou.kernel.predicates.model import Predicate
-from bayou.protocol.schema import StructType
+from bayou.kernel.predicates.evaluation import DefaultExpressionHandler, resolve
+from bayou.kernel.predicates.model import Predicate, referenced_columns
+from bayou.kernel.predicates.sql import parse_predicate
+from bayou.kernel.predicates.wire import from_wire, to_wire
+from bayou.protocol.schema import StructField, StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.source import tasks
-from bayou.spark.source.filters import conjunction, to_predicate
 from bayou.spark.source.options import SourceOptions
 from bayou.spark.source.partitions import MAX_TASK_BYTES, deal, task_bytes
 from bayou.spark.source.snapshots import PinnedVersion, open_pinned
@@ -61,7 +62,13 @@ class SlicePartition(InputPartition):
 
 
 class DeltaReader(DataSourceReader):
-    """Plans a read; lives in Spark's planning process."""
+    """Plans a read; lives in Spark's planning process.
+
+    It doesn't take the filters that Spark pushes (`pushFilters`). Spark 4.2 and 4.3 keep one plan
+    for each `load()`, that of the latest filters: a reader that left out files for one query would
+    lose rows of the next one, and of the other side of a self-join. The option `filter` belongs to
+    one `load()` alone.
+    """
 
     def __init__(
         self, options: SourceOptions, schema: SparkStructType, pinned: PinnedVersion | None
@@ -70,21 +77,8 @@ class DeltaReader(DataSourceReader):
         self._engine, self._snapshot = open_pinned(options, pinned)
         self._schema = from_spark(schema, table=self._snapshot.path)
         self._columns = _table_columns(self._schema, self._snapshot.schema, self._snapshot.path)
-        self._filter: Predicate | None = None
+        self._filter = _parsed(options.filter, self._snapshot.schema)
         self._plan: tuple[ReadTask, list[InputPartition]] | None = None
-        # Spark refuses a reader that overrides `pushFilters` while its conf has push-down off,
-        # which is the default and can't be seen from here. So the method isn't overridden.
-        self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
-
-    def push(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Keep what helps to skip files; Spark evaluates all of them on the rows again."""
-        with readable_errors():
-            schema = self._snapshot.schema
-            candidates = (to_predicate(pushed) for pushed in filters)
-            self._filter = conjunction(
-                p for p in candidates if p is not None and _is_usable(p, schema)
-            )
-            return filters
 
     def partitions(self) -> list[InputPartition]:
         with readable_errors():
@@ -99,11 +93,12 @@ class DeltaReader(DataSourceReader):
         except BayouError:
             # Pickling would bury the error; Spark asks for the partitions next, which says it.
             return InputPartition, (None,)
-        return ReadTask, (task.engine, task.state, task.scan, task.schema)
+        return ReadTask, (task.engine, task.state, task.scan, task.schema, task.filter)
 
     def _planned(self) -> tuple[ReadTask, list[InputPartition]]:
         if self._plan is None:
-            builder = self._snapshot.scan_builder().with_read_schema(self._columns)
+            columns = _with_columns_of(self._filter, self._columns, self._snapshot.schema)
+            builder = self._snapshot.scan_builder().with_read_schema(columns)
             scan = builder.with_filter(self._filter).build()
             self._plan = self._plan_files(scan) or self._plan_slices(scan)
         return self._plan
@@ -150,6 +145,7 @@ class DeltaReader(DataSourceReader):
             state=scan.scan_state(self._engine).to_bytes(),
             scan=replay,
             schema=self._schema.to_json(),
+            filter=None if self._filter is None else to_wire(self._filter),
         )
 
 
@@ -162,20 +158,31 @@ class ReadTask:
         state: the `ScanState`.
         scan: the `Scan`, where partitions are slices.
         schema: JSON of the schema that Spark expects, by position that of the scan.
+        filter: the `filter` option, resolved; columns that only it needs are the scan's last.
     """
 
     engine: EngineDescription
     state: bytes
     scan: bytes | None
     schema: str
+    filter: list[Any] | None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Batches with exactly the types that Spark expects."""
         with readable_errors():
             expected = to_arrow_schema(StructType.from_json(self.schema))
-            for batch in self._batches(partition):
+            for batch in self._filtered(partition):
                 if batch.num_rows:
                     yield _conform(batch, expected)
+
+    def _filtered(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if self.filter is None:
+            yield from self._batches(partition)
+            return
+        predicate = from_wire(self.filter)
+        evaluator = DefaultExpressionHandler()
+        for batch in self._batches(partition):
+            yield batch.filter(evaluator.evaluate_predicate(batch, predicate))
 
     def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         match partition:
@@ -184,17 +191,6 @@ class ReadTask:
             case SlicePartition():
                 assert self.scan is not None  # slices are planned with the scan beside them
                 yield from tasks.read_slice(self.engine, self.state, self.scan, partition.log_slice)
-
-
-class _PushFilters:
-    """`DeltaReader.push` under a face that Spark takes for the inherited method."""
-
-    def __init__(self, reader: DeltaReader) -> None:
-        self.__func__ = DataSourceReader.pushFilters
-        self._reader = reader
-
-    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        return self._reader.push(filters)
 
 
 def _table_columns(wanted: StructType, table_schema: StructType, table: str) -> StructType:
@@ -221,12 +217,23 @@ def _table_columns(wanted: StructType, table_schema: StructType, table: str) -> 
     return StructType(tuple(columns))
 
 
-def _is_usable(predicate: Predicate, schema: StructType) -> bool:
-    try:
-        resolve(predicate, schema)
-    except PredicateError:
-        return False
-    return True
+def _parsed(text: str | None, schema: StructType) -> Predicate | None:
+    return None if text is None else resolve(parse_predicate(text), schema)
+
+
+def _with_columns_of(
+    predicate: Predicate | None, columns: StructType, table_schema: StructType
+) -> StructType:
+    """The columns to read, and behind them those that only the filter needs."""
+    if predicate is None:
+        return columns
+    extra: dict[str, StructField] = {}
+    for path in referenced_columns(predicate):
+        field = table_schema.get(path[0])
+        assert field is not None  # the predicate was resolved against this schema
+        if field.name not in columns.names:
+            extra[field.name] = field
+    return StructType((*columns.fields, *extra.values()))
 
 
 def _without_statistics(file: ScanFile) -> ScanFile:
@@ -238,13 +245,13 @@ def _without_statistics(file: ScanFile) -> ScanFile:
 
 
 def _conform(batch: pa.RecordBatch, expected: pa.Schema) -> pa.RecordBatch:
-    """The same columns under the names and with the exact types that Spark checks for."""
+    """The first columns, under the names and with the exact types that Spark checks for."""
     if batch.schema.equals(expected):
         return batch
     columns = [
         column if column.type.equals(field.type) else column.cast(field.type)
-        for column, field in zip(batch.columns, expected, strict=True)
+        for column, field in zip(batch.columns, expected, strict=False)
     ]
     if not columns:
-        return batch
+        return batch.select([])
     return pa.RecordBatch.from_arrays(columns, schema=expected)

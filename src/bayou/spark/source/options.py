@@ -58,6 +58,7 @@ class SourceOptions:
         path: the table's path as the user gave it.
         version: `versionAsOf`.
         timestamp: `timestampAsOf`, in ms since the epoch.
+        filter: `filter`, SQL text; only rows for which it is true are read.
         min_partitions: `minPartitions`, the number of tasks to aim at for a small table.
         max_partition_bytes: `maxPartitionBytes`, about how much a task reads.
         merge_schema: `mergeSchema`, whether new columns are added to the table.
@@ -72,6 +73,7 @@ class SourceOptions:
     path: str
     version: int | None = None
     timestamp: int | None = None
+    filter: str | None = None
     min_partitions: int | None = None
     max_partition_bytes: int | None = None
     merge_schema: bool = False
@@ -103,6 +105,7 @@ class SourceOptions:
             path=path,
             version=None if version is None else _integer("versionAsOf", version, 0),
             timestamp=None if timestamp is None else parse_timestamp("timestampAsOf", timestamp),
+            filter=given.get("filter"),
             min_partitions=_optional_integer(given, "minPartitions"),
             max_partition_bytes=_optional_integer(given, "maxPartitionBytes"),
             merge_schema=_boolean(given, "mergeSchema"),

@@ -8,7 +8,7 @@ the checkpoint's own entry, finds its number in the table and writes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import pyarrow as pa
@@ -64,7 +64,7 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
     ) -> BatchFiles:
         with readable_errors():
             actions = tasks.write_task(self._plan.engine, self._plan.state, iterator)
-            return BatchFiles(self._plan, actions)
+            return BatchFiles(replace(self._plan, state=b""), actions)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         with readable_errors():
