@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayou.engines.arrow.projection import Projection
+from bayou.engines.arrow.row_groups import RowGroupFilter
 from bayou.errors import StorageError
 from bayou.kernel.engine import FileSplit, FileSystemClient
 from bayou.kernel.predicates.model import Predicate
@@ -56,11 +57,12 @@ def read_files(
     files: FileSystemClient,
     splits: Iterable[FileSplit],
     wanted: pa.Schema,
-    predicate: Predicate | None,  # noqa: ARG001
+    predicate: Predicate | None,
     batch_size: int,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of exactly `wanted`, of one split after the other."""
     known: tuple[pa.Schema, Projection] | None = None
+    matching = RowGroupFilter(wanted, predicate)
     for split in splits:
         with open_parquet(files, split.path, split.size) as opened:
             schema = opened.file.schema_arrow
@@ -69,7 +71,8 @@ def read_files(
             end = opened.file.metadata.num_row_groups
             if split.end_row_group is not None:
                 end = min(end, split.end_row_group)
-            kept = range(split.first_row_group, end)
+            groups = range(split.first_row_group, end)
+            kept = matching.keep(opened.file.metadata, schema, groups)
             yield from _read_row_groups(opened, kept, known[1], split.path, batch_size)
 
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from bayou.engines.arrow.conversion import children, count_leaves
 from bayou.protocol.stats import FileStatistics
 
-__all__ = ["StatisticsCollector"]
+__all__ = ["StatisticsCollector", "footer_bounds", "put"]
 
 _LONG_STRING = 1024
 """Bytes from which a string is looked at here; pyarrow's footer drops bounds of some KB."""
@@ -81,19 +81,19 @@ class StatisticsCollector:
         nulls: dict[str, Any] = {}
         for leaf in self._leaves:
             if _is_repeated(leaf.data_type):
-                _put(nulls, leaf.path, leaf.null_count)
+                put(nulls, leaf.path, leaf.null_count)
                 continue
             null_count, bounds = self._from_footer(leaf, footer)
             if null_count is not None:
-                _put(nulls, leaf.path, null_count)
+                put(nulls, leaf.path, null_count)
             if bounds is None:
                 continue
             low, high = bounds
             if isinstance(low, str):
                 low, high = low[: self._prefix_length], self._upper_bound(high)
-            _put(minima, leaf.path, low)
+            put(minima, leaf.path, low)
             if high is not None and not leaf.has_nan:
-                _put(maxima, leaf.path, high)
+                put(maxima, leaf.path, high)
         return FileStatistics(
             num_records=footer.num_rows, min_values=minima, max_values=maxima, null_count=nulls
         )
@@ -115,7 +115,7 @@ class StatisticsCollector:
             null_count += nulls
             if not usable or nulls == group.num_rows:
                 continue
-            bounds = leaf.string_bounds.get(i) or _footer_bounds(statistics)
+            bounds = leaf.string_bounds.get(i) or footer_bounds(statistics)
             if bounds is not None:
                 lows.append(bounds[0])
                 highs.append(bounds[1])
@@ -160,7 +160,11 @@ def _column(group: pa.Table, leaf: _Leaf) -> pa.ChunkedArray[Any]:
     return pc.struct_field(column, list(leaf.indices[1:])) if len(leaf.indices) > 1 else column
 
 
-def _footer_bounds(statistics: pq.Statistics) -> tuple[Any, Any] | None:
+def footer_bounds(statistics: pq.Statistics) -> tuple[Any, Any] | None:
+    """Least and largest value as Python values; None where the footer has none that we can use.
+
+    NaN isn't counted in.
+    """
     if not statistics.has_min_max:
         return None
     try:
@@ -189,7 +193,8 @@ def _is_repeated(kind: pa.DataType) -> bool:
     return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind)
 
 
-def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    """Set a value in nested dictionaries, which are made on the way."""
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
     tree[path[-1]] = value
