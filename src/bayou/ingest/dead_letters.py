@@ -28,6 +28,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
+from bayou.spark.kafka.columns import unpack_headers
 
 __all__ = ["DEAD_LETTER_SCHEMA", "dead_letter_rows", "dead_letters_path"]
 
@@ -70,14 +71,25 @@ def dead_letter_rows(
 
     Args:
         decoded: positions in `source` and reasons.
-        source: columns of the Kafka source, headers included.
+        source: columns of the Kafka source, headers packed.
         ingestion_timestamp: microseconds since the epoch.
     """
     refused = source.take(decoded.bad_positions)
     from_kafka: list[pa.Array[Any]] = [
-        refused.column(field.name).cast(to_arrow_type(field.data_type))
+        _headers(refused.column(field.name), to_arrow_type(field.data_type))
+        if field.name == "headers"
+        else refused.column(field.name).cast(to_arrow_type(field.data_type))
         for field in DEAD_LETTER_SCHEMA.fields[1:-1]
     ]
     read_at = pa.repeat(pa.scalar(ingestion_timestamp, _TIMESTAMP), len(decoded.bad_positions))
     columns = [decoded.reasons, *from_kafka, read_at]
     return pa.RecordBatch.from_arrays(columns, schema=to_arrow_schema(DEAD_LETTER_SCHEMA))
+
+
+def _headers(packed: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+    values: list[Any] = packed.to_pylist()
+    unpacked = [
+        None if value is None else [{"key": k, "value": v} for k, v in unpack_headers(value) or ()]
+        for value in values
+    ]
+    return pa.array(unpacked, kind)

@@ -35,6 +35,10 @@ from bayou.spark.kafka import KafkaDataSource
 __all__ = ["run_pipeline"]
 
 _POLL = 0.2
+_SOURCE_COLUMNS = (
+    "value binary, topic string, partition int, offset bigint, timestamp timestamp, key binary, "
+    "headers binary"
+)
 
 
 def run_pipeline(
@@ -205,7 +209,8 @@ class _TopicRun:
         if not once:
             options["minOffsetsPerTrigger"] = str(processing.batch_size)
             options["maxTriggerDelay"] = f"{int(processing.flush_interval * 1000)}ms"
-        records = spark.readStream.format("bayou-kafka").options(**options).load()
+        reader = spark.readStream.format("bayou-kafka").schema(_SOURCE_COLUMNS)
+        records = reader.options(**options).load()
         writer = (
             records.writeStream.foreachBatch(self._on_batch)
             .option("checkpointLocation", self._checkpoint.as_uri())

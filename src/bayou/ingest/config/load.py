@@ -148,7 +148,19 @@ def _resolve(table_path: str, folder: Path) -> str:
 
 
 def _configuration_error(document: Document, error: ValidationError) -> ConfigurationError:
-    return _joined([_one_error(document, detail) for detail in error.errors(include_url=False)])
+    details = error.errors(include_url=False)
+    meant = {
+        (*d["loc"][:-1], _closest(str(d["loc"][-1]), _allowed_keys(d["loc"][:-1])))
+        for d in details
+        if d["type"] == "extra_forbidden"
+    }
+    return _joined(
+        [
+            _one_error(document, detail)
+            for detail in details
+            if not (detail["type"] == "missing" and detail["loc"] in meant)  # said as a misspelling
+        ]
+    )
 
 
 def _one_error(document: Document, detail: ErrorDetails) -> ConfigurationError:
@@ -191,10 +203,15 @@ def _section_of(annotation: Any) -> Any:
 
 
 def _did_you_mean(name: str, allowed: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name.lower().replace("_", "-"), allowed, n=1)
-    if close:
-        return f"; did you mean {close[0]!r}?"
+    close = _closest(name, allowed)
+    if close is not None:
+        return f"; did you mean {close!r}?"
     return f"; known here: {', '.join(sorted(allowed))}" if allowed else ""
+
+
+def _closest(name: str, allowed: Sequence[str]) -> str | None:
+    close = difflib.get_close_matches(name.lower().replace("_", "-"), allowed, n=1)
+    return close[0] if close else None
 
 
 def _joined(problems: Sequence[ConfigurationError]) -> ConfigurationError:

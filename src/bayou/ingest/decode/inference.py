@@ -123,7 +123,7 @@ def _merge(first: DataType, second: DataType) -> DataType:
             return merge_fields(first, second)
         case (ArrayType(element_type=a), ArrayType(element_type=b)):
             return ArrayType(element_type=_merge(a, b))
-        case _ if {first, second} == {LONG, DOUBLE}:
+        case _ if (first, second) in ((LONG, DOUBLE), (DOUBLE, LONG)):
             return DOUBLE
         case _:
             return first

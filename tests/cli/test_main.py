@@ -1,0 +1,109 @@
+"""The command: what it prints, how it exits, and how little it loads."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+import bayou
+from bayou.cli.main import app
+
+runner = CliRunner()
+
+
+def invoke(*arguments):
+    return runner.invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "table"
+    for number in range(3):
+        bayou.write(str(path), pa.table({"id": [number]}), mode="append")
+    return path
+
+
+def test_help_loads_neither_spark_nor_arrow_nor_kafka():
+    code = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from bayou.cli.main import app\n"
+        "result = CliRunner().invoke(app, ['--help'])\n"
+        "assert 'history' in result.output, result.output\n"
+        "heavy = {'pyspark', 'pyarrow', 'confluent_kafka', 'pydantic', 'pandas'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_the_version_is_printed():
+    assert invoke("--version").output.strip() == f"bayou {bayou.__version__}"
+
+
+def test_history_is_a_table_with_the_newest_commit_first(table):
+    result = invoke("history", table)
+    assert result.exit_code == 0
+    versions = [line.split()[0] for line in result.output.splitlines() if "WRITE" in line]
+    assert versions == ["2", "1", "0"]
+
+
+def test_history_for_machines_is_an_object_a_line(table):
+    result = invoke("history", table, "--json", "--limit", 2)
+    commits = [json.loads(line) for line in result.output.splitlines()]
+    assert [c["version"] for c in commits] == [2, 1]
+    assert commits[0]["operation"] == "WRITE"
+
+
+def test_a_path_without_a_table_is_one_sentence_and_exit_code_1(tmp_path):
+    result = invoke("history", tmp_path / "nothing")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_wrong_configuration_is_exit_code_2_with_file_and_line(tmp_path):
+    file = tmp_path / "p.yaml"
+    file.write_text("connector:\n  topcs: {}\n")
+    for command in ("run", "validate"):
+        result = invoke(command, file)
+        assert result.exit_code == 2
+        assert f"{file}:2: connector.topcs: unknown key; did you mean 'topics'?" in result.stderr
+
+
+def test_wrong_usage_is_exit_code_2():
+    assert invoke("run").exit_code == 2
+    assert invoke("nonsense").exit_code == 2
+    assert invoke("validate").exit_code == 2
+
+
+def test_an_error_for_machines_is_an_object_too(tmp_path):
+    result = invoke("run", tmp_path / "nowhere.yaml", "--json")
+    assert result.exit_code == 2
+    error = json.loads(result.stdout)
+    assert error["event"] == "error"
+    assert error["type"] == "ConfigurationError"
+
+
+def test_validate_shows_the_topics_and_what_is_not_done_yet(tmp_path):
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "connector:\n  kafka: {bootstrap-servers: 'h:1'}\n  topics:\n    events:\n"
+        "      kafka-topic: events\n      destination:\n        table-path: lake/events\n"
+        "        delta-config: {enable-vacuum: true}\n"
+    )
+    result = invoke("validate", file)
+    assert result.exit_code == 0
+    assert "events" in result.stdout
+    assert "vacuum isn't run by this version" in result.stderr
+
+
+def test_the_schema_for_editors_is_a_json_schema():
+    schema = json.loads(invoke("validate", "--print-schema").output)
+    assert schema["properties"].keys() == {"connector"}
+    assert "kafka-topic" in schema["$defs"]["TopicConfig"]["properties"]

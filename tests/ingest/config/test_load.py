@@ -1,0 +1,276 @@
+"""Configurations: what they mean, and where they are wrong."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from bayou.errors import ConfigurationError
+from bayou.ingest.config import load_configuration
+
+MINIMAL = """\
+connector:
+  kafka:
+    bootstrap-servers: "localhost:9092"
+  topics:
+    events:
+      kafka-topic: "events.v1"
+      destination:
+        table-path: "lake/events"
+"""
+
+
+def write(tmp_path, text):
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(textwrap.dedent(text))
+    return file
+
+
+def load(tmp_path, text, settings=(), environment=None):
+    return load_configuration(
+        write(tmp_path, text), settings=settings, environment=environment or {}
+    )
+
+
+def problem(tmp_path, text, settings=(), environment=None):
+    with pytest.raises(ConfigurationError) as caught:
+        load(tmp_path, text, settings, environment)
+    return caught.value
+
+
+def test_paths_are_relative_to_the_file(tmp_path):
+    configuration = load(tmp_path, MINIMAL)
+    (topic,) = configuration.topics
+    assert topic.key == "events"
+    assert topic.table_path == str(tmp_path / "lake" / "events")
+    assert configuration.state_path == tmp_path / ".bayou"
+    assert topic.config.destination.name == "events"
+    assert topic.config.processing.batch_size == 100_000
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "key", "text"),
+    [
+        (
+            'kafka-topic: "events.v1"',
+            'kafka-topc: "events.v1"',
+            6,
+            "connector.topics.events.kafka-topc",
+            "did you mean 'kafka-topic'?",
+        ),
+        (
+            'table-path: "lake/events"',
+            'table-path: "lake/events"\n        delta-config:\n          checkpoint-interval: ten',
+            10,
+            "connector.topics.events.destination.delta-config.checkpoint-interval",
+            "integer",
+        ),
+        (
+            'table-path: "lake/events"',
+            'table-path: "lake/events"\n        format: json',
+            9,
+            "connector.topics.events.destination.format",
+            "exactly once",
+        ),
+        (
+            'table-path: "lake/events"',
+            'table-path: "s3a://other/events"\n        bucket: mine',
+            7,
+            "connector.topics.events.destination",
+            "make them agree",
+        ),
+        (
+            'kafka-topic: "events.v1"',
+            'kafka-topic: "events v1"',
+            6,
+            "connector.topics.events.kafka-topic",
+            "can't be a Kafka topic",
+        ),
+        (
+            'kafka-topic: "events.v1"',
+            'kafka-topic: "${TOPIC}"',
+            6,
+            "connector.topics.events.kafka-topic",
+            "TOPIC isn't set",
+        ),
+        (
+            'kafka-topic: "events.v1"',
+            'kafka-topic: "events.v1"\n      schema-file: nowhere.json',
+            7,
+            "connector.topics.events.schema-file",
+            "relative to the configuration",
+        ),
+        (
+            'table-path: "lake/events"',
+            'table-path: "lake/events"\n        delta-config: {enable-upsert: true}',
+            9,
+            "connector.topics.events.destination.delta-config.enable-upsert",
+            "never silently appended",
+        ),
+        (
+            'table-path: "lake/events"',
+            'table-path: "lake/events"\n        key-columns: [id]',
+            9,
+            "connector.topics.events.destination.key-columns",
+            "mean an upsert",
+        ),
+        (
+            'table-path: "lake/events"',
+            'table-path: "lake/events"\n        partition-columns: [day, DAY]',
+            9,
+            "connector.topics.events.destination.partition-columns",
+            "named twice",
+        ),
+        (
+            'bootstrap-servers: "localhost:9092"',
+            'bootstrap-server: "localhost:9092"',
+            2,
+            "connector.kafka",
+            "'bootstrap-server'",
+        ),
+    ],
+)
+def test_a_mistake_is_told_with_its_line_and_key(tmp_path, old, new, line, key, text):
+    error = problem(tmp_path, MINIMAL.replace(old, new))
+    assert (error.line, error.key) == (line, key)
+    assert f"pipeline.yaml:{line}: {key}: " in error.message
+    assert text in error.message
+
+
+def test_every_mistake_of_a_file_is_told_at_once(tmp_path):
+    text = MINIMAL.replace("kafka-topic", "kafka-topc").replace("table-path", "table-pth")
+    lines = problem(tmp_path, text).message.splitlines()
+    assert any(":6: " in line and "kafka-topc" in line for line in lines)
+    assert any(":8: " in line and "did you mean 'table-path'?" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("connector:\n  topics: [\n", 3), ("connector:\n  a: 1\n  a: 2\n", 3), ("- 1\n", 1)],
+)
+def test_what_is_no_yaml_mapping_is_told_with_its_line(tmp_path, text, line):
+    assert problem(tmp_path, text).line == line
+
+
+def test_a_missing_file_is_an_error_that_names_it(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"nowhere\.yaml: there is no such file"):
+        load_configuration(tmp_path / "nowhere.yaml", environment={})
+
+
+def test_variables_are_replaced_and_have_defaults(tmp_path):
+    text = MINIMAL.replace("localhost:9092", "${HOST:-nowhere}:${PORT}").replace(
+        "lake/events", "lake/$${literal}"
+    )
+    configuration = load(tmp_path, text, environment={"PORT": "1234"})
+    assert configuration.connector.kafka.bootstrap_servers == "nowhere:1234"
+    assert configuration.topics[0].table_path.endswith("lake/${literal}")
+
+
+def test_settings_override_keys_with_dots_too(tmp_path):
+    configuration = load(
+        tmp_path,
+        MINIMAL.replace("events:", "user.events:"),
+        settings=[
+            "connector.kafka.bootstrap-servers=other:1",
+            "connector.kafka.fetch.min.bytes=7",
+            "connector.topics.user.events.processing.batch-size=50000",
+            "connector.topics.user.events.destination.partition-columns=[year, month]",
+        ],
+    )
+    properties = configuration.connector.kafka.client_properties()
+    assert properties == {"bootstrap.servers": "other:1", "fetch.min.bytes": "7"}
+    (topic,) = configuration.topics
+    assert topic.config.processing.batch_size == 50_000
+    assert topic.config.destination.partition_columns == ("year", "month")
+
+
+@pytest.mark.parametrize("setting", ["connector", "=1", "connector.kafka.bootstrap-servers.x=1"])
+def test_a_setting_that_leads_nowhere_is_an_error(tmp_path, setting):
+    assert f"--set {setting}" in problem(tmp_path, MINIMAL, settings=[setting]).message
+
+
+def test_the_environment_fills_in_what_the_file_leaves_out(tmp_path):
+    text = MINIMAL.replace('  kafka:\n    bootstrap-servers: "localhost:9092"\n', "")
+    configuration = load(
+        tmp_path,
+        text,
+        environment={
+            "KAFKA_BOOTSTRAP_SERVERS": "env:9092",
+            "AWS_ENDPOINT_URL": "http://s3",
+            "AWS_SECRET_ACCESS_KEY": "hunter2",
+            "AWS_ALLOW_HTTP": "true",
+            "BAYOU_STATE_PATH": "/state",
+        },
+    )
+    assert configuration.connector.kafka.bootstrap_servers == "env:9092"
+    assert str(configuration.state_path) == "/state"
+    options = configuration.connector.storage.storage_options()
+    assert options == {
+        "AWS_ENDPOINT_URL": "http://s3",
+        "AWS_SECRET_ACCESS_KEY": "hunter2",
+        "AWS_ALLOW_HTTP": "true",
+    }
+    assert "hunter2" not in repr(configuration)
+
+
+def test_the_file_goes_before_the_environment(tmp_path):
+    configuration = load(tmp_path, MINIMAL, environment={"KAFKA_BOOTSTRAP_SERVERS": "env:9092"})
+    assert configuration.connector.kafka.bootstrap_servers == "localhost:9092"
+
+
+def test_without_a_broker_the_error_says_what_to_write(tmp_path):
+    text = MINIMAL.replace('  kafka:\n    bootstrap-servers: "localhost:9092"\n', "")
+    assert "KAFKA_BOOTSTRAP_SERVERS" in problem(tmp_path, text).message
+
+
+def test_security_becomes_the_properties_of_the_client(tmp_path):
+    text = MINIMAL.replace(
+        "  topics:",
+        "    security: {protocol: SASL_SSL, mechanism: PLAIN, username: u, password: p}\n  topics:",
+    )
+    assert load(tmp_path, text).connector.kafka.client_properties() == {
+        "bootstrap.servers": "localhost:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "u",
+        "sasl.password": "p",
+    }
+
+
+def test_a_bucket_and_a_name_form_the_path(tmp_path):
+    text = MINIMAL.replace('table-path: "lake/events"', "bucket: b\n        table-name: t")
+    assert load(tmp_path, text).topics[0].table_path == "s3a://b/t"
+
+
+def test_two_topics_cannot_share_a_table(tmp_path):
+    text = MINIMAL + (
+        "    more:\n      kafka-topic: more\n      destination: {table-path: lake/events}\n"
+    )
+    error = problem(tmp_path, text)
+    assert error.line == 11
+    assert "already writes to" in error.message
+
+
+def test_what_later_versions_do_is_said_in_a_line_per_key(tmp_path):
+    text = MINIMAL + (
+        "        delta-config:\n          enable-optimize: true\n"
+        "          vacuum-retention-hours: 168\n          enable-compaction: false\n"
+    )
+    notices = load(tmp_path, text).notices
+    assert [(n.key.rsplit(".", 1)[-1], n.line) for n in notices] == [
+        ("enable-optimize", 10),
+        ("vacuum-retention-hours", 11),
+    ]
+    assert "isn't run by this version" in notices[0].text
+
+
+def test_delta_sparks_settings_are_dropped_with_a_notice(tmp_path):
+    text = MINIMAL.replace(
+        "  topics:",
+        "  spark:\n    master: local[1]\n"
+        "    spark.sql.extensions: io.delta.sql.DeltaSparkSessionExtension\n  topics:",
+    )
+    configuration = load(tmp_path, text)
+    assert configuration.connector.spark.master == "local[1]"
+    assert "isn't needed" in configuration.notices[0].text

@@ -1,0 +1,226 @@
+"""Decoding: every record is a row or has a reason, on the fast path as on the slow one."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bayou.ingest.decode import DecodePlan, JsonDecoder, record_columns
+from bayou.protocol.schema import StructType
+
+SCHEMA = json.dumps(
+    {
+        "type": "object",
+        "required": ["id"],
+        "properties": {
+            "id": {"type": "integer"},
+            "price": {"type": ["number", "null"]},
+            "at": {"type": "string", "format": "date-time"},
+            "on": {"type": "string", "format": "date"},
+            "kind": {"enum": ["a", "b"]},
+            "place": {
+                "type": "object",
+                "properties": {
+                    "city": {"type": "string"},
+                    "seen": {"type": "array", "items": {"type": "string", "format": "date-time"}},
+                },
+            },
+        },
+    }
+)
+COLUMNS = record_columns(SCHEMA)
+
+
+def decoder(*, schema=SCHEMA, columns=COLUMNS, discover=False, taken=frozenset()):
+    return JsonDecoder(
+        DecodePlan(columns=columns, json_schema=schema, discover=discover, taken=taken)
+    )
+
+
+def decode(values, **plan):
+    return decoder(**plan).decode(pa.array(values, pa.binary()))
+
+
+def reasons(values, **plan):
+    decoded = decode(values, **plan)
+    pairs = zip(decoded.bad_positions.to_pylist(), decoded.reasons.to_pylist(), strict=True)
+    return dict(pairs)
+
+
+def good(number):
+    return json.dumps({"id": number, "at": "2024-01-05T10:00:00Z"}).encode()
+
+
+def test_values_arrive_in_their_columns():
+    record = {
+        "id": 7,
+        "price": 2,
+        "at": "2024-01-05T10:00:00.123456+02:00",
+        "on": "2024-01-05",
+        "kind": "b",
+        "place": {"city": "Houma", "seen": ["2024-01-05T10:00:00Z"]},
+    }
+    (row,) = decode([json.dumps(record).encode()]).columns.to_pylist()
+    assert row["id"] == 7
+    assert row["price"] == 2.0
+    assert row["at"] == dt.datetime(2024, 1, 5, 8, 0, 0, 123456, dt.UTC)
+    assert row["on"] == dt.date(2024, 1, 5)
+    assert row["place"]["seen"] == [dt.datetime(2024, 1, 5, 10, tzinfo=dt.UTC)]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, "no value"),
+        (b"", "not valid JSON"),
+        (b"{nope", "not valid JSON"),
+        (b'{"id": 1} {"id": 2}', "not valid JSON"),
+        (b'{"id": 1', "not valid JSON"),
+        (b'{"id": NaN}', "not valid JSON"),
+        (b'{"id": 1, "kind": "\xff"}', "not valid JSON"),
+        (b"[1]", "not a JSON object"),
+        (b'"text"', "not a JSON object"),
+        (b"{}", "required"),
+        (b'{"id": "1"}', "field 'id'"),
+        (b'{"id": 1.5}', "field 'id'"),
+        (b'{"id": true}', "field 'id'"),
+        (b'{"id": 9223372036854775808}', "doesn't fit its type long"),
+        (b'{"id": 1, "at": "yesterday"}', "date-time"),
+        (b'{"id": 1, "at": null}', "field 'at'"),
+        (b'{"id": 1, "on": "2024-02-30"}', '"date"'),
+        (b'{"id": 1, "kind": "c"}', "field 'kind'"),
+        (b'{"id": 1, "surprise": 5}', "unknown field 'surprise'"),
+        (b'{"id": 1, "place": {"state": "LA"}}', "unknown field 'place.state'"),
+        (b'{"id": 1, "x": ' + b"[" * 5000 + b"]" * 5000 + b"}", "nested too deeply"),
+    ],
+)
+def test_a_bad_record_is_refused_with_a_reason_and_no_other(value, reason):
+    values = [good(n) for n in range(100)]
+    values[42] = value
+    decoded = decode(values)
+    assert decoded.bad_positions.to_pylist() == [42]
+    assert reason in decoded.reasons[0].as_py()
+    assert sorted(decoded.positions.to_pylist()) == [n for n in range(100) if n != 42]
+    ids = dict(zip(decoded.positions.to_pylist(), decoded.columns["id"].to_pylist(), strict=True))
+    assert all(position == number for position, number in ids.items())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"id": 5.0}',
+        b' {"id": 5} ',
+        b'{\n  "id": 5\n}',
+        b'{"id": 5, "id": 5}',
+        b'{"id": 5, "surprise": null}',
+        b'{"id": 5, "price": null}',
+    ],
+)
+def test_unusual_records_that_are_fine_become_rows(value):
+    values = [good(n) for n in range(100)]
+    values[5] = value
+    decoded = decode(values)
+    assert len(decoded.bad_positions) == 0
+    assert sorted(decoded.columns["id"].to_pylist()) == list(range(100))
+
+
+def test_records_that_lean_on_their_neighbours_are_not_joined_with_them():
+    values = [b'{"id": 1', b', "price": 2}', b'{"id": 3}{"id": 4}', b'{"id": 5}']
+    decoded = decode(values)
+    assert decoded.bad_positions.to_pylist() == [0, 1, 2]
+    assert decoded.columns["id"].to_pylist() == [5]
+
+
+def test_without_a_schema_unknown_fields_come_back_with_their_types():
+    values = [
+        b'{"a": 1, "b": "2024-01-05T10:00:00Z", "e": null, "f": []}',
+        b'{"a": 1.5, "c": {"d": [true]}}',
+    ]
+    decoded = decode(values, schema=None, columns=StructType(), discover=True)
+    assert str(decoded.new_fields) == "struct<a:double,b:string,c:struct<d:array<boolean>>>"
+    assert len(decoded.bad_positions) == 0
+
+
+def test_a_name_that_is_taken_is_refused_even_when_new_fields_are_welcome():
+    bad = reasons([good(1), b'{"id": 2, "ID": 3}'], discover=True, taken=frozenset({"id"}))
+    assert list(bad) == [1]
+    assert "'ID'" in bad[1]
+
+
+def test_json_text_columns_keep_the_value():
+    schema = json.dumps({"properties": {"any": {}, "n": {"type": "integer"}}})
+    decoded = decode(
+        [b'{"any": {"a": [1, "x"]}, "n": 1}', b'{"any": "text", "n": "x"}', b'{"any": 5}'],
+        schema=schema,
+        columns=record_columns(schema),
+    )
+    assert decoded.columns["any"].to_pylist() == ['{"a":[1,"x"]}', "5"]
+    assert decoded.bad_positions.to_pylist() == [1]
+
+
+_scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=5),
+    st.sampled_from(["2024-01-05T10:00:00Z", "2024-01-05", "2024-01-05 10:00:00", "a", "b"]),
+)
+_values = st.recursive(
+    _scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=2),
+        st.dictionaries(st.sampled_from(["city", "seen", "other"]), inner, max_size=2),
+    ),
+    max_leaves=4,
+)
+_records = st.dictionaries(
+    st.sampled_from(["id", "price", "at", "on", "kind", "place", "new"]), _values, max_size=4
+).map(lambda record: json.dumps(record).encode())
+_plausible = st.fixed_dictionaries(
+    {"id": st.integers(0, 9)},
+    optional={
+        "price": st.one_of(st.none(), st.integers(0, 5), st.floats(0, 1)),
+        "at": st.datetimes(dt.datetime(1, 1, 3), dt.datetime(9999, 12, 29)).map(
+            lambda moment: moment.isoformat() + "+01:00"
+        ),
+        "place": st.fixed_dictionaries({}, optional={"city": st.text(max_size=3)}),
+    },
+).map(lambda record: json.dumps(record).encode())
+_broken = st.one_of(st.none(), st.binary(max_size=6), _records.map(lambda value: value[:-1]))
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.one_of(_plausible, _plausible, _records, _broken), max_size=80),
+    st.booleans(),
+)
+def test_a_batch_gives_what_its_records_give_one_by_one(values, with_schema):
+    decode_all = decoder(schema=SCHEMA if with_schema else None)
+    whole = decode_all.decode(pa.array(values, pa.binary()))
+    positions, refused = whole.positions.to_pylist(), whole.bad_positions.to_pylist()
+    assert sorted(positions + refused) == list(range(len(values)))
+    rows = dict(zip(positions, whole.columns.to_pylist(), strict=True))
+    why = dict(zip(refused, whole.reasons.to_pylist(), strict=True))
+    slow = decoder(schema=SCHEMA if with_schema else None)
+    slow._reader.usable = False
+    alone = slow.decode(pa.array(values, pa.binary()))
+    alone_rows = dict(zip(alone.positions.to_pylist(), alone.columns.to_pylist(), strict=True))
+    assert rows == alone_rows
+    assert why == dict(zip(alone.bad_positions.to_pylist(), alone.reasons.to_pylist(), strict=True))
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.one_of(_plausible, _records, _broken), max_size=60))
+def test_inferred_columns_take_the_records_that_they_were_inferred_from(values):
+    array = pa.array(values, pa.binary())
+    found = decoder(schema=None, columns=StructType(), discover=True).decode(array)
+    again = decoder(schema=None, columns=found.new_fields, discover=True).decode(array)
+    assert not again.new_fields.fields
+    assert len(again.positions) + len(again.bad_positions) == len(values)
+    assert set(again.positions.to_pylist()) <= set(found.positions.to_pylist())

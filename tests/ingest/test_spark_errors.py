@@ -1,0 +1,31 @@
+"""Spark's errors in our words."""
+
+from __future__ import annotations
+
+from pyspark.errors import PySparkException
+
+from bayou.errors import KafkaError, PipelineError
+from bayou.ingest.spark_errors import as_error
+
+WORKER = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times:
+Traceback (most recent call last):
+  File "consumer.py", line 1, in read
+bayou.errors.KafkaError: No answer from the Kafka brokers h:9092 within 120 s.
+
+\tat org.apache.spark.api.python.BasePythonRunner
+"""
+
+
+def test_an_error_of_ours_in_a_task_comes_out_whole():
+    error = as_error(PySparkException(WORKER), "events")
+    assert isinstance(error, KafkaError)
+    assert error.message == "No answer from the Kafka brokers h:9092 within 120 s."
+    assert error.topic == "events"
+
+
+def test_any_other_error_is_told_by_its_last_line():
+    text = WORKER.replace("bayou.errors.KafkaError: No answer", "ZeroDivisionError: division")
+    error = as_error(PySparkException(text), "events")
+    assert isinstance(error, PipelineError)
+    assert "ZeroDivisionError: division" in error.message
+    assert "Traceback" not in error.message

@@ -1,0 +1,35 @@
+"""The local state of a run."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayou.errors import PipelineError, PrerequisiteError
+from bayou.ingest.state import topic_state
+
+
+def test_a_run_has_a_fresh_folder_that_goes_away(tmp_path):
+    with topic_state(tmp_path, "user/events") as checkpoint:
+        assert checkpoint.is_dir()
+        (checkpoint / "old").write_text("x")
+    assert not checkpoint.exists()
+    with topic_state(tmp_path, "user/events") as again:
+        assert list(again.iterdir()) == []
+
+
+def test_a_second_copy_is_told_to_wait(tmp_path):
+    with (
+        topic_state(tmp_path, "t"),
+        pytest.raises(PipelineError, match="another process runs it"),
+        topic_state(tmp_path, "t"),
+    ):
+        pass
+
+
+def test_a_path_that_cannot_be_used_is_an_error_that_says_what_to_do(tmp_path):
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(PrerequisiteError, match=r"set connector\.state-path"),
+        topic_state(tmp_path / "file", "t"),
+    ):
+        pass
