@@ -368,7 +368,7 @@ def many_files(tmp_path, monkeypatch):
 
 
 def planned(path, **options):
-    source = DeltaDataSource({"path": str(path), **options})
+    source = DeltaDataSource({"path": str(path)} | {k: str(v) for k, v in options.items()})
     reader = pickle.loads(pickle.dumps(source)).reader(source.schema())
     task = pickle.loads(pickle.dumps(reader))
     partitions = pickle.loads(pickle.dumps(reader.partitions()))
@@ -377,9 +377,15 @@ def planned(path, **options):
 
 
 def test_tasks_replay_slices_of_a_large_log(many_files):
-    partitions, ids = planned(many_files)
+    partitions, ids = planned(many_files, minPartitions=3)
     assert {type(p) for p in partitions} == {SlicePartition}
     assert len(partitions) > 2
+    assert ids == list(range(31))
+
+
+def test_a_large_log_that_cannot_be_cut_is_replayed_once_by_the_planner(many_files):
+    partitions, ids = planned(many_files, minPartitions=50)
+    assert {type(p) for p in partitions} == {FilesPartition}
     assert ids == list(range(31))
 
 
@@ -391,7 +397,7 @@ def test_a_filter_that_leaves_few_files_of_a_large_log_plans_them_by_bytes(many_
 
 def test_a_filter_that_leaves_many_files_prunes_inside_of_the_slices(many_files, monkeypatch):
     monkeypatch.setattr(batch_read, "MAX_PLANNED_FILES", 2)
-    partitions, ids = planned(many_files, filter="id > 20")
+    partitions, ids = planned(many_files, minPartitions=3, filter="id > 20")
     assert {type(p) for p in partitions} == {SlicePartition}
     assert ids == list(range(21, 31))
 

@@ -100,12 +100,19 @@ class DeltaReader(DataSourceReader):
             columns = _with_columns_of(self._filter, self._columns, self._snapshot.schema)
             builder = self._snapshot.scan_builder().with_read_schema(columns)
             scan = builder.with_filter(self._filter).build()
-            self._plan = self._plan_files(scan) or self._plan_slices(scan)
+            self._plan = (
+                self._plan_files(scan, MAX_PLANNED_FILES)
+                or self._plan_slices(scan)
+                or self._plan_files(scan, None)
+            )
+            assert self._plan is not None  # without a limit files can always be planned
         return self._plan
 
-    def _plan_files(self, scan: Scan) -> tuple[ReadTask, list[InputPartition]] | None:
-        """Tasks of a list of files; None where the log is better read by the tasks."""
-        large = scan.checkpoint_bytes > LARGE_CHECKPOINT_BYTES
+    def _plan_files(
+        self, scan: Scan, limit: int | None
+    ) -> tuple[ReadTask, list[InputPartition]] | None:
+        """Tasks of a list of files; None where a large log has more than `limit` for the scan."""
+        large = limit is not None and scan.checkpoint_bytes > LARGE_CHECKPOINT_BYTES
         if large and self._filter is None:
             return None
         files: list[bytes] = []
@@ -114,7 +121,7 @@ class DeltaReader(DataSourceReader):
             for file in batch.rows():
                 files.append(_without_statistics(file).to_bytes())
                 sizes.append(file.size)
-            if large and len(files) > MAX_PLANNED_FILES:
+            if large and limit is not None and len(files) > limit:
                 return None
         target = task_bytes(
             sum(sizes),
@@ -129,10 +136,13 @@ class DeltaReader(DataSourceReader):
         # Spark makes one partition of its own out of none, which no reader understands.
         return self._task(scan, None), partitions or [FilesPartition(())]
 
-    def _plan_slices(self, scan: Scan) -> tuple[ReadTask, list[InputPartition]]:
+    def _plan_slices(self, scan: Scan) -> tuple[ReadTask, list[InputPartition]] | None:
+        """Tasks that replay slices of the log; None where it can't be cut into enough of them."""
         slices = scan.slices(
             self._engine, max(self._min_tasks(), scan.checkpoint_bytes // SLICE_BYTES)
         )
+        if len(slices) < self._min_tasks():
+            return None  # a checkpoint in one row group, as Spark writes it
         partitions: list[InputPartition] = [SlicePartition(s.to_bytes()) for s in slices]
         return self._task(scan, scan.to_bytes()), partitions
 
