@@ -158,17 +158,15 @@ class ObjectStoreFiles:
 
     def _read(self, wanted: ByteRange) -> bytes:
         root, key = _split(wanted.path)
-        if wanted.length == 0:
-            return b""
         with _storage_errors(wanted.path, "read"):
             store = self._store(root)
-            if wanted.length is not None:
-                found = obstore.get_range(store, key, start=wanted.offset, length=wanted.length)
-                return found.to_bytes()
-            if wanted.offset:
-                options: Any = {"range": {"offset": wanted.offset}}
-                return obstore.get(store, key, options=options).bytes().to_bytes()
-            return obstore.get(store, key).bytes().to_bytes()
+            try:
+                return _bytes_of(store, key, wanted)
+            except (BaseError, ValueError):
+                # Stores refuse a range that begins at the end, or behind it.
+                if wanted.offset and self.status(wanted.path).size <= wanted.offset:
+                    return b""
+                raise
 
     def _list(self, root: str, folder: str, offset: str | None) -> Iterator[dict[str, Any]]:
         path = f"{root}/{folder}"
@@ -188,6 +186,16 @@ class ObjectStoreFiles:
             if store is None:
                 store = self._stores[root] = _open_store(root, self._options)
             return store
+
+
+def _bytes_of(store: ObjectStore, key: str, wanted: ByteRange) -> bytes:
+    if wanted.length == 0:
+        return b""
+    if wanted.length is not None:
+        found = obstore.get_range(store, key, start=wanted.offset, length=wanted.length)
+        return found.to_bytes()
+    options: Any = {"range": {"offset": wanted.offset}} if wanted.offset else None
+    return obstore.get(store, key, options=options).bytes().to_bytes()
 
 
 def _open_store(root: str, options: Mapping[str, str]) -> ObjectStore:
@@ -241,9 +249,8 @@ def _storage_errors(path: str, doing: str) -> Iterator[None]:
     except BayouError:
         raise
     except (NotFoundError, FileNotFoundError):
-        raise FileMissingError(
-            f"can't {doing} {path}: there is no such object", path=path
-        ) from None
+        missing = "there is no such bucket" if doing == "write" else "there is no such object"
+        raise FileMissingError(f"can't {doing} {path}: {missing}", path=path) from None
     except (PermissionDeniedError, UnauthenticatedError, PermissionError):
         raise StorageError(
             f"can't {doing} {path}: the store refused the credentials; check storage_options or "
@@ -255,6 +262,6 @@ def _storage_errors(path: str, doing: str) -> Iterator[None]:
 
 
 def _said(error: BaseException) -> str:
-    """What obstore said, without its debug part and without what URLs carry behind a `?`."""
-    text = str(error).partition("\n\nDebug source")[0]
+    """What obstore said, in one line, and without what URLs carry behind a `?`."""
+    text = str(error).partition("\n")[0]
     return re.sub(r"\?\S+", "?...", text)

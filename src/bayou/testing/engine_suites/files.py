@@ -109,6 +109,16 @@ class FileSystemClientSuite(HandlerSuite):
         found = list(engine.files.read_files(ranges))
         assert found == [b"234", b"789", b"0", b"", b"0123456789"]
 
+    def test_a_range_beyond_the_end_gives_what_there_is(self, engine: Engine, root: str) -> None:
+        _put_all(engine, root, ["a"], b"0123456789")
+        path = f"{root}/a"
+        ranges = [
+            ByteRange(path=path, offset=8, length=5),
+            ByteRange(path=path, offset=10),
+            ByteRange(path=path, offset=12, length=2),
+        ]
+        assert list(engine.files.read_files(ranges)) == [b"89", b"", b""]
+
     def test_reading_a_missing_file_is_an_error_in_its_turn(
         self, engine: Engine, root: str
     ) -> None:
