@@ -1,0 +1,114 @@
+"""One Spark session for all tests here, and a pipeline around a broker of its own."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from bayou.ingest.config import load_configuration
+from bayou.ingest.pipeline import run_pipeline
+from bayou.spark import start_session
+from bayou.spark.kafka import EmbeddedBroker
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    session = start_session(
+        "bayou-e2e",
+        {
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+            "spark.driver.memory": "1g",
+        },
+        "local[2]",
+        time_zone="UTC",
+    )
+    yield session
+    session.stop()
+
+
+@dataclass
+class Recorder:
+    """A reporter that remembers."""
+
+    started: list = field(default_factory=list)
+    batches: list = field(default_factory=list)
+    finished: list = field(default_factory=list)
+
+    def topic_started(self, event):
+        self.started.append(event)
+
+    def batch_committed(self, event):
+        self.batches.append(event)
+
+    def topic_finished(self, event):
+        self.finished.append(event)
+
+
+class Pipeline:
+    """A configuration with one topic, `events`, and what it leaves behind."""
+
+    def __init__(self, folder: Path, broker: EmbeddedBroker, spark) -> None:
+        self.folder = folder
+        self.broker = broker
+        self.spark = spark
+        self.file = folder / "pipeline.yaml"
+        self.table = folder / "lake" / "events"
+        self.state = folder / ".bayou"
+
+    def configure(
+        self, *, partition_columns=(), batch_size=100_000, evolution=False, schema=None, **topic
+    ) -> None:
+        if schema is not None:
+            (self.folder / "schema.json").write_text(json.dumps(schema))
+            topic["schema-file"] = "schema.json"
+        config = {
+            "connector": {
+                "kafka": {"bootstrap-servers": self.broker.bootstrap_servers},
+                "spark": {"master": "local[2]"},
+                "topics": {
+                    "events": {
+                        "kafka-topic": "events",
+                        "destination": {
+                            "table-path": "lake/events",
+                            "partition-columns": list(partition_columns),
+                            "delta-config": {"enable-schema-evolution": evolution},
+                        },
+                        "processing": {"batch-size": batch_size},
+                        **topic,
+                    }
+                },
+            }
+        }
+        self.file.write_text(json.dumps(config))  # JSON is YAML
+
+    def run(self):
+        """Drain the topic; what was reported."""
+        recorder = Recorder()
+        run_pipeline(
+            load_configuration(self.file, environment={}),
+            once=True,
+            reporter=recorder,
+            spark=self.spark,
+        )
+        return recorder
+
+    def rows(self) -> list[dict]:
+        """All rows of the table, as another reader sees them."""
+        return DeltaTable(str(self.table)).to_pyarrow_table().to_pylist()
+
+    def dead_letters(self) -> list[dict]:
+        path = f"{self.table}_dead_letters"
+        return DeltaTable(path).to_pyarrow_table().to_pylist()
+
+    def version(self) -> int:
+        return DeltaTable(str(self.table)).version()
+
+
+@pytest.fixture
+def pipeline(tmp_path, spark):
+    with EmbeddedBroker({"events": 4}) as broker:
+        yield Pipeline(tmp_path, broker, spark)
