@@ -21,6 +21,9 @@ __all__ = ["OpenParquet", "open_parquet", "read_files"]
 _READ_BUFFER = 512 * 1024
 """Bytes read ahead a column: a column chunk may be far larger than the batch asked for."""
 
+_WORTH_THREADS = 200_000
+"""Values from which decoding by threads is faster than waking them."""
+
 
 class OpenParquet(NamedTuple):
     """An open file. `remote`: reads cost a request each, so whole column chunks are fetched."""
@@ -91,7 +94,10 @@ def _read_row_groups(
             continue
         # By leaf index: a dotted path is ambiguous where names have dots.
         batches = opened.file.reader.iter_batches(
-            batch_size, row_groups=run, column_indices=projection.leaves, use_threads=True
+            batch_size,
+            row_groups=run,
+            column_indices=projection.leaves,
+            use_threads=(end - row) * len(projection.leaves) >= _WORTH_THREADS,
         )
         for batch in batches:
             yield projection.apply(batch, batch.num_rows, row, path)
