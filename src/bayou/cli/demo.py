@@ -34,8 +34,7 @@ def demo(
     with explained(output):
         from bayou.ingest.demo import QUESTION, run_demo
 
-        with output.run() as reporter:
-            result = run_demo(folder, reporter=reporter, step=output.step)
+        result = run_demo(folder, progress=output.run, step=output.step)
         _show(output, result, QUESTION)
 
 
@@ -68,6 +67,6 @@ def _commands(result: DemoResult) -> list[str]:
     prefix = "" if on_path and Path(on_path).parent == bin_folder else f"{shown}/"
     question = (
         f"import bayou; print(bayou.table('{result.table_path}')"
-        ".to_arrow(['carrier', 'dest'], 'month = 12').num_rows)"
+        ".to_arrow(filter='month = 12').num_rows)"
     )
     return [f"{prefix}bayou history {result.table_path}", f'{prefix}python -c "{question}"']

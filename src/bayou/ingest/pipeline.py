@@ -12,12 +12,11 @@ import threading
 import time
 from contextlib import ExitStack
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bayou.engines import for_path
-from bayou.errors import BayouError, PipelineError
+from bayou.errors import BayouError
 from bayou.ingest.broker import describe_topic
 from bayou.ingest.config import DROPPED_SPARK_CONF, Configuration, Topic
 from bayou.ingest.decode import record_columns
@@ -25,11 +24,11 @@ from bayou.ingest.micro_batch import MicroBatchWriter
 from bayou.ingest.offsets import KafkaTopic, batch_end, ranges_between, starting_offsets
 from bayou.ingest.progress import Reporter, TopicStarted, TopicSummary
 from bayou.ingest.schemas import topic_schemas
+from bayou.ingest.session import pipeline_session
 from bayou.ingest.spark_errors import as_error, translated
 from bayou.ingest.state import topic_state
 from bayou.ingest.tables import DeadLetterTable, TargetTable
 from bayou.protocol.schema import StructType
-from bayou.spark import start_session
 from bayou.spark.kafka import KafkaDataSource
 
 __all__ = ["run_pipeline"]
@@ -243,12 +242,5 @@ class _TopicRun:
 
 def _session(configuration: Configuration) -> SparkSession:
     spark = configuration.connector.spark
-    conf = {
-        key: value for key, value in spark.conf().items() if DROPPED_SPARK_CONF.get(key) != value
-    }
-    try:
-        return start_session("bayou", conf, spark.master or "local[*]", time_zone="UTC")
-    except PySparkException as error:
-        raise PipelineError(
-            f"Spark doesn't start: {str(error).strip().splitlines()[0]}", topic=""
-        ) from error
+    conf = {k: v for k, v in spark.conf().items() if DROPPED_SPARK_CONF.get(k) != v}
+    return pipeline_session(configuration.state_path, master=spark.master, conf=conf)

@@ -17,7 +17,19 @@ from pathlib import Path
 
 from bayou.errors import PipelineError, PrerequisiteError
 
-__all__ = ["topic_state"]
+__all__ = ["make_folder", "topic_state"]
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder of the state path.
+
+    Raises:
+        PrerequisiteError: it can't be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unusable(folder, error) from error
 
 
 @contextlib.contextmanager
@@ -29,8 +41,8 @@ def topic_state(state_path: Path, topic: str) -> Iterator[Path]:
         PrerequisiteError: the folder can't be made.
     """
     folder = state_path / re.sub(r"[^A-Za-z0-9._-]", "_", topic)
+    make_folder(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise _unusable(folder, error) from error

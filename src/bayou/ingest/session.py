@@ -1,0 +1,61 @@
+"""The pipeline's Spark session: what it logs goes to a file, people read our words."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from bayou.errors import PipelineError
+from bayou.ingest.state import make_folder
+from bayou.spark import start_session
+
+__all__ = ["LOG_NAME", "pipeline_session"]
+
+LOG_NAME = "spark.log"
+"""The file in the state path that Spark's log goes to."""
+
+
+def pipeline_session(
+    state_path: Path, *, master: str | None, conf: Mapping[str, str]
+) -> SparkSession:
+    """Start a session whose JVM and workers write what they say to a file of this run.
+
+    Args:
+        state_path: the folder of the file.
+        master: Spark's master, all cores of this machine where None.
+        conf: Spark settings.
+
+    Raises:
+        PrerequisiteError: no Java, or the folder can't be used.
+        PipelineError: Spark doesn't start.
+    """
+    make_folder(state_path)
+    log = state_path / LOG_NAME
+    with _stderr_of_children(log):
+        try:
+            return start_session("bayou", conf, master or "local[*]", time_zone="UTC")
+        except (PySparkException, Py4JError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise PipelineError(
+                f"Spark doesn't start: {reason} (its log is {log})", topic=""
+            ) from error
+
+
+@contextlib.contextmanager
+def _stderr_of_children(file: Path) -> Iterator[None]:
+    """Processes started inside keep the file as their stderr; ours comes back afterwards."""
+    kept = os.dup(2)
+    try:
+        opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+        os.dup2(opened, 2)
+        os.close(opened)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
