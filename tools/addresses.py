@@ -13,7 +13,7 @@ _REGISTRY = re.compile(
 )
 _MACHINE = re.compile(r"(?<![\d.])(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))(?:\.\d{1,3}){2,3}\b")
 _HOST = re.compile(r"https?://([^/\s:'\"`)>\]}]+)")
-# Hosts that a text may name: none of them hands out packages.
+# Hosts that a text may name, besides names without a dot: none of them hands out packages.
 _ALLOWED = {
     "127.0.0.1",
     "delta.io",
@@ -29,4 +29,5 @@ _ALLOWED = {
 def found_in(text: str) -> list[str]:
     """The addresses in a text that don't belong there."""
     found = [m.group() for pattern in (_REGISTRY, _MACHINE) for m in pattern.finditer(text)]
-    return found + [m.group() for m in _HOST.finditer(text) if m.group(1) not in _ALLOWED]
+    hosts = (m.group(1) for m in _HOST.finditer(text))
+    return found + [host for host in hosts if "." in host and host not in _ALLOWED]
