@@ -51,7 +51,7 @@ SCHEMA = pa.schema(
     ]
 )
 SETTINGS = settings(
-    max_examples=100,
+    max_examples=50,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

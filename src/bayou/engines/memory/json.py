@@ -126,9 +126,8 @@ def _fit_text(value: str, kind: pa.DataType) -> Any:
 
 
 def _or_none(value: Any, kind: pa.DataType) -> Any:
-    """The value where Arrow takes it for one of the type."""
+    """The value where Arrow takes it for one of the type, and keeps all of it."""
     try:
-        pa.scalar(value, kind)
+        return value if pa.scalar(value, kind).as_py() == value else None
     except (pa.ArrowException, OverflowError):
         return None
-    return value
