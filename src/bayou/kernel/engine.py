@@ -133,7 +133,8 @@ class FileSystemClient(Protocol):
     def open_output(self, path: str) -> IO[bytes]:
         """A new file, written front to back; parent folders are made. It is complete on `close`.
 
-        Where writing fails, the caller closes and deletes it.
+        It isn't seen before. A `with` block over it that ends by an exception leaves what was at
+        the path, if anything, as it was.
         """
         ...
 
@@ -222,8 +223,8 @@ class ParquetHandler(Protocol):
         A column is found by its field id (`FIELD_ID_KEY` in the field's metadata) where the field
         has one, else by name; nested fields likewise. A missing nullable column or nested field is
         nulls. Values are cast to the schema's type where the cast loses nothing. A field with
-        `METADATA_COLUMN_KEY` is filled by the handler. `predicate` is a hint: rows that can't
-        match may be left out. Streams: memory is bounded by a few batches, not by a row group.
+        `METADATA_COLUMN_KEY` is filled by the handler. `predicate` is a hint over columns of
+        `physical_schema`, by their names there: rows that can't match may be left out. Streams: memory is bounded by a few batches, not by a row group.
 
         Returns:
             Batches with exactly `physical_schema`, at most `batch_size` rows each.
