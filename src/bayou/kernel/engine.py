@@ -224,7 +224,8 @@ class ParquetHandler(Protocol):
         has one, else by name; nested fields likewise. A missing nullable column or nested field is
         nulls. Values are cast to the schema's type where the cast loses nothing. A field with
         `METADATA_COLUMN_KEY` is filled by the handler. `predicate` is a hint over columns of
-        `physical_schema`, by their names there: rows that can't match may be left out. Streams: memory is bounded by a few batches, not by a row group.
+        `physical_schema`, by their names there: rows that can't match may be left out. Streams:
+        memory is bounded by a few batches, not by a row group.
 
         Returns:
             Batches with exactly `physical_schema`, at most `batch_size` rows each.
