@@ -1,0 +1,236 @@
+"""The demo: real records through a real broker protocol into a real table, and a question to it.
+
+Everything after producing is what `bayou run` does with the configuration that the demo writes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+import bayou
+from bayou.errors import PipelineError, PrerequisiteError
+from bayou.ingest.config import load_configuration
+from bayou.ingest.demo.flights import FLIGHTS, JSON_SCHEMA, json_records, read_flights
+from bayou.ingest.pipeline import run_pipeline
+from bayou.ingest.progress import Reporter, TopicSummary
+from bayou.ingest.session import pipeline_session
+from bayou.ingest.spark_errors import translated
+from bayou.spark.kafka import EmbeddedBroker, ProducedRecord
+
+__all__ = ["QUESTION", "DemoResult", "run_demo"]
+
+QUESTION = """\
+SELECT carrier,
+       count(*)                                     AS flights,
+       round(avg(dep_delay), 1)                     AS minutes_late,
+       round(100 * avg(int(dep_time IS NULL)), 1)   AS percent_cancelled
+FROM flights
+WHERE month IN (6, 7, 8)
+GROUP BY carrier
+HAVING count(*) > 1000
+ORDER BY minutes_late DESC"""
+"""Which airlines were late that summer?"""
+
+_TOPIC = "flights"
+_STATE = ".bayou"
+_PARTITIONS = 4
+_NEEDED_SPACE = 300 * 1024 * 1024
+
+_CONFIGURATION = """\
+# Written by `bayou demo`. The broker lived inside that process; put yours here and run:
+#   bayou run {name} --once
+connector:
+  kafka:
+    bootstrap-servers: "{servers}"
+  spark:
+    master: "local[2]"
+  topics:
+    flights:
+      kafka-topic: "flights"
+      schema-file: "flights-schema.json"
+      destination:
+        table-path: "lake/flights"
+        table-name: "flights"
+        format: "delta"
+        partition-columns: ["month"]
+        delta-config:
+          checkpoint-interval: 10
+      processing:
+        batch-size: 100000
+        flush-interval: 60
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoResult:
+    """What there is to show in the end.
+
+    Attributes:
+        produced: records in the topic.
+        produce_seconds: how long producing took.
+        summary: what the pipeline did.
+        files: data files of the table.
+        bytes: their size.
+        answer: rows of `QUESTION`.
+        answer_seconds: how long it took.
+        history: the table's commits, newest first.
+        table_path: the table, relative to the current folder where it is below it.
+        configuration: the YAML file, likewise.
+    """
+
+    produced: int
+    produce_seconds: float
+    summary: TopicSummary
+    files: int
+    bytes: int
+    answer: tuple[Mapping[str, Any], ...]
+    answer_seconds: float
+    history: tuple[Mapping[str, Any], ...]
+    table_path: str
+    configuration: str
+
+
+def run_demo(
+    folder: Path,
+    *,
+    progress: Callable[[], AbstractContextManager[Reporter]],
+    step: Callable[[str], None],
+) -> DemoResult:
+    """Run it, from nothing.
+
+    Args:
+        folder: where everything goes; what an earlier demo left there is removed.
+        progress: gives a listener for as long as the pipeline runs.
+        step: told what begins, a line each.
+
+    Raises:
+        PrerequisiteError: Java, a package, or disk space is missing.
+        PipelineError: the table isn't what was produced.
+    """
+    _clean(folder)
+    step("Starting Spark")
+    spark = pipeline_session(
+        folder / _STATE, master="local[2]", conf={"spark.sql.shuffle.partitions": "2"}
+    )
+    try:
+        with EmbeddedBroker({_TOPIC: _PARTITIONS}) as broker:
+            step(f"Producing {FLIGHTS:,} flights to a Kafka topic of {_PARTITIONS} partitions")
+            with ThreadPoolExecutor(1) as beside:
+                warm = beside.submit(_warm_up, spark)
+                began = time.monotonic()
+                produced = broker.produce(_TOPIC, _flights())
+                produce_seconds = time.monotonic() - began
+                warm.result()
+            file = _write_configuration(folder, broker.bootstrap_servers)
+            step(f"Running the pipeline of {_shown(file)}")
+            with progress() as reporter:
+                (summary,) = run_pipeline(
+                    load_configuration(file, environment={}),
+                    once=True,
+                    reporter=reporter,
+                    spark=spark,
+                )
+        if summary.error is not None:
+            raise summary.error
+        step("Checking that every flight is there exactly once, through Spark SQL")
+        _check(spark, summary.table_path, produced)
+        step("Asking the table a question, through Spark SQL")
+        began = time.monotonic()
+        answer = _rows(spark, QUESTION)
+        answer_seconds = time.monotonic() - began
+    finally:
+        spark.stop()
+    table = bayou.table(summary.table_path)
+    sizes: list[Any] = table.snapshot().files().column("size").to_pylist()
+    return DemoResult(
+        produced=produced,
+        produce_seconds=produce_seconds,
+        summary=summary,
+        files=len(sizes),
+        bytes=sum(sizes),
+        answer=answer,
+        answer_seconds=answer_seconds,
+        history=tuple(table.history()),
+        table_path=_shown(Path(summary.table_path)),
+        configuration=_shown(file),
+    )
+
+
+def _flights() -> Iterator[ProducedRecord]:
+    for number, value in enumerate(json_records(read_flights())):
+        yield ProducedRecord(value, partition=number % _PARTITIONS)
+
+
+def _warm_up(spark: SparkSession) -> None:
+    """Start Spark's Python workers; it takes them a while, and producing needs one core only."""
+    with translated(_TOPIC):
+        spark.range(2, numPartitions=2).mapInArrow(lambda batches: batches, "id long").collect()
+
+
+def _clean(folder: Path) -> None:
+    """Remove what a demo makes, and nothing else.
+
+    Raises:
+        PrerequisiteError: the folder can't be used.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for made in ("lake/flights", "lake/flights_dead_letters", _STATE):
+            if (folder / made).exists():
+                shutil.rmtree(folder / made)
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise PrerequisiteError(
+            f"The folder {folder} can't be used: {error.strerror}; run the demo where you may "
+            "write, or name another folder with --folder.",
+            what="folder",
+        ) from error
+    if free < _NEEDED_SPACE:
+        raise PrerequisiteError(
+            f"The disk of {folder} has {free // 2**20} MB left and the demo needs "
+            f"{_NEEDED_SPACE // 2**20} MB; free some, or name another folder with --folder.",
+            what="disk",
+        )
+
+
+def _write_configuration(folder: Path, servers: str) -> Path:
+    (folder / "flights-schema.json").write_text(JSON_SCHEMA + "\n", encoding="utf-8")
+    file = folder / "flights.yaml"
+    file.write_text(_CONFIGURATION.format(name=_shown(file), servers=servers), encoding="utf-8")
+    return file
+
+
+def _check(spark: SparkSession, table_path: str, produced: int) -> None:
+    with translated(_TOPIC):
+        spark.read.format("delta").load(table_path).createOrReplaceTempView("flights")
+    (counts,) = _rows(
+        spark,
+        "SELECT count(*) AS rows, count(DISTINCT _kafka_topic, _kafka_partition, _kafka_offset) "
+        "AS records FROM flights",
+    )
+    if not counts["rows"] == counts["records"] == produced == FLIGHTS:
+        raise PipelineError(
+            f"{FLIGHTS:,} flights were expected and {produced:,} produced, but the table has "
+            f"{counts['rows']:,} rows of {counts['records']:,} records. This is a bug in Bayou.",
+            topic=_TOPIC,
+        )
+
+
+def _rows(spark: SparkSession, query: str) -> tuple[Mapping[str, Any], ...]:
+    with translated(_TOPIC):
+        return tuple(row.asDict() for row in spark.sql(query).collect())
+
+
+def _shown(path: Path) -> str:
+    here = Path.cwd()
+    path = path.resolve()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
