@@ -306,8 +306,15 @@ def test_decimals_keep_all_their_digits():
     assert keeps(f"dec <= {low}", stats)
     assert not keeps(f"dec < {low}", stats)
     assert keeps("dec > 0", stats)
-    assert not keeps("dec > 0.000000000000000001", stats)
+    assert not keeps("dec > 0.000000000000000002", stats)
     assert not keeps("by = 1.5", bounds("by", 1, 2))
+
+
+def test_bounds_of_long_decimals_that_were_put_through_a_double_lose_no_row():
+    # deltalake 1.6 writes so for the values 0.009024791440785387 and 12345678901234567890.5.
+    assert keeps("dec = 0.009024791440785387", bounds("dec", *[0.009024791440785388] * 2))
+    assert keeps("dec > 12345678901234567890", bounds("dec", *[1.2345678901234567e19] * 2))
+    assert not keeps("dec > 12345678901235000000", bounds("dec", *[1.2345678901234567e19] * 2))
 
 
 def test_types_without_bounds_have_null_counts():

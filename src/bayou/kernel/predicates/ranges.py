@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from decimal import Context, Decimal
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -41,6 +42,9 @@ Datum: TypeAlias = Any
 pc: Any = pyarrow.compute
 
 _MILLISECOND = 1_000  # in the microseconds of a timestamp
+_DOUBLE_DIGITS = 15  # decimals of so many digits go through a double unharmed
+_DOUBLE_ERROR = 2.0**-50  # relative, of a few roundings
+_DECIMAL_CONTEXT = Context(prec=76)
 
 
 def constant(value: bool) -> Datum:
@@ -145,6 +149,8 @@ class _ColumnRange(Range):
             values = _cast(_cast(values, pa.float32()), pa.float64())
         if self.data_type == DOUBLE and _was_float(self._field):
             values = _widened_to_float(values, upper=upper)
+        if isinstance(self.data_type, DecimalType) and self.data_type.precision > _DOUBLE_DIGITS:
+            values = _widened_to_double(values, self.data_type, upper=upper)
         if pa.types.is_floating(values.type) and not upper:
             values = self._usable_minimum(values)
         if self.data_type == DATE:
@@ -304,6 +310,23 @@ def _widened_to_float(values: Datum, *, upper: bool) -> Datum:
     as_float = _cast(_cast(values, pa.float32()), pa.float64())
     further = pc.greater(as_float, values) if upper else pc.less(as_float, values)
     return pc.if_else(pc.fill_null(further, False), as_float, values)
+
+
+def _widened_to_double(values: Datum, data_type: DecimalType, *, upper: bool) -> Datum:
+    """Bounds of a decimal that some writers (`deltalake`) put through a double, and round so.
+
+    Saturates at the ends of the type.
+    """
+    precision, scale = data_type.precision, data_type.scale
+    room = pa.decimal256(precision + 2, scale)
+    error = pc.multiply(pc.abs(pc.cast(values, pa.float64())), _DOUBLE_ERROR)
+    margin = pc.add(pc.cast(error, room, safe=False), pa.scalar(Decimal(1).scaleb(-scale), room))
+    wide = pc.cast(values, room)
+    bounds = pc.add(wide, margin) if upper else pc.subtract(wide, margin)
+    end = Decimal(10**precision - 1).scaleb(-scale, _DECIMAL_CONTEXT)
+    limit = pa.scalar(end if upper else end.copy_negate(), bounds.type)
+    beyond = pc.greater(bounds, limit) if upper else pc.less(bounds, limit)
+    return pc.cast(pc.if_else(beyond, limit, bounds), to_arrow_type(data_type))
 
 
 def _one_millisecond_later(values: Datum) -> Datum:
