@@ -79,8 +79,11 @@ def checkpoint_slices(
     ]
     if max_slices is None or max_slices <= len(whole):
         return whole
-    target = max(1, checkpoint.size // max_slices)
-    return [part for f in checkpoint.files for part in _split_file(engine, table, f, target)]
+    return [
+        part
+        for f in checkpoint.files
+        for part in _split_file(engine, table, f, round(max_slices * f.size / checkpoint.size))
+    ]
 
 
 def replay_checkpoint_adds(
@@ -134,12 +137,14 @@ def _widen(adds: pa.StructArray) -> pa.StructArray:
     return pa.StructArray.from_arrays(columns, fields=list(ADD_TYPE))
 
 
-def _split_file(engine: Engine, table: str, file: FileStatus, target: int) -> Iterator[LogSlice]:
-    start, size = 0, 0
+def _split_file(engine: Engine, table: str, file: FileStatus, count: int) -> Iterator[LogSlice]:
+    """At most `count` slices, or one, of about as many bytes each."""
     try:
         row_groups = engine.parquet.read_row_groups(file)
     except StorageError as error:
         raise unreadable_checkpoint(table, file.path, error) from error
+    target = sum(r.total_bytes for r in row_groups) / max(1, count)
+    start, size = 0, 0
     for i, row_group in enumerate(row_groups):
         size += row_group.total_bytes
         if size >= target or i == len(row_groups) - 1:

@@ -1,0 +1,87 @@
+"""PROTOCOL.md, Add File and Remove File; FIELD-NOTES 1, Paths."""
+
+from __future__ import annotations
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from bayou.errors import SerializationError
+from bayou.kernel import FilteredColumnarBatch, ScanFile
+from bayou.kernel.scan_file import SCAN_SCHEMA, adds_to_array, data_file_path, scan_batch
+from bayou.protocol.actions import AddFile, DeletionVectorDescriptor
+
+FULL = AddFile(
+    path="p=a%2520b/f%20g.parquet",
+    partition_values={"p": "a%20b", "q": None},
+    size=7,
+    modification_time=8,
+    data_change=True,
+    stats='{"numRecords":3}',
+    tags={"k": "v", "n": None},
+    deletion_vector=DeletionVectorDescriptor(
+        storage_type="u", path_or_inline_dv="x", offset=1, size_in_bytes=2, cardinality=3
+    ),
+    base_row_id=5,
+    default_row_commit_version=6,
+    clustering_provider="liquid",
+)
+BARE = AddFile(path="a", partition_values={}, size=0, modification_time=0, data_change=False)
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("a.parquet", "/lake/t/a.parquet"),
+        ("p=a%20b/x.parquet", "/lake/t/p=a b/x.parquet"),
+        ("p=a%2520b/x.parquet", "/lake/t/p=a%20b/x.parquet"),
+        ("p=%C3%BC/x.parquet", "/lake/t/p=ü/x.parquet"),
+        ("/other/a%20b.parquet", "/other/a b.parquet"),
+        ("file:/other/a%20b.parquet", "/other/a b.parquet"),
+        ("file:///other/a.parquet", "/other/a.parquet"),
+        ("s3://bucket/t/a%20b.parquet", "s3://bucket/t/a b.parquet"),
+        ("p=10:30/x.parquet", "/lake/t/p=10:30/x.parquet"),
+    ],
+)
+def test_a_path_of_the_log_is_decoded_exactly_once(uri, path):
+    assert data_file_path("/lake/t", uri) == path
+
+
+def test_a_scan_file_is_the_action_and_where_its_data_is():
+    file = ScanFile(table_root="/lake/t", add=FULL)
+    assert file.path == "p=a%2520b/f%20g.parquet"
+    assert file.status.path == "/lake/t/p=a%20b/f g.parquet"
+    assert (file.size, file.modification_time, file.num_records) == (7, 8, 3)
+    assert file.partition_values == {"p": "a%20b", "q": None}
+    assert file.deletion_vector == FULL.deletion_vector
+
+
+@pytest.mark.parametrize("stats", [None, "{}", "nonsense", '{"numRecords":"3"}'])
+def test_without_usable_statistics_the_number_of_rows_is_unknown(stats):
+    add = msgspec.structs.replace(BARE, stats=stats)
+    assert ScanFile(table_root="/lake/t", add=add).num_records is None
+
+
+@pytest.mark.parametrize("add", [FULL, BARE])
+def test_a_scan_file_comes_back_from_its_bytes(add):
+    file = ScanFile(table_root="/lake/t", add=add)
+    assert ScanFile.from_bytes(file.to_bytes()) == file
+
+
+def test_bytes_that_are_no_scan_file_are_refused():
+    with pytest.raises(SerializationError, match="aren't a scan file"):
+        ScanFile.from_bytes(b"nonsense")
+
+
+def test_actions_survive_the_way_through_columns():
+    batch = scan_batch("/lake/t", adds_to_array([FULL, BARE]))
+    assert batch.schema == SCAN_SCHEMA
+    assert [f.add for f in FilteredColumnarBatch(batch).rows()] == [FULL, BARE]
+
+
+def test_only_selected_rows_count():
+    batch = scan_batch("/lake/t", adds_to_array([FULL, BARE, FULL]))
+    filtered = FilteredColumnarBatch(batch, pa.array([False, True, False]))
+    assert filtered.num_selected == filtered.selected().num_rows == 1
+    assert [f.add for f in filtered.rows()] == [BARE]
+    assert FilteredColumnarBatch(batch).num_selected == 3
