@@ -35,9 +35,10 @@ def test_enabling_twice_and_disabling_leaves_the_conf_as_it_was(spark):
     bayou_spark.enable(session)
     bayou_spark.enable(session)
     assert session.conf.get(ENABLED) == "true"
+    assert session.conf.get(PUSHDOWN) == "true"
+    bayou_spark.disable(session)
+    bayou_spark.disable(session)
     assert session.conf.get(PUSHDOWN) == "false"
-    bayou_spark.disable(session)
-    bayou_spark.disable(session)
     assert session.conf.get(ENABLED, "unset") == "unset"
 
 

@@ -19,6 +19,7 @@ from bayou.spark.java import check_java
 __all__ = ["disable", "enable", "start_session"]
 
 _ENABLED = "spark.bayou.enabled"
+_FILTER_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _DELTA_SPARK = "io/delta/sql/DeltaSparkSessionExtension.class"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -32,13 +33,14 @@ def enable(spark: Any) -> None:
     that one for the format `delta`, without a word.
 
     Spark's push-down of filters into Python sources (`spark.sql.python.filterPushdown.enabled`) is
-    left alone: in Spark 4.2 and 4.3 it gives wrong rows where a DataFrame is used with more than
-    one filter. The read option `filter` skips files.
+    switched on. Reads skip files by it with the option `pushFilters` only: Spark 4.2 and 4.3 mix up
+    the filters of queries that share a `load()`. The read option `filter` skips files always.
 
     Args:
         spark: a `SparkSession`, classic or Connect (which has no JVM to look into).
     """
     spark.conf.set(_ENABLED, "true")
+    spark.conf.set(_FILTER_PUSHDOWN, "true")
     if not isinstance(spark, SparkSession):
         return
     if _has_delta_spark(spark):
@@ -55,6 +57,7 @@ def enable(spark: Any) -> None:
 def disable(spark: Any) -> None:
     """Take back what `enable` has set in the session's conf."""
     spark.conf.unset(_ENABLED)
+    spark.conf.unset(_FILTER_PUSHDOWN)
 
 
 def start_session(

@@ -10,6 +10,7 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.datasource import EqualTo
 
 from bayou.spark.source import DeltaDataSource, batch_read
 from bayou.spark.source.batch_read import FilesPartition, SlicePartition
@@ -351,6 +352,24 @@ def test_one_load_under_several_filters_loses_no_rows(spark, days):
     assert loaded.count() == 30
     one, other = loaded.where("id = 1"), loaded.where("id = 21")
     assert sorted(r.id for r in one.union(other).collect()) == [1, 21]
+
+
+def test_pushed_filters_skip_files_where_a_load_promises_to_serve_one_query(spark, days):
+    session = spark.newSession()
+    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    for condition in ("id = 1", "id > 12 AND name <> 'name 3'", "day = DATE'2024-01-06'"):
+        loaded = delta(session, days, pushFilters="true").where(condition)
+        assert loaded.count() == delta(session, days).where(condition).count() > 0
+
+
+def test_a_pushed_filter_leaves_out_the_files_that_can_not_match(tmp_path):
+    for i in range(3):
+        write(tmp_path, pa.table({"id": pa.array([i], pa.int64())}), mode="append")
+    source = DeltaDataSource({"path": str(tmp_path), "pushFilters": "true"})
+    reader = source.reader(source.schema())
+    assert list(reader.pushFilters([EqualTo(("id",), 1)])) == [EqualTo(("id",), 1)]
+    files = [share for p in reader.partitions() for share in p.shares]
+    assert len(files) == 1
 
 
 @pytest.fixture

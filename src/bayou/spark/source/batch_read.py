@@ -8,16 +8,16 @@ tasks share, and nothing of the plan.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType as SparkStructType
 
-from bayou.errors import BayouError, SchemaError
+from bayou.errors import BayouError, PredicateError, SchemaError
 from bayou.kernel import Scan, ScanFile
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.kernel.engine import EngineDescription
@@ -28,6 +28,7 @@ from bayou.kernel.predicates.wire import from_wire, to_wire
 from bayou.protocol.schema import StructField, StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.source import tasks
+from bayou.spark.source.filters import conjunction, to_predicate
 from bayou.spark.source.options import SourceOptions
 from bayou.spark.source.partitions import MAX_TASK_BYTES, deal, task_bytes
 from bayou.spark.source.snapshots import PinnedVersion, open_pinned
@@ -64,10 +65,11 @@ class SlicePartition(InputPartition):
 class DeltaReader(DataSourceReader):
     """Plans a read; lives in Spark's planning process.
 
-    It doesn't take the filters that Spark pushes (`pushFilters`). Spark 4.2 and 4.3 keep one plan
-    for each `load()`, that of the latest filters: a reader that left out files for one query would
-    lose rows of the next one, and of the other side of a self-join. The option `filter` belongs to
-    one `load()` alone.
+    It takes the filters that Spark pushes (where its conf allows that) only with the option
+    `pushFilters`. Spark 4.2 and 4.3 keep one plan for each `load()`, that of the latest filters: a
+    reader that left out files for one query would lose rows of the next one, and of the other side
+    of a self-join. So whoever sets the option promises that a `load()` serves one query. The option
+    `filter` needs no promise: it belongs to the `load()` itself.
     """
 
     def __init__(
@@ -78,7 +80,22 @@ class DeltaReader(DataSourceReader):
         self._schema = from_spark(schema, table=self._snapshot.path)
         self._columns = _table_columns(self._schema, self._snapshot.schema, self._snapshot.path)
         self._filter = _parsed(options.filter, self._snapshot.schema)
+        self._pushed: Predicate | None = None
         self._plan: tuple[ReadTask, list[InputPartition]] | None = None
+        if options.push_filters:
+            # Spark refuses a reader that overrides `pushFilters` while its conf has push-down off,
+            # which is the default and can't be seen from here. So the method isn't overridden.
+            self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
+
+    def push(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Keep what helps to skip files; Spark evaluates all of them on the rows again."""
+        with readable_errors():
+            schema = self._snapshot.schema
+            candidates = (to_predicate(pushed) for pushed in filters)
+            self._pushed = conjunction(
+                p for p in candidates if p is not None and _is_usable(p, schema)
+            )
+            return filters
 
     def partitions(self) -> list[InputPartition]:
         with readable_errors():
@@ -99,7 +116,8 @@ class DeltaReader(DataSourceReader):
         if self._plan is None:
             columns = _with_columns_of(self._filter, self._columns, self._snapshot.schema)
             builder = self._snapshot.scan_builder().with_read_schema(columns)
-            scan = builder.with_filter(self._filter).build()
+            known = [p for p in (self._filter, self._pushed) if p is not None]
+            scan = builder.with_filter(conjunction(known)).build()
             self._plan = (
                 self._plan_files(scan, MAX_PLANNED_FILES)
                 or self._plan_slices(scan)
@@ -113,7 +131,7 @@ class DeltaReader(DataSourceReader):
     ) -> tuple[ReadTask, list[InputPartition]] | None:
         """Tasks of a list of files; None where a large log has more than `limit` for the scan."""
         large = limit is not None and scan.checkpoint_bytes > LARGE_CHECKPOINT_BYTES
-        if large and self._filter is None:
+        if large and self._filter is None and self._pushed is None:
             return None
         files: list[bytes] = []
         sizes: list[int] = []
@@ -225,6 +243,25 @@ def _table_columns(wanted: StructType, table_schema: StructType, table: str) -> 
             )
         columns.append(known)
     return StructType(tuple(columns))
+
+
+class _PushFilters:
+    """`DeltaReader.push` under a face that Spark takes for the inherited method."""
+
+    def __init__(self, reader: DeltaReader) -> None:
+        self.__func__ = DataSourceReader.pushFilters
+        self._reader = reader
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        return self._reader.push(filters)
+
+
+def _is_usable(predicate: Predicate, schema: StructType) -> bool:
+    try:
+        resolve(predicate, schema)
+    except PredicateError:
+        return False
+    return True
 
 
 def _parsed(text: str | None, schema: StructType) -> Predicate | None:

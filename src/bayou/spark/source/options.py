@@ -59,6 +59,7 @@ class SourceOptions:
         version: `versionAsOf`.
         timestamp: `timestampAsOf`, in ms since the epoch.
         filter: `filter`, SQL text; only rows for which it is true are read.
+        push_filters: `pushFilters`, whether filters that Spark pushes skip files.
         min_partitions: `minPartitions`, the number of tasks to aim at for a small table.
         max_partition_bytes: `maxPartitionBytes`, about how much a task reads.
         merge_schema: `mergeSchema`, whether new columns are added to the table.
@@ -74,6 +75,7 @@ class SourceOptions:
     version: int | None = None
     timestamp: int | None = None
     filter: str | None = None
+    push_filters: bool = False
     min_partitions: int | None = None
     max_partition_bytes: int | None = None
     merge_schema: bool = False
@@ -106,6 +108,7 @@ class SourceOptions:
             version=None if version is None else _integer("versionAsOf", version, 0),
             timestamp=None if timestamp is None else parse_timestamp("timestampAsOf", timestamp),
             filter=given.get("filter"),
+            push_filters=_boolean(given, "pushFilters"),
             min_partitions=_optional_integer(given, "minPartitions"),
             max_partition_bytes=_optional_integer(given, "maxPartitionBytes"),
             merge_schema=_boolean(given, "mergeSchema"),
