@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 from typing import Annotated
 
@@ -35,6 +37,9 @@ def main() -> None:
     if sys.version_info < (3, 11):  # noqa: UP036  # pip checks it, a copied tree doesn't
         sys.stderr.write("error: Bayou needs Python 3.11 or newer.\n")
         raise SystemExit(1)
+    if not os.environ.get("BAYOU_DEBUG"):
+        # What the libraries log about an error, the command says in a sentence.
+        logging.basicConfig(handlers=[logging.NullHandler()])
     app()
 
 

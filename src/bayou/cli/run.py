@@ -10,7 +10,8 @@ import typer
 
 from bayou.cli.arguments import AsJson, Config, Settings
 from bayou.cli.exits import FAILED, explained
-from bayou.cli.output import output_for
+from bayou.cli.output import Output, output_for
+from bayou.ingest.progress import Reporter, TopicSummary
 
 __all__ = ["run"]
 
@@ -37,10 +38,23 @@ def run(
         stop = threading.Event()
         signal.signal(signal.SIGTERM, lambda *_: stop.set())
         with output.run() as reporter:
-            summaries = run_pipeline(configuration, once=once, reporter=reporter, stop=stop)
-        failed = [s for s in summaries if s.error is not None]
-        for summary in failed:
-            assert summary.error is not None
-            output.error(summary.error.message, kind=type(summary.error).__name__)
-        if failed:
+            summaries = run_pipeline(
+                configuration, once=once, reporter=_Telling(reporter, output), stop=stop
+            )
+        if any(summary.error is not None for summary in summaries):
             raise typer.Exit(FAILED)
+
+
+class _Telling:
+    """A reporter that also says at once why a topic stopped, for others may go on for days."""
+
+    def __init__(self, reporter: Reporter, output: Output) -> None:
+        self._output = output
+        self.topic_started = reporter.topic_started
+        self.batch_committed = reporter.batch_committed
+        self._topic_finished = reporter.topic_finished
+
+    def topic_finished(self, event: TopicSummary) -> None:
+        self._topic_finished(event)
+        if event.error is not None:
+            self._output.error(event.error.message, kind=type(event.error).__name__)

@@ -10,6 +10,7 @@ import contextlib
 import json
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +22,7 @@ from bayou.ingest.broker import describe_topic
 from bayou.ingest.config import DROPPED_SPARK_CONF, Configuration, Topic
 from bayou.ingest.decode import record_columns
 from bayou.ingest.micro_batch import MicroBatchWriter
-from bayou.ingest.offsets import KafkaTopic, batch_end, ranges_between, starting_offsets
+from bayou.ingest.offsets import batch_end, ranges_between, starting_offsets
 from bayou.ingest.progress import Reporter, TopicStarted, TopicSummary
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.session import pipeline_session
@@ -65,27 +66,40 @@ def run_pipeline(
         PrerequisiteError: no Java.
     """
     schemas = topic_schemas(configuration)
-    own = spark is None
-    session = spark or _session(configuration)
-    session.dataSource.register(KafkaDataSource)
     runs = [
         _TopicRun(configuration, topic, schemas[topic.key], reporter)
         for topic in configuration.topics
     ]
+    own: SparkSession | None = None
     try:
         for run in runs:
-            run.start(session, once=once)
-        while any(run.active for run in runs):
-            if stop is not None and stop.wait(_POLL):
-                break
-            if stop is None:
-                time.sleep(_POLL)
+            run.prepare(once=once)
+        if any(run.has_work for run in runs):
+            session = spark
+            if session is None:
+                session = own = _session(configuration)
+            session.dataSource.register(KafkaDataSource)
+            for run in runs:
+                run.begin(session, once=once)
+        _wait(runs, stop)
         return tuple(run.finish() for run in runs)
     finally:
         for run in runs:
             run.abandon()
-        if own:
-            session.stop()
+        if own is not None:
+            own.stop()
+
+
+def _wait(runs: Sequence[_TopicRun], stop: threading.Event | None) -> None:
+    """Until all have ended or `stop` is set; those that end are told at once."""
+    going = list(runs)
+    while going:
+        for run in [r for r in going if not r.active]:
+            run.finish()
+            going.remove(run)
+        if not going or (stop is not None and stop.is_set()):
+            return
+        time.sleep(_POLL)
 
 
 class _TopicRun:
@@ -100,9 +114,11 @@ class _TopicRun:
         self._reporter = reporter
         self._resources = ExitStack()
         self._query: StreamingQuery | None = None
+        self.has_work = False
         self._in_batch = threading.Lock()
         self._ended = False
         self._error: BayouError | None = None
+        self._summary: TopicSummary | None = None
         self._rows = self._dead_letters = self._commits = 0
         self._version: int | None = None
         self._began = self._last = time.monotonic()
@@ -112,20 +128,38 @@ class _TopicRun:
         """Whether the query goes on by itself."""
         return self._query is not None and bool(self._query.isActive)
 
-    def start(self, spark: SparkSession, *, once: bool) -> None:
-        """Begin to read; an error is kept for the summary."""
+    def prepare(self, *, once: bool) -> None:
+        """Ask broker and tables where things stand; an error is kept for the summary.
+
+        With `once` a topic whose records are all in the table has no work.
+        """
         try:
             self._checkpoint = self._resources.enter_context(
                 topic_state(self._configuration.state_path, self._topic.key)
             )
-            self._kafka, self._writer = self._prepare()
+            self._started = self._open()
+        except BayouError as error:
+            self._error = error
+            return
+        self.has_work = not once or self._started.waiting > 0
+        if not self.has_work:
+            self._reporter.topic_started(self._started)
+
+    def begin(self, spark: SparkSession, *, once: bool) -> None:
+        """Begin to read where there is work; an error is kept for the summary."""
+        if not self.has_work:
+            return
+        self._reporter.topic_started(self._started)
+        try:
             with translated(self._topic.key):
-                self._query = self._begin(spark, once=once)
+                self._query = self._start_query(spark, once=once)
         except BayouError as error:
             self._error = error
 
     def finish(self) -> TopicSummary:
-        """End the query after its running batch, and tell."""
+        """End the query after its running batch, and tell; a second call changes nothing."""
+        if self._summary is not None:
+            return self._summary
         query = self._query
         if query is not None:
             with self._in_batch:
@@ -136,7 +170,7 @@ class _TopicRun:
                 self._error = as_error(failure, self._topic.key)
         self._query = None
         self._resources.close()
-        summary = TopicSummary(
+        self._summary = TopicSummary(
             topic=self._topic.key,
             table_path=self._topic.table_path,
             rows=self._rows,
@@ -146,8 +180,8 @@ class _TopicRun:
             seconds=self._last - self._began,
             error=self._error,
         )
-        self._reporter.topic_finished(summary)
-        return summary
+        self._reporter.topic_finished(self._summary)
+        return self._summary
 
     def abandon(self) -> None:
         """Let go of everything, in the middle of a batch if need be; after `finish` nothing."""
@@ -158,14 +192,13 @@ class _TopicRun:
                 query.stop()
         self._resources.close()
 
-    def _prepare(self) -> tuple[KafkaTopic, MicroBatchWriter]:
+    def _open(self) -> TopicStarted:
         connector = self._configuration.connector
         config = self._topic.config
         kafka = describe_topic(config.kafka_topic, connector.kafka.client_properties())
         storage_options = connector.storage.storage_options()
         engine = for_path(self._topic.table_path, storage_options)
         target = TargetTable(engine, self._topic, kafka)
-        self._target = target
         columns = StructType() if self._schema is None else record_columns(self._schema)
         writer = MicroBatchWriter(
             topic=self._topic,
@@ -181,18 +214,16 @@ class _TopicRun:
         )
         self._version = target.version
         waiting = sum(max(0, kafka.bounds[p].end - o) for p, o in self._position.items())
-        self._reporter.topic_started(
-            TopicStarted(
-                topic=self._topic.key,
-                kafka_topic=kafka.name,
-                table_path=target.path,
-                partitions=len(kafka.bounds),
-                waiting=waiting,
-            )
+        self._kafka, self._writer, self._target = kafka, writer, target
+        return TopicStarted(
+            topic=self._topic.key,
+            kafka_topic=kafka.name,
+            table_path=target.path,
+            partitions=len(kafka.bounds),
+            waiting=waiting,
         )
-        return kafka, writer
 
-    def _begin(self, spark: SparkSession, *, once: bool) -> StreamingQuery:
+    def _start_query(self, spark: SparkSession, *, once: bool) -> StreamingQuery:
         processing = self._topic.config.processing
         start = {self._kafka.name: {str(p): o for p, o in self._position.items()}}
         options = {
