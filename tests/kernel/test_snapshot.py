@@ -1,0 +1,111 @@
+"""A version of a table: what it says of itself, and what is refused when it is opened."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayou.errors import SchemaError, UnsupportedFeatureError
+from bayou.kernel import Operation, Snapshot
+from bayou.testing.log_writer import LogWriter, add, metadata, protocol, txn
+
+
+def open_table(log: LogWriter) -> Snapshot:
+    return Snapshot.load(log.engine, log.table)
+
+
+def test_a_snapshot_says_what_the_log_says(log):
+    properties = {"delta.appendOnly": "true", "mine": "x"}
+    log.commit(
+        protocol(1, 2),
+        metadata({"day": "date", "id": "long"}, ["day"], properties, table_id="abc"),
+        txn("app", 7),
+    )
+    log.checkpoint(
+        0, [protocol(1, 2), metadata({"day": "date", "id": "long"}, ["day"], properties)]
+    )
+    log.commit(add("a"))
+    found = open_table(log)
+    assert (found.version, found.path) == (1, log.table)
+    assert found.schema.names == ("day", "id")
+    assert found.arrow_schema.names == ["day", "id"]
+    assert found.partition_columns == ("day",)
+    assert found.properties == properties
+    assert found.table_properties.append_only
+    assert found.protocol.min_writer_version == 2
+    assert found.checkpoint_bytes > 0
+    assert found.log_segment.version == 1
+
+
+def test_the_tables_id_tells_it_from_one_put_in_its_place(log):
+    log.commit(protocol(), metadata({"id": "long"}, table_id="abc"))
+    assert open_table(log).table_id == "abc"
+
+
+def test_properties_cannot_be_changed_through_a_snapshot(log):
+    log.commit(protocol(), metadata({"id": "long"}))
+    with pytest.raises(TypeError):
+        open_table(log).properties["x"] = "y"
+
+
+@pytest.mark.parametrize(
+    ("action", "feature"),
+    [
+        (protocol(3, 7, (["quantumRows"], ["quantumRows"])), "quantumRows"),
+        (protocol(3, 7, (["catalogManaged"], ["catalogManaged"])), "catalogManaged"),
+        (protocol(4, 7), "reader version 4"),
+    ],
+)
+def test_a_reader_feature_that_is_not_known_is_refused_by_name(log, action, feature):
+    log.commit(action, metadata({"id": "long"}))
+    with pytest.raises(UnsupportedFeatureError, match=feature) as caught:
+        open_table(log)
+    assert caught.value.features == (feature,)
+    assert caught.value.table == log.table
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.parametrize("action", [protocol(2, 5), protocol(3, 7, (["columnMapping"],) * 2)])
+def test_column_mapping_is_refused_by_name(log, action, mode):
+    log.commit(action, metadata({"id": "long"}, (), {"delta.columnMapping.mode": mode}))
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        open_table(log)
+    assert caught.value.features == ("columnMapping",)
+
+
+def test_a_table_that_could_map_columns_and_does_not_is_read(log):
+    log.commit(protocol(2, 5), metadata({"id": "long"}, (), {"delta.columnMapping.mode": "none"}))
+    assert open_table(log).version == 0
+
+
+def test_unknown_writer_features_do_not_keep_a_table_from_being_read(log):
+    log.commit(protocol(1, 7, ([], ["quantumIndexes"])), metadata({"id": "long"}))
+    found = open_table(log)
+    with pytest.raises(UnsupportedFeatureError, match="quantumIndexes"):
+        found.build_update_table_transaction("test", Operation.WRITE).build(log.engine)
+
+
+def test_a_feature_that_an_older_version_lacked_does_not_keep_that_from_being_read(log):
+    log.commit(protocol(), metadata({"id": "long"}))
+    log.commit(protocol(3, 7, (["quantumRows"], ["quantumRows"])))
+    assert Snapshot.load(log.engine, log.table, 0).version == 0
+
+
+def test_a_schema_that_cannot_be_read_is_refused(log):
+    action = metadata({"id": "long"})
+    log.commit(protocol(), {"metaData": {**action["metaData"], "schemaString": '{"type":"lon'}})
+    with pytest.raises(SchemaError, match="schema in the log") as caught:
+        open_table(log)
+    assert caught.value.table == log.table
+
+
+def test_a_type_that_is_not_known_is_refused(log):
+    log.commit(protocol(), metadata({"id": "hyperlong"}))
+    with pytest.raises(SchemaError, match="hyperlong"):
+        open_table(log)
+
+
+def test_data_files_that_are_not_parquet_are_refused(log):
+    action = metadata({"id": "long"})
+    log.commit(protocol(), {"metaData": {**action["metaData"], "format": {"provider": "orc"}}})
+    with pytest.raises(UnsupportedFeatureError, match="'orc'"):
+        open_table(log)
