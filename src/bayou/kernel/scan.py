@@ -15,7 +15,7 @@ from bayou.errors import CorruptTableError, SchemaError, SerializationError, Uns
 from bayou.kernel.engine import Engine
 from bayou.kernel.log_segment import Checkpoint
 from bayou.kernel.predicates.evaluation import resolve
-from bayou.kernel.predicates.model import Predicate
+from bayou.kernel.predicates.model import And, Predicate, referenced_columns
 from bayou.kernel.predicates.skipping import SkippingPlan, typed_partition_array
 from bayou.kernel.predicates.sql import parse_predicate
 from bayou.kernel.predicates.wire import from_wire, to_wire
@@ -35,7 +35,7 @@ from bayou.kernel.transform import (
     transform_physical_data,
 )
 from bayou.protocol import features
-from bayou.protocol.schema import StructType
+from bayou.protocol.schema import VOID, StructType
 
 __all__ = ["Scan", "ScanBuilder"]
 
@@ -301,7 +301,25 @@ class Scan:
             partition_columns=self._source.partition_columns,
             metadata_columns=self._metadata_columns,
             row_tracking=self._source.row_tracking,
+            predicate=self._data_predicate(),
         )
+
+    def _data_predicate(self) -> Predicate | None:
+        """The part of the filter that speaks of columns of the data files alone."""
+        if self._plan is None or self._plan.residual is None:
+            return None
+        residual = self._plan.residual
+        in_files = {f.name for f in self._read_schema if f.data_type != VOID}
+        in_files -= set(self._source.partition_columns)
+        conjuncts = residual.operands if isinstance(residual, And) else (residual,)
+        kept = tuple(
+            part
+            for part in conjuncts
+            if all(path[0] in in_files for path in referenced_columns(part))
+        )
+        if len(kept) < 2:
+            return kept[0] if kept else None
+        return And(kept)
 
     @staticmethod
     def transform_physical_data(

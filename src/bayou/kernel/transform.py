@@ -14,11 +14,14 @@ from bayou.errors import (
     CorruptTableError,
     DataFileError,
     FileMissingError,
+    SchemaError,
     SerializationError,
     StorageError,
 )
 from bayou.kernel.arrow_types import to_arrow_schema, to_arrow_type
 from bayou.kernel.engine import METADATA_COLUMN_KEY, ROW_INDEX, Engine, FileSplit
+from bayou.kernel.predicates.model import Predicate
+from bayou.kernel.predicates.wire import from_wire, to_wire
 from bayou.kernel.scan_file import FilteredColumnarBatch, ScanFile
 from bayou.protocol import partition_values
 from bayou.protocol.schema import VOID, DataType, StructType
@@ -49,6 +52,7 @@ class _WireScanState(msgspec.Struct, frozen=True, array_like=True):
     partition_columns: tuple[str, ...]
     metadata_columns: tuple[str, ...]
     row_tracking: tuple[str, str] | None
+    predicate: list[Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +66,7 @@ class ScanState:
         metadata_columns: of `METADATA_COLUMNS`, put behind the others.
         row_tracking: physical names of the columns that hold row ids and row commit versions;
             None where the table has no row tracking.
+        predicate: what rows of the data files must satisfy, for skipping row groups; a hint.
     """
 
     table: str
@@ -69,6 +74,7 @@ class ScanState:
     partition_columns: tuple[str, ...]
     metadata_columns: tuple[str, ...] = ()
     row_tracking: tuple[str, str] | None = None
+    predicate: Predicate | None = None
 
     @property
     def logical_arrow_schema(self) -> pa.Schema:
@@ -113,6 +119,7 @@ class ScanState:
                 self.partition_columns,
                 self.metadata_columns,
                 self.row_tracking,
+                None if self.predicate is None else to_wire(self.predicate),
             )
         )
 
@@ -138,6 +145,7 @@ class ScanState:
             partition_columns=wire.partition_columns,
             metadata_columns=wire.metadata_columns,
             row_tracking=wire.row_tracking,
+            predicate=None if wire.predicate is None else from_wire(wire.predicate),
         )
 
 
@@ -181,7 +189,8 @@ def read_scan_file(
 ) -> Iterator[pa.RecordBatch]:
     """Read a scan file, or some of its row groups, and transform it.
 
-    Rows come in the order of the file; the scan's remaining filter isn't applied.
+    Rows come in the order of the file. The scan's remaining filter isn't applied to them, but row
+    groups that hold no row for it are left out.
 
     Returns:
         Batches in `state.logical_arrow_schema`.
@@ -197,7 +206,9 @@ def read_scan_file(
         end_row_group=end_row_group,
     )
     try:
-        physical = engine.parquet.read_parquet_files([split], state.physical_read_schema)
+        physical = engine.parquet.read_parquet_files(
+            [split], state.physical_read_schema, state.predicate
+        )
         for batch in transform_physical_data(state, file, physical):
             yield batch.selected()
     except FileMissingError as error:
@@ -211,6 +222,12 @@ def read_scan_file(
     except StorageError as error:
         raise DataFileError(
             f"Data file {status.path} of {state.table} can't be read: {error}",
+            table=state.table,
+            file=status.path,
+        ) from error
+    except SchemaError as error:
+        raise DataFileError(
+            f"Data file {status.path} doesn't fit the schema of {state.table}: {error}",
             table=state.table,
             file=status.path,
         ) from error
