@@ -9,7 +9,7 @@ import pyarrow.compute
 
 from bayou.errors import ConstraintViolationError, SchemaError
 from bayou.kernel.arrow_types import from_arrow_type, to_arrow_type
-from bayou.protocol.schema import DataType, StructField, StructType
+from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 
 __all__ = ["conform"]
 
@@ -25,7 +25,7 @@ def conform(table: str, schema: StructType, batch: pa.RecordBatch) -> pa.RecordB
 
     Raises:
         SchemaError: a column the table doesn't have, or of another type.
-        ConstraintViolationError: a null in a column that may not be null, at any depth of structs.
+        ConstraintViolationError: a null in a column that may not be null, at any depth.
     """
     struct = (
         pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
@@ -84,21 +84,23 @@ def _missing(table: str, field: StructField, path: str, length: int) -> pa.Array
 
 def _conform(table: str, data_type: DataType, array: pa.Array[Any], path: str) -> pa.Array[Any]:
     target = to_arrow_type(data_type)
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
+    array = _plain(array)
     if isinstance(data_type, StructType) and isinstance(array, pa.StructArray):
         children = _conform_fields(table, data_type, array, f"{path}.")
-        mask = pc.is_null(array) if array.null_count else None
         return pa.StructArray.from_arrays(
             children,
             fields=[
                 pa.field(f.name, c.type, f.nullable)
                 for f, c in zip(data_type, children, strict=True)
             ],
-            mask=mask,
+            mask=_null_mask(array),
         )
     if array.type == target:
         return array
+    if isinstance(data_type, ArrayType) and isinstance(array, pa.ListArray):
+        return _conform_list(table, data_type, array, path)
+    if isinstance(data_type, MapType) and isinstance(array, pa.MapArray):
+        return _conform_map(table, data_type, array, path)
     if not _same_kind(array.type, data_type):
         raise _wrong_type(table, path, data_type, array.type)
     try:
@@ -112,8 +114,79 @@ def _conform(table: str, data_type: DataType, array: pa.Array[Any], path: str) -
         ) from error
 
 
+def _plain(array: pa.Array[Any]) -> pa.Array[Any]:
+    """The values of an array in their usual form: no extension, dictionary, runs, other lists."""
+    kind: Any = array.type
+    types: Any = pa.types
+    if isinstance(array, pa.ExtensionArray):
+        return _plain(array.storage)
+    if types.is_dictionary(kind):
+        return array.cast(kind.value_type)
+    if types.is_run_end_encoded(kind):
+        decoded: pa.Array[Any] = pc.run_end_decode(array)
+        return decoded
+    if any(
+        is_other_list(kind)
+        for is_other_list in (
+            types.is_large_list,
+            types.is_fixed_size_list,
+            types.is_list_view,
+            types.is_large_list_view,
+        )
+    ):
+        return array.cast(pa.list_(kind.value_field))
+    return array
+
+
+def _conform_list(
+    table: str, data_type: ArrayType, array: pa.ListArray[Any], path: str
+) -> pa.Array[Any]:
+    elements = _conform(table, data_type.element_type, array.flatten(), f"{path}.element")
+    if not data_type.contains_null:
+        _refuse_nulls(table, elements, None, f"{path}.element")
+    field: Any = pa.field("element", elements.type, data_type.contains_null)
+    return pa.ListArray.from_arrays(
+        _offsets(array), elements, type=pa.list_(field), mask=_null_mask(array)
+    )
+
+
+def _conform_map(
+    table: str, data_type: MapType, array: pa.MapArray[Any, Any], path: str
+) -> pa.Array[Any]:
+    # A map is laid out as a list of its entries; as such it can be cut to what its rows hold.
+    entries: Any = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
+    as_list: Any = pa.Array.from_buffers(
+        pa.list_(entries.type),
+        len(array),
+        array.buffers()[:2],
+        offset=array.offset,
+        children=[entries],
+    )
+    flat = as_list.flatten()
+    keys = _conform(table, data_type.key_type, flat.field(0), f"{path}.key")
+    values = _conform(table, data_type.value_type, flat.field(1), f"{path}.value")
+    if not data_type.value_contains_null:
+        _refuse_nulls(table, values, None, f"{path}.value")
+    item: Any = pa.field("value", values.type, data_type.value_contains_null)
+    offsets: Any = _offsets(as_list)
+    map_type: Any = pa.map_(keys.type, item)
+    from_arrays: Any = pa.MapArray.from_arrays
+    rebuilt: pa.Array[Any] = from_arrays(offsets, keys, values, map_type, mask=_null_mask(array))
+    return rebuilt
+
+
+def _offsets(array: pa.ListArray[Any]) -> pa.Int32Array:
+    """Where each row's elements begin among those that `flatten` gives."""
+    ends: pa.Int32Array = pc.cumulative_sum(pc.fill_null(pc.list_value_length(array), 0))
+    return pa.concat_arrays([pa.array([0], pa.int32()), ends])
+
+
+def _null_mask(array: pa.Array[Any]) -> Any:
+    return pc.is_null(array) if array.null_count else None
+
+
 def _same_kind(have: pa.DataType, data_type: DataType) -> bool:
-    """Whether an Arrow type holds values of a Delta type, nullability of elements aside."""
+    """Whether an Arrow type holds values of a Delta type."""
     if pa.types.is_null(have):
         return True
     try:
@@ -122,16 +195,18 @@ def _same_kind(have: pa.DataType, data_type: DataType) -> bool:
         return False
 
 
-def _refuse_nulls(table: str, array: pa.Array[Any], parent: pa.StructArray, path: str) -> None:
+def _refuse_nulls(
+    table: str, array: pa.Array[Any], parent: pa.StructArray | None, path: str
+) -> None:
     if array.null_count == 0:
         return
     # Below a null struct there is nothing to be null.
     nulls = array.null_count
-    if parent.null_count:
+    if parent is not None and parent.null_count:
         nulls = pc.and_(pc.is_null(array), pc.is_valid(parent)).true_count
     if nulls:
         raise ConstraintViolationError(
-            f"Column {path!r} of {table} may not be null; {nulls} of {len(array)} rows are. "
+            f"Column {path!r} of {table} may not be null; {nulls} of {len(array)} values are. "
             "Nothing was committed.",
             table=table,
             constraint=f"NOT NULL {path}",

@@ -1,0 +1,198 @@
+"""What a transaction may change, and what is refused before anything is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayou.errors import (
+    ArgumentError,
+    SchemaError,
+    TableNotFoundError,
+    TablePropertyError,
+    UnsupportedFeatureError,
+)
+from bayou.kernel import Operation, Table, TransactionBuilder
+from bayou.protocol.schema import LONG, STRING, TIMESTAMP_NTZ, DataType, StructField, StructType
+from bayou.testing.log_writer import LogWriter, metadata, protocol
+
+
+def schema(**columns: DataType) -> StructType:
+    return StructType(tuple(StructField(name=n, data_type=t) for n, t in columns.items()))
+
+
+@pytest.fixture
+def builder(engine, table_path) -> TransactionBuilder:
+    table = Table.for_path(engine, table_path)
+    return table.create_transaction_builder(engine, "test/1", Operation.WRITE)
+
+
+def existing(log: LogWriter, configuration=None, **fields) -> TransactionBuilder:
+    log.commit(
+        fields.pop("protocol", protocol()),
+        metadata({"id": "long", "day": "string"}, ["day"], configuration),
+    )
+    table = Table.for_path(log.engine, log.table)
+    return table.create_transaction_builder(log.engine, "test/1", Operation.WRITE)
+
+
+def test_a_new_table_has_the_least_protocol_that_its_schema_needs(engine, builder, table_path):
+    builder.with_schema(schema(id=LONG)).build(engine).commit(engine, [])
+    found = Table.for_path(engine, table_path).latest_snapshot(engine)
+    assert (found.protocol.min_reader_version, found.protocol.min_writer_version) == (1, 2)
+    assert found.protocol.writer_features is None
+
+
+def test_timestamps_without_zone_need_their_feature(engine, builder, table_path):
+    builder.with_schema(schema(at=TIMESTAMP_NTZ)).build(engine).commit(engine, [])
+    found = Table.for_path(engine, table_path).latest_snapshot(engine)
+    assert (found.protocol.min_reader_version, found.protocol.min_writer_version) == (3, 7)
+    assert found.protocol.reader_features == ["timestampNtz"]
+
+
+def test_without_a_table_a_schema_is_needed(engine, builder):
+    with pytest.raises(TableNotFoundError):
+        builder.build(engine)
+
+
+def test_properties_are_checked_and_kept(engine, builder, table_path):
+    properties = {"delta.checkpointInterval": "5", "mine": "x"}
+    builder.with_schema(schema(id=LONG)).with_table_properties(properties).build(engine).commit(
+        engine, []
+    )
+    assert Table.for_path(engine, table_path).latest_snapshot(engine).properties == properties
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("delta.checkpointInterval", "often"),
+        ("delta.checkpointIntervall", "5"),
+        ("delta.appendOnly", "perhaps"),
+    ],
+)
+def test_a_property_that_is_not_one_is_refused_with_its_key(engine, builder, key, value):
+    with pytest.raises(TablePropertyError, match=key) as caught:
+        builder.with_schema(schema(id=LONG)).with_table_properties({key: value}).build(engine)
+    assert caught.value.key == key
+
+
+def test_a_property_that_another_writer_set_to_nonsense_is_said_before_anything_is_written(log):
+    with pytest.raises(TablePropertyError, match="checkpointInterval") as caught:
+        existing(log, {"delta.checkpointInterval": "often"}).build(log.engine)
+    assert caught.value.table == log.table
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({}, "without a column"),
+        ({"a": LONG, "A": LONG}, "there twice"),
+        ({"a b": LONG}, "column mapping"),
+        ({"a": StructType((StructField(name="x;y", data_type=LONG),))}, "a.x;y"),
+        ({"": LONG}, "is empty"),
+    ],
+)
+def test_a_schema_that_cannot_be_a_tables_is_refused(engine, builder, columns, message):
+    with pytest.raises(SchemaError, match=message):
+        builder.with_schema(schema(**columns)).build(engine)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (["nope"], "no such column among id, s"),
+        (["s"], "can't be a partition column"),
+        (["id", "id"], "named twice"),
+    ],
+)
+def test_a_partitioning_that_cannot_be_is_refused(engine, builder, columns, message):
+    fields = schema(id=LONG, s=schema(x=LONG))
+    with pytest.raises(SchemaError, match=message):
+        builder.with_schema(fields).with_partition_columns(columns).build(engine)
+
+
+def test_a_data_file_needs_a_column_of_its_own(engine, builder):
+    with pytest.raises(SchemaError, match="all of its columns"):
+        builder.with_schema(schema(id=LONG)).with_partition_columns(["id"]).build(engine)
+
+
+def test_the_partitioning_of_an_existing_table_stays(log):
+    builder = existing(log)
+    assert builder.with_partition_columns(["day"]).build(log.engine).partition_columns == ("day",)
+    with pytest.raises(SchemaError, match=r"partitioned by \(day\), not by \(id\)"):
+        builder.with_partition_columns(["id"]).build(log.engine)
+
+
+def test_a_schema_that_fits_changes_nothing(log):
+    transaction = existing(log).with_schema(schema(ID=LONG)).build(log.engine)
+    assert not transaction.changes_metadata
+    assert transaction.schema.names == ("id", "day")
+    assert transaction.read_version == 0
+
+
+def test_a_new_column_needs_schema_evolution(log):
+    builder = existing(log).with_schema(schema(id=LONG, name=STRING))
+    with pytest.raises(SchemaError, match="mergeSchema") as caught:
+        builder.build(log.engine)
+    assert caught.value.column == "name"
+    transaction = builder.with_schema_evolution().build(log.engine)
+    assert transaction.changes_metadata
+    assert transaction.schema.names == ("id", "day", "name")
+
+
+def test_a_column_whose_feature_the_table_lacks_is_refused_by_name(log):
+    builder = existing(log).with_schema(schema(at=TIMESTAMP_NTZ)).with_schema_evolution()
+    with pytest.raises(UnsupportedFeatureError, match="timestampNtz") as caught:
+        builder.build(log.engine)
+    assert caught.value.features == ("timestampNtz",)
+
+
+@pytest.mark.parametrize(
+    ("key", "feature"),
+    [
+        ("delta.enableChangeDataFeed", "changeDataFeed"),
+        ("delta.enableDeletionVectors", "deletionVectors"),
+    ],
+)
+def test_a_property_whose_feature_the_table_lacks_is_refused_by_name(log, key, feature):
+    builder = existing(log).with_table_properties({key: "true"})
+    with pytest.raises(UnsupportedFeatureError, match=feature):
+        builder.build(log.engine)
+
+
+@pytest.mark.parametrize(
+    ("action", "configuration", "feature"),
+    [
+        (protocol(1, 7, ([], ["rowTracking"])), {}, "rowTracking"),
+        (protocol(1, 3), {"delta.constraints.c": "id > 0"}, "checkConstraints"),
+        (protocol(1, 8), {}, "writer version 8"),
+        (protocol(3, 7, (["deletionVectors"],) * 2), {}, "deletionVectors"),
+    ],
+)
+def test_a_table_that_needs_more_of_its_writers_is_refused_by_name(
+    log, action, configuration, feature
+):
+    with pytest.raises(UnsupportedFeatureError, match=feature) as caught:
+        existing(log, configuration, protocol=action).build(log.engine)
+    assert caught.value.features == (feature,)
+
+
+def test_a_feature_that_is_not_supported_makes_no_table(engine, builder):
+    wanted = builder.with_schema(schema(id=LONG)).with_table_properties(
+        {"delta.enableDeletionVectors": "true"}
+    )
+    with pytest.raises(UnsupportedFeatureError, match="deletionVectors"):
+        wanted.build(engine)
+
+
+def test_arguments_that_make_no_sense_are_refused_at_once(builder):
+    with pytest.raises(ArgumentError, match="application id"):
+        builder.with_transaction_id("", 1)
+    with pytest.raises(ArgumentError, match="-1"):
+        builder.with_max_retries(-1)
+
+
+def test_a_builder_is_not_changed_by_its_methods(engine, builder):
+    builder.with_schema(schema(id=LONG))
+    with pytest.raises(TableNotFoundError):
+        builder.build(engine)
