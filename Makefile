@@ -41,6 +41,7 @@ demo: java $(VENV)/.installed
 	@exec $(BIN)/bayou demo
 
 test: java $(VENV)/.installed-dev
+	@$(BIN)/python tools/fetch_servers.py
 	@$(BIN)/python -m pytest -q
 
 test-peers: java $(VENV)/.installed-dev $(PEERS)/.installed

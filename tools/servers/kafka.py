@@ -1,0 +1,187 @@
+"""A Kafka broker: a node of its own, broker and controller in one (KRaft)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from servers.folders import kafka_folder
+from servers.process import ServerError, ServerProcess, free_port
+
+__all__ = ["KafkaServer"]
+
+_ATTEMPTS = 3
+_TIMEOUT = 60.0
+_LARGEST_RECORD = 24 << 20
+
+
+class KafkaServer:
+    """A Kafka broker on loopback; a context manager.
+
+    Topics are made on request only. Records of 24 MB are taken. It keeps cluster id, data and
+    port when it is restarted.
+
+    Args:
+        folder: where data and logs go.
+        memory: of the JVM, in MB.
+    """
+
+    def __init__(self, folder: Path, *, memory: int = 512) -> None:
+        self._folder = folder
+        self._memory = memory
+        self.log = folder / "kafka.log"
+        self.port: int | None = None
+        self._process: ServerProcess | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Its address as clients want it."""
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start, and return when it answers.
+
+        Raises:
+            ServerError: it isn't fetched, or doesn't start.
+        """
+        libraries = kafka_folder() / "libs"
+        if not libraries.is_dir():
+            raise ServerError(f"{libraries} isn't there; tools/fetch_servers.py fetches it")
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._start(libraries, self.port or free_port())
+                return
+            except ServerError:
+                if self.port is not None or attempt == _ATTEMPTS - 1:
+                    raise  # else somebody may have taken the port in between
+
+    def stop(self) -> None:
+        """End in an orderly way; the records stay."""
+        if self._process is not None:
+            self._process.stop()
+
+    def kill(self) -> None:
+        """End as by a crash; the records stay."""
+        if self._process is not None:
+            self._process.kill()
+
+    def restart(self) -> None:
+        """Stop and start, at the same port."""
+        self.stop()
+        self.start()
+
+    def create_topic(
+        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
+    ) -> None:
+        """Make a topic, and return when it can be written to."""
+        topic = NewTopic(name, partitions, 1, config=dict(config or {}))
+        admin = self._admin()
+        _finish(admin.create_topics([topic], operation_timeout=_TIMEOUT))
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic, and return when it is gone."""
+        admin = self._admin()
+        _finish(admin.delete_topics([name], operation_timeout=_TIMEOUT))
+
+    def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
+        """Forget the records of each partition before an offset, as retention would."""
+        wanted = [TopicPartition(topic, p, offset) for p, offset in before.items()]
+        admin = self._admin()
+        _finish(admin.delete_records(wanted))
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    def _start(self, libraries: Path, port: int) -> None:
+        settings = self._folder / "server.properties"
+        if not settings.exists() or self.port is None:
+            self._write_settings(settings, port)
+            self._format(libraries, settings)
+        process = ServerProcess(
+            [*self._java(libraries), "kafka.Kafka", str(settings)],
+            log=self.log,
+            environment=os.environ,
+        )
+        process.wait_until(lambda: _answers(f"127.0.0.1:{port}"), timeout=_TIMEOUT)
+        self.port, self._process = port, process
+
+    def _write_settings(self, settings: Path, port: int) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        controller = free_port()
+        values = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            "log.dirs": str(self._folder / "data"),
+            "auto.create.topics.enable": "false",
+            "message.max.bytes": str(_LARGEST_RECORD),
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            # A broker that was killed is let in again once its old self is given up.
+            "broker.heartbeat.interval.ms": "300",
+            "broker.session.timeout.ms": "1500",
+            "num.network.threads": "2",
+            "num.io.threads": "2",
+            "log.cleaner.dedupe.buffer.size": str(16 << 20),
+        }
+        text = "".join(f"{key}={value}\n" for key, value in values.items())
+        settings.write_text(text, encoding="utf-8")
+
+    def _format(self, libraries: Path, settings: Path) -> None:
+        command = [*self._java(libraries), "kafka.tools.StorageTool", "format"]
+        command += ["--cluster-id", uuid4().hex[:22], "--config", str(settings)]
+        command += ["--ignore-formatted"]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_TIMEOUT, check=False
+        )
+        if done.returncode:
+            raise ServerError(f"Kafka's storage can't be formatted: {done.stdout}{done.stderr}")
+
+    def _java(self, libraries: Path) -> list[str]:
+        home = os.environ.get("JAVA_HOME")
+        return [
+            f"{home}/bin/java" if home else "java",
+            *(f"-Xmx{self._memory}m", "-Xms128m", "-XX:+UseSerialGC"),
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            "-Dorg.slf4j.simpleLogger.showDateTime=true",
+            *("-cp", f"{libraries}/*"),
+        ]
+
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers})
+
+
+def _answers(address: str) -> bool:
+    quiet = {"bootstrap.servers": address, "log_level": 0, "socket.timeout.ms": 2000}
+    try:
+        return bool(AdminClient(quiet).list_topics(timeout=2).brokers)
+    except KafkaException:
+        return False
+
+
+def _finish(futures: Mapping[Any, Any]) -> None:
+    for future in futures.values():
+        future.result()

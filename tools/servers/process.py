@@ -1,0 +1,115 @@
+"""A server process: started, watched until it answers, and certain to end with its owner."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+__all__ = ["ServerError", "ServerProcess", "free_port"]
+
+_GRACE = 20.0
+_POLL = 0.05
+
+_LAUNCHER = """\
+import ctypes, os, sys
+if sys.platform.startswith("linux"):
+    ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
+    if os.getppid() != int(sys.argv[1]):  # the owner ended in between
+        sys.exit(1)
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+"""Becomes the server, after asking for its own end with its owner's."""
+
+
+class ServerError(Exception):
+    """A server didn't start; the message has the end of its log."""
+
+
+class ServerProcess:
+    """One process of a server, with a log file. Not thread-safe.
+
+    It ends with its owner however that ends: by `stop` or `kill`, at exit, and on Linux even when
+    the owner is killed. It is in a session of its own, so that Ctrl-C reaches the owner only.
+    """
+
+    def __init__(
+        self, command: Sequence[str], *, log: Path, environment: Mapping[str, str]
+    ) -> None:
+        self._name = command[0]
+        self._log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _LAUNCHER, str(os.getpid()), *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=dict(environment),
+                cwd=log.parent,
+                start_new_session=True,
+            )
+        atexit.register(self.kill)
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there."""
+        return self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def wait_until(self, answers: Callable[[], bool], *, timeout: float) -> None:
+        """Wait until `answers()`.
+
+        Raises:
+            ServerError: the process ended, or time is up; it is killed then.
+        """
+        deadline = time.monotonic() + timeout
+        while self.running and time.monotonic() < deadline:
+            if answers():
+                return
+            time.sleep(_POLL)
+        state = "doesn't answer" if self.running else f"ended with {self._process.returncode}"
+        self.kill()
+        tail = self._log.read_text(errors="replace")[-3000:]
+        raise ServerError(f"{self._name} {state}; the end of {self._log}:\n{tail}")
+
+    def stop(self) -> None:
+        """End it in an orderly way, by force after a while."""
+        if self.running:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_GRACE)
+        self.kill()
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        if self.running:
+            self._process.kill()
+        self._process.wait()
+        atexit.unregister(self.kill)
+
+    def pause(self) -> None:
+        """Let it hang: connections stay open and nothing answers, until `resume`."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self._process.send_signal(signal.SIGCONT)
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
