@@ -20,6 +20,8 @@ __all__ = ["LOG_NAME", "pipeline_session"]
 LOG_NAME = "spark.log"
 """The file in the state path that Spark's log goes to."""
 
+_CONF = {"spark.python.daemon.module": "bayou.ingest.worker_daemon"}
+
 
 def pipeline_session(
     state_path: Path, *, master: str | None, conf: Mapping[str, str]
@@ -39,7 +41,7 @@ def pipeline_session(
     log = state_path / LOG_NAME
     with _stderr_of_children(log):
         try:
-            return start_session("bayou", conf, master or "local[*]", time_zone="UTC")
+            return start_session("bayou", {**_CONF, **conf}, master or "local[*]", time_zone="UTC")
         except (PySparkException, Py4JError) as error:
             reason = str(error).strip().splitlines()[0]
             raise PipelineError(

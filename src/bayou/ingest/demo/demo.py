@@ -5,6 +5,7 @@ Everything after producing is what `bayou run` does with the configuration that 
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +25,7 @@ from bayou.ingest.pipeline import run_pipeline
 from bayou.ingest.progress import Reporter, TopicSummary
 from bayou.ingest.session import pipeline_session
 from bayou.ingest.spark_errors import translated
-from bayou.spark.kafka import EmbeddedBroker, ProducedRecord
+from bayou.spark.kafka import EmbeddedBroker, KafkaDataSource, ProducedRecord
 
 __all__ = ["QUESTION", "DemoResult", "run_demo"]
 
@@ -125,7 +126,7 @@ def run_demo(
         with EmbeddedBroker({_TOPIC: _PARTITIONS}) as broker:
             step(f"Producing {FLIGHTS:,} flights to a Kafka topic of {_PARTITIONS} partitions")
             with ThreadPoolExecutor(1) as beside:
-                warm = beside.submit(_warm_up, spark)
+                warm = beside.submit(_warm_up, spark, broker.bootstrap_servers)
                 began = time.monotonic()
                 produced = broker.produce(_TOPIC, _flights())
                 produce_seconds = time.monotonic() - began
@@ -170,9 +171,18 @@ def _flights() -> Iterator[ProducedRecord]:
         yield ProducedRecord(value, partition=number % _PARTITIONS)
 
 
-def _warm_up(spark: SparkSession) -> None:
-    """Start Spark's Python workers; it takes them a while, and producing needs one core only."""
+def _warm_up(spark: SparkSession, servers: str) -> None:
+    """Start what Spark starts when it is first needed, while producing keeps one core busy."""
+    spark.dataSource.register(KafkaDataSource)
+    none = json.dumps({_TOPIC: dict.fromkeys(map(str, range(_PARTITIONS)), 0)})
+    options = {
+        "kafka.bootstrap.servers": servers,
+        "subscribe": _TOPIC,
+        "startingOffsets": none,
+        "endingOffsets": none,
+    }
     with translated(_TOPIC):
+        spark.read.format("bayou-kafka").options(**options).load().collect()
         spark.range(2, numPartitions=2).mapInArrow(lambda batches: batches, "id long").collect()
 
 
