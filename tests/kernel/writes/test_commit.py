@@ -1,0 +1,110 @@
+"""PROTOCOL.md, Creation of New Log Entries; FIELD-NOTES 2: put-if-absent, unknown outcomes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+
+from bayou.errors import CommitFailedError, CorruptTableError
+from bayou.kernel import Engine, Operation, Table, Transaction, write_data
+from bayou.kernel.arrow_types import from_arrow_schema
+from bayou.testing.faults import Fault, FaultInjectingEngine
+
+ROWS = pa.table({"n": [1]})
+PUT = "write_json_file_atomically"
+
+
+@pytest.fixture
+def table(engine, table_path) -> Table:
+    found = Table.for_path(engine, table_path)
+    begin(engine, found).commit(engine, [])
+    return found
+
+
+def begin(engine: Engine, table: Table) -> Transaction:
+    builder = table.create_transaction_builder(engine, "test/1", Operation.WRITE)
+    return builder.with_schema(from_arrow_schema(ROWS.schema)).build(engine)
+
+
+def append(engine: Engine, transaction: Transaction) -> int:
+    state = transaction.transaction_state(engine)
+    return transaction.commit(engine, write_data(engine, state, ROWS.to_batches())).version
+
+
+def live(engine: Engine, table: Table) -> Counter[str]:
+    scan = table.latest_snapshot(engine).scan_builder().build()
+    return Counter(f.path for batch in scan.scan_files(engine) for f in batch.rows())
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["didn't land", "landed"])
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_put_whose_outcome_is_unknown_commits_exactly_once(engine, table, after, times):
+    faulty = FaultInjectingEngine(engine, Fault(operation=PUT, times=times, after=after))
+    assert append(faulty, begin(faulty, table)) == 1
+    assert table.latest_snapshot(engine).version == 1
+    assert list(live(engine, table).values()) == [1]
+    assert append(engine, begin(engine, table)) == 2
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["didn't land", "landed"])
+def test_a_table_is_made_once_though_the_put_failed(engine, table_path, after):
+    table = Table.for_path(engine, table_path)
+    faulty = FaultInjectingEngine(engine, Fault(operation=PUT, after=after))
+    assert append(faulty, begin(faulty, table)) == 0
+    assert list(live(engine, table).values()) == [1]
+
+
+def test_a_put_that_fails_while_another_writer_wins_goes_behind_it(engine, table):
+    late = begin(engine, table)
+    append(engine, begin(engine, table))
+    faulty = FaultInjectingEngine(engine, Fault(operation=PUT, times=2))
+    assert append(faulty, late) == 2
+    assert list(live(engine, table).values()) == [1, 1]
+
+
+def test_a_store_that_keeps_failing_is_given_up_on_and_nothing_is_changed(engine, table):
+    faulty = FaultInjectingEngine(engine, Fault(operation=PUT, times=100))
+    with pytest.raises(CommitFailedError, match=r"isn't in the log; nothing was changed") as caught:
+        append(faulty, begin(faulty, table))
+    assert caught.value.version == 1
+    assert table.latest_snapshot(engine).version == 0
+
+
+def test_an_outcome_that_cannot_be_learned_is_said_to_be_unknown(engine, table):
+    transaction = begin(engine, table)
+    faulty = FaultInjectingEngine(
+        engine,
+        Fault(operation=PUT, after=True),
+        Fault(operation="read_files", path=f"{1:020d}.json", times=100),
+    )
+    with pytest.raises(CommitFailedError, match="may or may not be there"):
+        append(faulty, transaction)
+    assert table.latest_snapshot(engine).version == 1
+
+
+def test_a_store_that_contradicts_itself_is_an_error_and_no_endless_loop(engine, table):
+    class Contradicting(FaultInjectingEngine):
+        """Says that each file is there already, and shows none."""
+
+        @property
+        def json(self):
+            return _AlwaysThere()
+
+    with pytest.raises(CommitFailedError, match="says that it exists, and that it doesn't"):
+        begin(engine, table).commit(Contradicting(engine), [])
+
+
+class _AlwaysThere:
+    def write_json_file_atomically(self, path, lines, *, overwrite=False):
+        return False
+
+
+def test_a_winner_that_cannot_be_read_is_named(engine, table):
+    transaction = begin(engine, table)
+    path = f"{table.path}/_delta_log/{1:020d}.json"
+    engine.files.put(path, b"{oops")
+    with pytest.raises(CorruptTableError, match="line 1") as caught:
+        append(engine, transaction)
+    assert caught.value.file == path
