@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from itertools import groupby, islice
 from typing import IO, Any, cast
@@ -17,16 +15,15 @@ from obstore.exceptions import (
     AlreadyExistsError,
     BaseError,
     NotFoundError,
-    PermissionDeniedError,
     PreconditionError,
-    UnauthenticatedError,
     UnknownConfigurationKeyError,
 )
 from obstore.store import ObjectStore, from_url
 
 from bayou.engines.arrow.object_io import ObjectInput, ObjectOutput
 from bayou.engines.arrow.storage_options import store_settings, unknown_option
-from bayou.errors import ArgumentError, BayouError, FileMissingError, StorageError
+from bayou.engines.arrow.store_errors import said, storage_errors
+from bayou.errors import ArgumentError, FileMissingError
 from bayou.kernel.engine import ByteRange, FileStatus
 
 __all__ = ["ObjectStoreFiles", "is_object_store"]
@@ -92,7 +89,7 @@ class ObjectStoreFiles:
 
     def status(self, path: str) -> FileStatus:
         root, key = _split(path)
-        with _storage_errors(path, "read"):
+        with storage_errors(path, "read"):
             return _status(root, cast("dict[str, Any]", obstore.head(self._store(root), key)))
 
     def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
@@ -114,17 +111,17 @@ class ObjectStoreFiles:
         store = self._store(root)
         if size is None:
             size = self.status(path).size
-        errors = partial(_storage_errors, path, "read")
+        errors = partial(storage_errors, path, "read")
         return cast("IO[bytes]", ObjectInput(store, key, size, errors))
 
     def open_output(self, path: str) -> IO[bytes]:
         root, key = _split(path)
         store = self._store(root)
-        return cast("IO[bytes]", ObjectOutput(store, key, partial(_storage_errors, path, "write")))
+        return cast("IO[bytes]", ObjectOutput(store, key, partial(storage_errors, path, "write")))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         root, key = _split(path)
-        with _storage_errors(path, "write"):
+        with storage_errors(path, "write"):
             try:
                 obstore.put(self._store(root), key, data, mode="create", use_multipart=False)
             except (AlreadyExistsError, FileExistsError, PreconditionError):
@@ -133,7 +130,7 @@ class ObjectStoreFiles:
 
     def put(self, path: str, data: bytes) -> None:
         root, key = _split(path)
-        with _storage_errors(path, "write"):
+        with storage_errors(path, "write"):
             obstore.put(self._store(root), key, data)
 
     def mkdirs(self, path: str) -> None:
@@ -146,7 +143,7 @@ class ObjectStoreFiles:
                 self._delete(root, page)
 
     def _delete(self, root: str, keys: list[str]) -> None:
-        with _storage_errors(f"{root}/{keys[0]}", "delete"):
+        with storage_errors(f"{root}/{keys[0]}", "delete"):
             try:
                 obstore.delete(self._store(root), keys)
                 return
@@ -158,7 +155,7 @@ class ObjectStoreFiles:
 
     def _read(self, wanted: ByteRange) -> bytes:
         root, key = _split(wanted.path)
-        with _storage_errors(wanted.path, "read"):
+        with storage_errors(wanted.path, "read"):
             store = self._store(root)
             try:
                 return _bytes_of(store, key, wanted)
@@ -170,11 +167,11 @@ class ObjectStoreFiles:
 
     def _list(self, root: str, folder: str, offset: str | None) -> Iterator[dict[str, Any]]:
         path = f"{root}/{folder}"
-        with _storage_errors(path, "list"):
+        with storage_errors(path, "list"):
             pages = obstore.list(self._store(root), folder or None, offset=offset, chunk_size=_PAGE)
         pages = iter(pages)
         while True:
-            with _storage_errors(path, "list"):
+            with storage_errors(path, "list"):
                 page = next(pages, None)
             if page is None:
                 return
@@ -212,7 +209,7 @@ def _open_store(root: str, options: Mapping[str, str]) -> ObjectStore:
         raise unknown_option(scheme, str(error)) from None
     except (BaseError, ValueError) as error:
         raise ArgumentError(
-            f"can't open {root} with the storage options given: {_said(error)}",
+            f"can't open {root} with the storage options given: {said(error)}",
             argument="storage_options",
         ) from None  # obstore's own error may quote the options
 
@@ -236,32 +233,3 @@ def _status(root: str, meta: Mapping[str, Any]) -> FileStatus:
         size=meta["size"],
         modification_time=int(meta["last_modified"].timestamp() * 1000),
     )
-
-
-@contextmanager
-def _storage_errors(path: str, doing: str) -> Iterator[None]:
-    """Turn what the store says into a `StorageError` that says what to do.
-
-    Without a cause: obstore's errors quote requests with their signatures.
-    """
-    try:
-        yield
-    except BayouError:
-        raise
-    except (NotFoundError, FileNotFoundError):
-        missing = "there is no such bucket" if doing == "write" else "there is no such object"
-        raise FileMissingError(f"can't {doing} {path}: {missing}", path=path) from None
-    except (PermissionDeniedError, UnauthenticatedError, PermissionError):
-        raise StorageError(
-            f"can't {doing} {path}: the store refused the credentials; check storage_options or "
-            "the environment, and what they are allowed to do",
-            path=path,
-        ) from None
-    except (BaseError, OSError, ValueError) as error:
-        raise StorageError(f"can't {doing} {path}: {_said(error)}", path=path) from None
-
-
-def _said(error: BaseException) -> str:
-    """What obstore said, in one line, and without what URLs carry behind a `?`."""
-    text = str(error).partition("\n")[0]
-    return re.sub(r"\?\S+", "?...", text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,6 +36,11 @@ _CLIENT_KEYS: Final = frozenset(
 _WITHOUT_MEANING_HERE: Final = frozenset(
     {"aws_s3_allow_unsafe_rename", "allow_unsafe_rename", "mount_allow_unsafe_rename"}
 )
+_PATIENCE: Final = dt.timedelta(seconds=60)
+"""How long a failing request is repeated unless options say; obstore's own is three minutes."""
+
+_ENDPOINTS: Final = frozenset({"endpoint", "endpoint_url"})
+_URL = re.compile(r"https?://[^/\s]+", re.IGNORECASE)
 _DURATION = re.compile(r"(\d+)\s*(ms|s|m|)")
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "": 1000}
 
@@ -48,14 +54,22 @@ class StoreSettings:
     retry_config: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
-def store_settings(scheme: str, options: Mapping[str, str]) -> StoreSettings:
+def store_settings(
+    scheme: str, options: Mapping[str, str], environment: Mapping[str, str] | None = None
+) -> StoreSettings:
     """Sort options by what they set. Those of another service are passed over.
+
+    Args:
+        scheme: of the store's paths.
+        options: by the names that `deltalake` knows.
+        environment: what obstore will take the rest from; the process's own where None.
 
     Raises:
         ArgumentError: an option with an unusable value.
     """
+    environment = os.environ if environment is None else environment
     prefix = _SERVICES[scheme]
-    settings = StoreSettings()
+    settings = StoreSettings(retry_config={"retry_timeout": _PATIENCE})
     for key, value in options.items():
         name = key.lower()
         if name in _WITHOUT_MEANING_HERE or _is_foreign(name, prefix):
@@ -71,10 +85,32 @@ def store_settings(scheme: str, options: Mapping[str, str]) -> StoreSettings:
             settings.retry_config["retry_timeout"] = _duration(key, value)
         else:
             settings.config[name] = value
-    endpoint = next((v for k, v in settings.config.items() if "endpoint" in k), "")
-    if str(endpoint).startswith("http://"):
-        settings.client_options.setdefault("allow_http", "true")
+    _complete_endpoint(settings, prefix, environment)
     return settings
+
+
+def _complete_endpoint(
+    settings: StoreSettings, prefix: str, environment: Mapping[str, str]
+) -> None:
+    """Check the endpoint's URL, and allow http where it says so.
+
+    obstore reads its own options from the environment, the HTTP client's it doesn't.
+    """
+    variables = {k.lower(): v for k, v in environment.items() if k.lower().startswith(prefix)}
+    key, endpoint = "", ""
+    for source in (variables, settings.config):
+        for name, value in source.items():
+            if name.removeprefix(prefix) in _ENDPOINTS and value:
+                key, endpoint = name, str(value)
+    if endpoint and not _URL.match(endpoint):
+        raise ArgumentError(
+            f"storage option {key!r} must be a URL such as https://host:9000, not {endpoint!r}",
+            argument="storage_options",
+        )
+    if endpoint.startswith("http://"):
+        settings.client_options.setdefault("allow_http", "true")
+    elif allowed := variables.get(f"{prefix}allow_http"):
+        settings.client_options.setdefault("allow_http", allowed)
 
 
 def unknown_option(scheme: str, text: str) -> ArgumentError:

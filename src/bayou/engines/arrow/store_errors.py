@@ -1,0 +1,82 @@
+"""What an object store says, as errors of ours: one line, what to do, and no secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from obstore.exceptions import (
+    BaseError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+)
+
+from bayou.errors import BayouError, FileMissingError, StorageError
+
+__all__ = ["said", "storage_errors"]
+
+_S3_ERROR = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?")
+_REFUSED_CREDENTIALS = frozenset(
+    {
+        "AccessDenied",
+        "ExpiredToken",
+        "InvalidAccessKeyId",
+        "InvalidToken",
+        "SignatureDoesNotMatch",
+    }
+)
+
+
+@contextmanager
+def storage_errors(path: str, doing: str) -> Iterator[None]:
+    """Turn what the store says into a `StorageError` that says what to do.
+
+    Without a cause: obstore's errors quote requests with their signatures.
+
+    Args:
+        path: what it is about.
+        doing: a verb: read, write, list, delete.
+    """
+    try:
+        yield
+    except BayouError:
+        raise
+    except (PermissionDeniedError, UnauthenticatedError, PermissionError):
+        raise _refused(path, doing) from None
+    except (BaseError, OSError, ValueError) as error:
+        code = _code(error)
+        if code in _REFUSED_CREDENTIALS:
+            raise _refused(path, doing) from None
+        if code == "NoSuchBucket":
+            bucket = path.partition("://")[2].partition("/")[0]
+            raise FileMissingError(
+                f"can't {doing} {path}: the store has no bucket {bucket!r}", path=path
+            ) from None
+        if isinstance(error, NotFoundError | FileNotFoundError):
+            missing = "there is no such bucket" if doing == "write" else "there is no such object"
+            raise FileMissingError(f"can't {doing} {path}: {missing}", path=path) from None
+        raise StorageError(f"can't {doing} {path}: {said(error)}", path=path) from None
+
+
+def said(error: BaseException) -> str:
+    """What obstore said, in one line, and without what URLs carry behind a `?`."""
+    text, _, rest = str(error).partition("\n")
+    answer = _S3_ERROR.search(rest)
+    if answer is not None:
+        text = f"{text.partition(': <?xml')[0]}: {answer[1]}: {answer[2] or 'no message'}"
+    return re.sub(r"\?\S+", "?...", text)
+
+
+def _code(error: BaseException) -> str | None:
+    answer = _S3_ERROR.search(str(error))
+    return None if answer is None else answer[1]
+
+
+def _refused(path: str, doing: str) -> StorageError:
+    return StorageError(
+        f"can't {doing} {path}: the store refused the credentials; check storage_options or "
+        "the environment, and what they are allowed to do",
+        path=path,
+    )

@@ -1,0 +1,42 @@
+"""Errors of obstore as S3 servers cause them."""
+
+from __future__ import annotations
+
+import pytest
+from obstore.exceptions import GenericError
+
+from bayou.engines.arrow.store_errors import storage_errors
+from bayou.errors import FileMissingError, StorageError
+
+_ANSWER = (
+    "Generic S3 error: Error performing GET http://localhost:1/b?prefix=x in 1ms - Server returned "
+    'non-2xx status code: {status}: <?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{code}'
+    "</Code><Message>It is so.</Message><StringToSign>secret</StringToSign></Error>\n\n"
+    "Debug source:\nGeneric {{ secret }}"
+)
+
+
+def _raised(status: str, code: str) -> StorageError:
+    with pytest.raises(StorageError) as caught, storage_errors("s3://b/k", "list"):
+        raise GenericError(_ANSWER.format(status=status, code=code))
+    assert "secret" not in str(caught.value)
+    assert caught.value.path == "s3://b/k"
+    return caught.value
+
+
+def test_code_and_message_of_the_store_are_told_without_the_query():
+    assert str(_raised("503 Slow Down", "SlowDown")) == (
+        "can't list s3://b/k: Generic S3 error: Error performing GET http://localhost:1/b?... in "
+        "1ms - Server returned non-2xx status code: 503 Slow Down: SlowDown: It is so."
+    )
+
+
+@pytest.mark.parametrize("code", ["InvalidAccessKeyId", "AccessDenied", "SignatureDoesNotMatch"])
+def test_refused_credentials_are_told_as_such_whatever_the_status(code):
+    assert "refused the credentials" in str(_raised("404 Not Found", code))
+
+
+def test_a_missing_bucket_is_named():
+    error = _raised("404 Not Found", "NoSuchBucket")
+    assert isinstance(error, FileMissingError)
+    assert "the store has no bucket 'b'" in str(error)
