@@ -4,5 +4,10 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
+# Its assertions are tests too. Said here, before any test imports it.
+pytest.register_assert_rewrite("bayou.testing")
+
 # Their environment is made by `make test-peers`, which says so.
 collect_ignore = [] if "BAYOU_PEERS" in os.environ else ["peers"]

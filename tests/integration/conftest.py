@@ -9,8 +9,6 @@ from collections.abc import Iterator
 import pytest
 from servers import KafkaServer, S3Server
 
-pytest.register_assert_rewrite("bayou.testing")
-
 
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory) -> Iterator[S3Server]:
