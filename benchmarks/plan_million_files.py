@@ -27,8 +27,14 @@ Work = Callable[[], int]
 
 def bayou_files(table: str, predicate: str | None = None, *, statistics: bool = False) -> Work:
     """Count live files by streaming the scan's batches."""
+    import pyarrow as pa
+
     from bayou.engines.arrow import ArrowEngine
     from bayou.kernel import Table
+
+    pa.array([""])  # where pandas is installed, pyarrow imports it for the first list it is given
+    if predicate is not None:
+        import sqlglot  # noqa: F401  # parses the filter
 
     def count() -> int:
         engine = ArrowEngine()

@@ -82,6 +82,11 @@ def test_a_filter_gives_the_rows_for_which_it_is_true(table, text, expected):
     assert ids(table.to_arrow(columns=["id"], filter=text)) == expected
 
 
+def test_one_name_instead_of_a_list_of_columns_is_refused(table):
+    with pytest.raises(ArgumentError, match=r"give a list of names, \['id'\]"):
+        table.to_arrow(columns="id")
+
+
 def test_a_filter_that_makes_no_sense_is_refused(table):
     with pytest.raises(PredicateError, match="idd"):
         table.to_arrow(filter="idd = 1")

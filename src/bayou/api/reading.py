@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.errors import CorruptTableError, SchemaError, SerializationError
+from bayou.errors import ArgumentError, CorruptTableError, SchemaError, SerializationError
 from bayou.kernel import Engine, Predicate, Scan, Snapshot, read_scan_file
 from bayou.kernel.predicates.model import referenced_columns
 
@@ -35,6 +35,11 @@ def read_batches(
     filter: Predicate | str | None,
 ) -> pa.RecordBatchReader:
     """Rows of a version as a stream; see `TableHandle.to_batches`."""
+    if isinstance(columns, str):
+        raise ArgumentError(
+            f"columns is the text {columns!r}; give a list of names, [{columns!r}].",
+            argument="columns",
+        )
     names = list(snapshot.schema.names if columns is None else columns)
     metadata = [n for n in names if n in Scan.METADATA_COLUMNS]
     _refuse_unknown(snapshot, [n for n in names if n not in metadata])

@@ -6,12 +6,13 @@ connector takes itself; `write_data` takes them all, for rows of any mix of part
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
-from bayou.errors import SchemaError
+from bayou.errors import BayouError, SchemaError
 from bayou.kernel.engine import DataFileStatus, Engine
 from bayou.kernel.predicates.model import LiteralValue
 from bayou.kernel.scan_file import data_file_path
@@ -32,6 +33,7 @@ __all__ = [
     "write_data",
 ]
 
+_LOG = logging.getLogger(__name__)
 _BUFFERED_BYTES = 256 * 1024 * 1024
 
 
@@ -122,7 +124,10 @@ def write_data(
             context = _write_context(state, {})
             _write_files(engine, state, context, transform_logical_data(state, batches), adds)
     except BaseException:
-        delete_data_files(engine, state.table, adds)
+        try:
+            delete_data_files(engine, state.table, adds)
+        except BayouError as error:
+            _LOG.warning("%d files of a failed write to %s stay: %s", len(adds), state.table, error)
         raise
     return adds
 
