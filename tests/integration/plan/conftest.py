@@ -1,0 +1,238 @@
+"""The files of `examples/plan`, run by the command against a real broker and a real S3 server."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from deltalake import DeltaTable
+from servers import KafkaServer, S3Server
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "plan"
+BUCKET = "test-data-lake"
+PARTITIONS = 4
+
+_EVENT_TYPES = ("click", "view", "purchase", "login", "logout")
+_BAD: tuple[Callable[[dict], bytes], ...] = (
+    lambda event: b"",
+    lambda event: b"not json at all",
+    lambda event: json.dumps(event).encode()[:-7],
+    lambda event: json.dumps({k: v for k, v in event.items() if k != "user_id"}).encode(),
+    lambda event: json.dumps({**event, "event_type": "dance"}).encode(),
+    lambda event: json.dumps({**event, "duration_ms": "long"}).encode(),
+    lambda event: json.dumps({**event, "timestamp": "yesterday"}).encode(),
+    lambda event: json.dumps([event]).encode(),
+    lambda event: json.dumps(event).encode("utf-16"),
+    lambda event: b'{"user_id": "\xff\xfe", "event_type": "click", "timestamp": "2024-01-05"}',
+)
+
+
+@dataclass
+class Ledger:
+    """What was sent: for each (partition, offset) a user id, or the bytes of a bad record."""
+
+    rows: dict[tuple[int, int], str] = field(default_factory=dict)
+    bad: dict[tuple[int, int], bytes] = field(default_factory=dict)
+
+    @property
+    def ends(self) -> dict[int, int]:
+        """For each partition the offset after the last."""
+        known = [*self.rows, *self.bad]
+        return {p: max(o for q, o in known if q == p) + 1 for p in {p for p, _ in known}}
+
+
+@dataclass
+class Run:
+    """How a run of the command ended."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+    @property
+    def events(self) -> list[dict]:
+        """The lines of `--json`."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    def of(self, event: str) -> list[dict]:
+        """The events of one kind."""
+        return [e for e in self.events if e["event"] == event]
+
+
+class Plan:
+    """A state path, a broker with the topics of the files, an S3 server with their bucket."""
+
+    def __init__(self, kafka: KafkaServer, s3: S3Server, folder: Path) -> None:
+        self.kafka = kafka
+        self.s3 = s3
+        self.state = folder / "state"
+        self._folder = folder
+        self._ledgers: dict[str, Ledger] = {}
+        self._random = random.Random(5)
+        self.environment = {
+            **{k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "KAFKA_"))},
+            **s3.storage_options,
+            "KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
+            "BAYOU_STATE_PATH": str(self.state),
+        }
+
+    def produce_user_events(self, count: int, *, bad_every: int = 37) -> Ledger:
+        """Send events to user.events.v1, bad ones among them; all of them so far."""
+        ledger = self._ledgers.setdefault("user.events.v1", Ledger())
+        ends = ledger.ends if ledger.rows else {}
+        producer = self._producer()
+        for number in range(count):
+            partition = number % PARTITIONS
+            at = (partition, ends.get(partition, 0))
+            ends[partition] = at[1] + 1
+            event = self._user_event(f"u-{at[0]}-{at[1]}")
+            value = json.dumps(event).encode()
+            headers = None
+            if number % bad_every == bad_every - 1:
+                value = _BAD[(number // bad_every) % len(_BAD)](event)
+                headers = [("trace", b"%d" % number)]
+                ledger.bad[at] = value
+            else:
+                ledger.rows[at] = event["user_id"]
+            _send(producer, "user.events.v1", partition, value, event["user_id"], headers)
+        assert producer.flush(60) == 0
+        return ledger
+
+    def send(self, topic: str, values: Sequence[bytes | None]) -> None:
+        """Send records as they are."""
+        producer = self._producer()
+        for number, value in enumerate(values):
+            _send(producer, topic, number % PARTITIONS, value, "k", None)
+        assert producer.flush(60) == 0
+
+    def start(self, *arguments: str, config: str = "append.yaml") -> subprocess.Popen[str]:
+        """Start `bayou run`, with --json."""
+        self._folder.mkdir(exist_ok=True)
+        return subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "bayou.cli",
+                "run",
+                str(EXAMPLES / config),
+                "--json",
+                *arguments,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment,
+            cwd=self._folder,
+            start_new_session=True,
+        )
+
+    def run(self, *arguments: str, config: str = "append.yaml", timeout: float = 280) -> Run:
+        """Run `bayou run --once --json` to its end."""
+        began = time.monotonic()
+        process = self.start("--once", *arguments, config=config)
+        try:
+            out, err = process.communicate(timeout=timeout)
+        finally:
+            kill_group(process)
+        return Run(code=process.returncode, out=out, err=err, seconds=time.monotonic() - began)
+
+    def table(self, name: str) -> DeltaTable:
+        """A table as another reader opens it."""
+        return DeltaTable(f"s3a://{BUCKET}/tables/{name}", storage_options=self.s3.storage_options)
+
+    def check_user_events(self, ledger: Ledger) -> None:
+        """Every record is a row or a dead letter, once; the table says how far it is."""
+        table = self.table("user_events")
+        columns = ["_kafka_partition", "_kafka_offset", "user_id"]
+        rows = table.to_pyarrow_table(columns=columns)
+        found = list(zip(*(rows.column(c).to_pylist() for c in columns), strict=True))
+        assert Counter((p, o) for p, o, _ in found) == Counter(list(ledger.rows))
+        assert {(p, o): user for p, o, user in found} == ledger.rows
+        letters = self.table("user_events_dead_letters").to_pyarrow_table().to_pylist()
+        at = [(letter["partition"], letter["offset"]) for letter in letters]
+        assert Counter(at) == Counter(list(ledger.bad))
+        assert {a: letter["value"] for a, letter in zip(at, letters, strict=True)} == ledger.bad
+        assert all(letter["reason"] for letter in letters)
+        self.check_offsets(table, ledger)
+
+    def check_offsets(self, table: DeltaTable, ledger: Ledger) -> None:
+        """One `txn` for each partition, at its last offset."""
+        actions = _transactions(self.s3, table)
+        ends = {int(app.rsplit("/", 1)[1]): version + 1 for app, version in actions.items()}
+        assert ends == ledger.ends
+
+    def _user_event(self, user: str) -> dict:
+        rng = self._random
+        at = dt.datetime(2024, 1, 5, tzinfo=dt.UTC) + dt.timedelta(seconds=rng.randrange(86400))
+        return {
+            "user_id": user,
+            "session_id": f"s-{rng.randrange(1000)}" if rng.random() < 0.9 else None,
+            "event_type": rng.choice(_EVENT_TYPES),
+            "timestamp": at.isoformat().replace("+00:00", "Z"),
+            "page": f"/p/{rng.randrange(50)}",
+            "duration_ms": rng.randrange(100_000),
+            "amount": round(rng.random() * 100, 2),
+            "device": {"os": "linux", "browser": "none", "mobile": rng.random() < 0.5},
+            "tags": ["a", "b"][: rng.randrange(3)],
+            "properties": {"k": rng.randrange(10)},
+        }
+
+    def _producer(self) -> Producer:
+        return Producer(
+            {
+                "bootstrap.servers": self.kafka.bootstrap_servers,
+                "enable.idempotence": True,
+                "linger.ms": 20,
+                "queue.buffering.max.messages": 1_000_000,
+                "message.max.bytes": 20 << 20,
+            }
+        )
+
+
+def kill_group(process: subprocess.Popen[str]) -> None:
+    """End a run with everything that it started, at once."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _send(producer, topic, partition, value, key, headers) -> None:
+    producer.produce(topic, value, key=key, partition=partition, headers=headers)
+    producer.poll(0)
+
+
+def _transactions(s3: S3Server, table: DeltaTable) -> dict[str, int]:
+    """The latest version of every application id, from the log as it lies on the server's disk."""
+    log = s3.objects / table.table_uri.partition("://")[2].rstrip("/") / "_delta_log"
+    found: dict[str, int] = {}
+    for commit in sorted(log.glob("*.json")):
+        for line in commit.read_text().splitlines():
+            if transaction := json.loads(line).get("txn"):
+                found[transaction["appId"]] = transaction["version"]
+    return found
+
+
+@pytest.fixture
+def plan(kafka_server: KafkaServer, tmp_path: Path) -> Iterator[Plan]:
+    topics = ("user.events.v1", "order.events.v1", "custom.topic.v1")
+    for topic in topics:
+        kafka_server.create_topic(topic, PARTITIONS)
+    with S3Server(tmp_path / "s3") as s3:
+        s3.create_bucket(BUCKET)
+        yield Plan(kafka_server, s3, tmp_path / "run")
+    for topic in topics:
+        kafka_server.delete_topic(topic)
