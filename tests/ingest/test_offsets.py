@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bayou.errors import PipelineError
@@ -10,6 +12,7 @@ from bayou.ingest.offsets import (
     OffsetSpan,
     app_id,
     batch_end,
+    check_not_recreated,
     next_offsets,
     ranges_between,
     starting_offsets,
@@ -44,6 +47,16 @@ def test_a_partition_that_came_later_is_read_from_its_first_record():
 def test_a_topic_that_ends_before_the_table_is_an_error():
     with pytest.raises(PipelineError, match="deleted and recreated"):
         starting_offsets(TOPIC, {0: 11}, "earliest", key="k")
+
+
+def test_a_topic_with_another_id_than_the_tables_is_an_error():
+    old, new = replace(TOPIC, topic_id="old"), replace(TOPIC, topic_id="new")
+    transactions = {app_id(old, 0): 7, "somebody else": 1}
+    check_not_recreated(old, transactions, key="k")
+    check_not_recreated(new, {"somebody else": 1, app_id(TOPIC, 0): 7}, key="k")
+    check_not_recreated(replace(new, name="event"), transactions, key="k")
+    with pytest.raises(PipelineError, match="its id was old, now it is new"):
+        check_not_recreated(new, transactions, key="k")
 
 
 def test_offsets_that_retention_took_are_an_error():

@@ -22,6 +22,7 @@ __all__ = [
     "OffsetSpan",
     "app_id",
     "batch_end",
+    "check_not_recreated",
     "next_offsets",
     "ranges_between",
     "starting_offsets",
@@ -73,6 +74,32 @@ def next_offsets(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int
         if version is not None:
             found[partition] = version + 1
     return found
+
+
+def check_not_recreated(topic: KafkaTopic, transactions: Mapping[str, int], *, key: str) -> None:
+    """Refuse a table that has records of another topic of the same name.
+
+    Args:
+        topic: the topic.
+        transactions: the table's.
+        key: the topic's name in the configuration, for messages.
+
+    Raises:
+        PipelineError: the topic was deleted and made again since the table was written.
+    """
+    if topic.topic_id is None:
+        return
+    before = f"kafka/{topic.cluster_id}/{topic.name}/"
+    ids = {app.removeprefix(before).split("/")[0] for app in transactions if app.startswith(before)}
+    others = sorted(ids - {topic.topic_id, "-"})
+    if others:
+        raise PipelineError(
+            f"topic {key!r}: the table has records of an earlier Kafka topic {topic.name!r}, which "
+            f"was deleted and recreated since (its id was {others[0]}, now it is "
+            f"{topic.topic_id}). Write the new topic to a table of its own (table-path), or move "
+            "this table and its dead letters aside to begin again.",
+            topic=key,
+        )
 
 
 def starting_offsets(

@@ -8,7 +8,13 @@ from bayou.api import table as open_table
 from bayou.errors import PipelineError, SchemaError
 from bayou.ingest.config import Topic
 from bayou.ingest.dead_letters import DEAD_LETTER_SCHEMA, dead_letters_path
-from bayou.ingest.offsets import KafkaTopic, OffsetSpan, app_id, next_offsets
+from bayou.ingest.offsets import (
+    KafkaTopic,
+    OffsetSpan,
+    app_id,
+    check_not_recreated,
+    next_offsets,
+)
 from bayou.ingest.rows import KAFKA_COLUMNS, RowLayout, record_part
 from bayou.kernel import Operation, Snapshot, Table, Transaction, delete_data_files
 from bayou.kernel.engine import Engine
@@ -146,6 +152,7 @@ class TargetTable:
 
     def _check(self, snapshot: Snapshot) -> None:
         key = self._topic.key
+        check_not_recreated(self._kafka, snapshot.transactions, key=key)
         missing = [n for n in KAFKA_COLUMNS.names if n not in snapshot.schema.names]
         if missing:
             raise PipelineError(

@@ -8,7 +8,6 @@ import random
 import shutil
 import time
 
-
 _PARTITIONS = 4
 _KILLS = int(os.environ.get("BAYOU_TEST_KILLS", "3"))
 

@@ -223,6 +223,7 @@ _PASSING = {
     "_TIMED_OUT",
     "_TRANSPORT",
     "_ALL_BROKERS_DOWN",
+    "_NOENT",  # "no leaders found": the broker that led went away a moment ago
     "LEADER_NOT_AVAILABLE",
     "NOT_LEADER_FOR_PARTITION",
 }
