@@ -90,7 +90,8 @@ def check_not_recreated(topic: KafkaTopic, transactions: Mapping[str, int], *, k
     if topic.topic_id is None:
         return
     before = f"kafka/{topic.cluster_id}/{topic.name}/"
-    ids = {app.removeprefix(before).split("/")[0] for app in transactions if app.startswith(before)}
+    ours = (app for app in transactions if app.startswith(before))
+    ids = {app.removeprefix(before).rpartition("/")[0] for app in ours}  # an id may have a slash
     others = sorted(ids - {topic.topic_id, "-"})
     if others:
         raise PipelineError(

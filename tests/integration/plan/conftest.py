@@ -10,6 +10,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -73,6 +74,72 @@ class Run:
         return [e for e in self.events if e["event"] == event]
 
 
+class RunningPlan:
+    """`bayou run --json` while it goes on: its events are read as they come."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self._events: list[dict] = []
+        self._read = 0
+        self._err: list[str] = []
+        self._news = threading.Condition()
+        self._threads = [threading.Thread(target=t) for t in (self._follow, self._listen)]
+        for thread in self._threads:
+            thread.start()
+
+    def next(self, kind: str, timeout: float = 120) -> dict:
+        """Wait for the next event of a kind; those in between are passed over."""
+        deadline = time.monotonic() + timeout
+        with self._news:
+            while True:
+                while self._read < len(self._events):
+                    self._read += 1
+                    if self._events[self._read - 1]["event"] == kind:
+                        return self._events[self._read - 1]
+                ended = self.process.poll() is not None and not self._threads[0].is_alive()
+                assert not ended, f"ended before {kind}: {self._events[-3:]}{self._err}"
+                assert time.monotonic() < deadline, f"no {kind}: {self._events[-3:]}{self._err}"
+                self._news.wait(0.2)
+
+    def told(self, kind: str) -> dict | None:
+        """The first event of a kind so far."""
+        with self._news:
+            return next((e for e in self._events if e["event"] == kind), None)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.process.terminate()
+
+    def kill(self) -> None:
+        """End it by SIGKILL: the command itself, as the kernel would."""
+        self.process.kill()
+        self.end()
+
+    def end(self, timeout: float = 120) -> int:
+        """Wait for its end; its exit code."""
+        try:
+            code = self.process.wait(timeout)
+        finally:
+            if self.process.returncode is None:
+                kill_group(self.process)
+            for thread in self._threads:
+                thread.join()
+        return code
+
+    def _follow(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                with self._news:
+                    self._events.append(json.loads(line))
+                    self._news.notify_all()
+
+    def _listen(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr as lines:
+            self._err.extend(lines)
+
+
 class Plan:
     """A state path, a broker with the topics of the files, an S3 server with their bucket."""
 
@@ -81,6 +148,7 @@ class Plan:
         self.s3 = s3
         self.state = folder / "state"
         self._folder = folder
+        self._running: list[subprocess.Popen[str]] = []
         self._ledgers: dict[str, Ledger] = {}
         self._random = random.Random(5)
         self.environment = {
@@ -119,8 +187,18 @@ class Plan:
             _send(producer, topic, number % PARTITIONS, value, "k", None)
         assert producer.flush(60) == 0
 
-    def start(self, *arguments: str, config: str = "append.yaml") -> subprocess.Popen[str]:
+    def start(self, *arguments: str, config: str = "append.yaml") -> RunningPlan:
         """Start `bayou run`, with --json."""
+        running = RunningPlan(self._popen(*arguments, config=config))
+        self._running.append(running.process)
+        return running
+
+    def end_all(self) -> None:
+        """End what a failed test left running."""
+        for process in self._running:
+            kill_group(process)
+
+    def _popen(self, *arguments: str, config: str) -> subprocess.Popen[str]:
         self._folder.mkdir(exist_ok=True)
         return subprocess.Popen(
             [
@@ -143,7 +221,7 @@ class Plan:
     def run(self, *arguments: str, config: str = "append.yaml", timeout: float = 280) -> Run:
         """Run `bayou run --once --json` to its end."""
         began = time.monotonic()
-        process = self.start("--once", *arguments, config=config)
+        process = self._popen("--once", *arguments, config=config)
         try:
             out, err = process.communicate(timeout=timeout)
         finally:
@@ -233,6 +311,8 @@ def plan(kafka_server: KafkaServer, tmp_path: Path) -> Iterator[Plan]:
         kafka_server.create_topic(topic, PARTITIONS)
     with S3Server(tmp_path / "s3") as s3:
         s3.create_bucket(BUCKET)
-        yield Plan(kafka_server, s3, tmp_path / "run")
+        running = Plan(kafka_server, s3, tmp_path / "run")
+        yield running
+        running.end_all()
     for topic in topics:
         kafka_server.delete_topic(topic)

@@ -58,22 +58,16 @@ def test_killed_at_random_points_nothing_is_lost_or_doubled(plan):
     plan.check_user_events(ledger)
 
 
-def _kill_somewhere(process, rng):
+def _kill_somewhere(running, rng):
     """Let it commit a few times, or not once, and end it in the midst of what follows."""
     commits = rng.randrange(4)
-    with process.stdout as lines:
-        for line in lines:
-            event = json.loads(line)["event"]
-            if commits == 0 and event == "topic_started":
-                time.sleep(rng.uniform(0, 9))
-                break
-            commits -= event == "batch_committed"
-            if commits == 0:
-                time.sleep(rng.uniform(0, 0.8))
-                break
-        process.kill()
-        process.wait()
-    process.stderr.close()
+    if commits == 0:
+        running.next("topic_started")
+        time.sleep(rng.uniform(0, 9))
+    for _ in range(commits):
+        running.next("batch_committed")
+    time.sleep(rng.uniform(0, 0.8))
+    running.kill()
 
 
 def _order(number: int) -> bytes:

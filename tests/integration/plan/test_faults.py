@@ -1,0 +1,141 @@
+"""The plan when servers fail, topics change underneath and somebody starts it twice."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+
+import pytest
+
+_SMALL = ("--set", "connector.topics.user-events.processing.batch-size=50")
+_QUICK = ("--set", "connector.topics.user-events.processing.flush-interval=1")
+
+
+def test_servers_that_go_away_for_a_while_are_waited_for(plan):
+    ledger = plan.produce_user_events(600)
+    running = plan.start("--once", *_SMALL)
+    for number in range(1, 13):
+        running.next("batch_committed")
+        if number == 2:
+            plan.s3.kill()
+            time.sleep(3)
+            plan.s3.start()
+        if number == 4:
+            plan.s3.pause()
+            time.sleep(3)
+            plan.s3.resume()
+        if number == 6:
+            plan.kafka.kill()
+            time.sleep(2)
+            plan.kafka.start()
+    assert running.end() == 0
+    plan.check_user_events(ledger)
+
+
+def test_a_store_that_stays_away_is_one_error_and_the_rest_comes_later(plan):
+    ledger = plan.produce_user_events(200)
+    running = plan.start(
+        *("--once", *_SMALL, "--set", "connector.topics.user-events.processing.max-retries=0")
+    )
+    running.next("batch_committed")
+    plan.s3.kill()
+    error = running.next("error")
+    assert running.end() == 1
+    assert "user-events" in error["message"]
+    assert len(error["message"].splitlines()) == 1
+    assert plan.s3.secret_key not in error["message"]
+    plan.s3.start()
+    assert plan.run().code == 0
+    plan.check_user_events(ledger)
+
+
+def test_a_running_plan_commits_what_comes_and_ends_well_when_told(plan):
+    running = plan.start(*_QUICK)
+    for _ in range(3):
+        running.next("topic_started")
+    for _ in range(3):
+        ledger = plan.produce_user_events(60)
+        running.next("batch_committed")
+    second = plan.run()
+    assert second.code == 1
+    assert "another process runs it" in second.of("error")[0]["message"]
+    running.terminate()
+    assert running.end() == 0
+    assert plan.run().code == 0
+    plan.check_user_events(ledger)
+
+
+def test_of_two_copies_with_states_of_their_own_one_gives_way(plan):
+    plan.produce_user_events(200)
+    first = plan.start(*_QUICK)
+    first.next("batch_committed")
+    plan.environment["BAYOU_STATE_PATH"] += "-2"
+    second = plan.start(*_QUICK)
+    for _ in range(3):
+        second.next("topic_started")
+    ended = None
+    while ended is None:  # both take records until they meet
+        ledger = plan.produce_user_events(40)
+        time.sleep(2)
+        ended = next((e for p in (first, second) if (e := p.told("topic_finished"))), None)
+    assert "run one copy only" in ended["error"]["message"]
+    for running in (first, second):
+        running.terminate()
+    assert sorted((first.end(), second.end())) == [0, 1]
+    assert plan.run().code == 0
+    plan.check_user_events(ledger)
+
+
+def test_a_record_of_ten_megabytes_stops_nothing(plan):
+    long = json.dumps({"id": 1, "name": "x" * (10 << 20)}).encode()
+    poison = b"y" * (10 << 20)
+    plan.send("custom.topic.v1", [long, poison, b'{"id": 2}', b'{"id": 3, "unknown": 1}'])
+    assert plan.run().code == 0
+    rows = plan.table("custom_topic").to_pyarrow_table().to_pylist()
+    assert sorted((row["id"], len(row["name"] or "")) for row in rows) == [(1, 10 << 20), (2, 0)]
+    letters = plan.table("custom_topic_dead_letters").to_pyarrow_table().to_pylist()
+    assert {len(letter["value"]) for letter in letters} == {10 << 20, 23}
+    assert all(len(letter["reason"]) < 500 for letter in letters)
+
+
+class TestATopicThatChanged:
+    """It stops, with what to decide; the others go on."""
+
+    @pytest.fixture
+    def taken(self, plan):
+        """Three records of each partition are in the table."""
+        plan.send("custom.topic.v1", [b'{"id": 1}'] * 12)
+        assert plan.run().code == 0
+        return plan
+
+    def test_deleted_and_recreated(self, taken):
+        taken.kafka.delete_topic("custom.topic.v1")
+        taken.kafka.create_topic("custom.topic.v1", 4)
+        taken.send("custom.topic.v1", [b'{"id": 2}'] * 40)
+        self._check(taken, "deleted and recreated", "table of its own (table-path)")
+
+    def test_records_gone_by_retention(self, taken):
+        taken.send("custom.topic.v1", [b'{"id": 2}'] * 12)
+        taken.kafka.delete_records("custom.topic.v1", {1: 5})
+        self._check(taken, "offsets 3 to 4 were removed by retention", "table-path")
+
+    def _check(self, plan, *texts):
+        ledger = plan.produce_user_events(50)
+        run = plan.run()
+        assert run.code == 1
+        [error] = run.of("error")
+        assert "custom-topic" in error["message"]
+        for text in texts:
+            assert text in error["message"]
+        plan.check_user_events(ledger)
+        assert plan.table("custom_topic").to_pyarrow_table().num_rows == 12
+
+
+def test_the_state_is_of_no_consequence(plan):
+    ledger = plan.produce_user_events(100)
+    assert plan.run().code == 0
+    shutil.rmtree(plan.state)
+    ledger = plan.produce_user_events(100)
+    assert plan.run().code == 0
+    plan.check_user_events(ledger)
