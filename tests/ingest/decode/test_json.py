@@ -224,3 +224,61 @@ def test_inferred_columns_take_the_records_that_they_were_inferred_from(values):
     assert not again.new_fields.fields
     assert len(again.positions) + len(again.bad_positions) == len(values)
     assert set(again.positions.to_pylist()) <= set(found.positions.to_pylist())
+
+
+NESTED = json.dumps(
+    {
+        "properties": {
+            "id": {"type": "integer"},
+            "place": {"type": "object", "properties": {"city": {"type": "string"}}},
+            "lines": {
+                "type": "array",
+                "items": {"type": "object", "properties": {"sku": {"type": "string"}}},
+            },
+        }
+    }
+)
+_NEW_INSIDE = [
+    (b'{"place": {"city": "Houma", "state": "LA"}}', "place", "struct<state:string>"),
+    (b'{"lines": [{"sku": "a"}, {"price": 1.5}]}', "lines", "array<struct<price:double>>"),
+]
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize(("value", "name", "partial"), _NEW_INSIDE)
+def test_new_fields_inside_of_known_ones_come_back_in_a_column_of_their_own(
+    fast, value, name, partial
+):
+    nested = decoder(schema=NESTED, columns=record_columns(NESTED), discover=True)
+    nested._reader.usable = fast
+    decoded = nested.decode(pa.array([value], pa.binary()))
+    assert len(decoded.bad_positions) == 0
+    (field,) = decoded.new_fields
+    assert (field.name, str(field.data_type)) == (name, partial)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        (b'{"place": {"state": "LA"}}', "place.state"),
+        (b'{"lines": [{"sku": "a", "price": 1.5}]}', "lines[].price"),
+    ],
+)
+def test_a_new_field_inside_of_a_known_one_is_never_dropped(fast, value, path):
+    for discover, taken in ((False, frozenset()), (True, frozenset({path}))):
+        nested = decoder(
+            schema=NESTED, columns=record_columns(NESTED), discover=discover, taken=taken
+        )
+        nested._reader.usable = fast
+        decoded = nested.decode(pa.array([b'{"id": 1}', value], pa.binary()))
+        assert decoded.bad_positions.to_pylist() == [1]
+        assert f"'{path}'" in decoded.reasons[0].as_py()
+        assert not decoded.new_fields.fields
+
+
+def test_a_nested_field_without_a_value_is_no_new_field():
+    values = [b'{"place": {"state": null, "more": {}}}', b'{"lines": [{"tags": []}]}']
+    decoded = decode(values, schema=NESTED, columns=record_columns(NESTED))
+    assert len(decoded.bad_positions) == 0
+    assert len(decoded.positions) == 2

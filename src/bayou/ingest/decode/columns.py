@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.json
 
+from bayou.ingest.decode.inference import infer_arrow_field, merge_fields
 from bayou.ingest.decode.json_schema import is_json_text
+from bayou.ingest.decode.unknown_fields import additions
 from bayou.kernel.arrow_types import to_arrow_schema, to_arrow_type
 from bayou.protocol.schema import ArrayType, DataType, StructField, StructType
 
@@ -53,6 +55,7 @@ class ColumnReader:
 
         Raises:
             NotColumnarError: not all are JSON objects whose known fields have the right JSON type.
+                A struct may have more fields than its column, see `nested_fields`.
         """
         text = _joined(values)
         try:
@@ -67,10 +70,25 @@ class ColumnReader:
             raise NotColumnarError from error
         if table.num_rows != len(values):
             raise NotColumnarError
-        for field in self._parse_schema:
-            if table.schema.field(field.name).type != field.type:
-                raise NotColumnarError  # an object has a nested field that the schema doesn't have
         return table
+
+    def nested_fields(self, table: pa.Table) -> StructType:
+        """Partial columns for the nested fields of a parsed table that the schema doesn't have.
+
+        Raises:
+            NotColumnarError: there is such a field, and nothing says of what type.
+        """
+        found = []
+        for field in self._parse_schema:
+            parsed = table.schema.field(field.name).type
+            if parsed == field.type:
+                continue
+            whole = infer_arrow_field(field.name, parsed)
+            new = [] if whole is None else list(additions(self._columns, (whole,)))
+            if not new:
+                raise NotColumnarError
+            found += [partial for _, partial in new]
+        return merge_fields(StructType(), found)
 
     def convert(self, table: pa.Table) -> list[pa.Array[Any]]:
         """The schema's columns of a parsed table, in their final types.

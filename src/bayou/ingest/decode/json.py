@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.ingest.decode.columns import ColumnReader, NotColumnarError
-from bayou.ingest.decode.inference import infer_arrow_field, infer_field, merge_fields
+from bayou.ingest.decode.inference import infer_arrow_field, merge_fields
 from bayou.ingest.decode.json_schema import record_validator
-from bayou.ingest.decode.values import UnfitValueError, column_value, unknown_fields
+from bayou.ingest.decode.unknown_fields import additions, unknown_fields
+from bayou.ingest.decode.values import UnfitValueError, column_value
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.protocol.schema import StructField, StructType
 
@@ -44,7 +45,7 @@ class DecodePlan:
         columns: the fields of a record that have a column.
         json_schema: text of the JSON Schema that every record must satisfy, None for none.
         discover: unknown fields come back as `Decoded.new_fields`; else their record is refused.
-        taken: names in lower case that no field of a record may have.
+        taken: paths in lower case (`name`, `place.city`) that no unknown field may have.
     """
 
     columns: StructType
@@ -62,8 +63,8 @@ class Decoded:
         positions: for each row the position of its record in the batch, int64.
         bad_positions: positions of the records that became no row, int64.
         reasons: why, one text for each of them.
-        new_fields: fields that the plan doesn't have; then `columns` lacks them and a caller that
-            wants them decodes again with a wider plan.
+        new_fields: fields that the plan doesn't have, nested ones in a column that holds nothing
+            else; then rows may be missing, and a caller decodes again with a wider plan.
     """
 
     columns: pa.RecordBatch
@@ -118,6 +119,13 @@ class JsonDecoder:
 
     def _columnar(self, values: pa.Array[Any], positions: pa.Array[Any], result: _Result) -> None:
         table = self._reader.parse(values)
+        nested = self._reader.nested_fields(table)
+        if nested.fields:
+            paths = {path.lower() for path, _ in additions(self._plan.columns, nested)}
+            if not self._plan.discover or paths & self._plan.taken:
+                raise NotColumnarError
+            result.new_fields = merge_fields(result.new_fields, nested)
+            return  # a wider plan decodes these rows
         try:
             raw: list[Any] = values.to_pylist()
             records = [self._strict.decode(v) for v in raw]
@@ -187,31 +195,21 @@ class JsonDecoder:
             raise UnfitValueError("not a JSON object")
         if self._validator is not None and not self._validator.is_valid(record):
             raise UnfitValueError(self._violation(record))
-        found: list[StructField] = []
-        if unknown := unknown_fields(record, self._plan.columns):
-            found = self._discovered(record, unknown)
+        unknown = list(unknown_fields(record, self._plan.columns))
+        if unknown:
+            self._refuse_unless_welcome({path for path, _ in unknown})
         row = [column_value(record.get(f.name), f, f.name) for f in self._plan.columns]
-        result.new_fields = merge_fields(result.new_fields, found)
+        for _, field in unknown:
+            result.new_fields = merge_fields(result.new_fields, (field,))
         return row
 
-    def _discovered(self, record: dict[str, Any], unknown: list[str]) -> list[StructField]:
-        """Columns for the unknown fields of a record.
-
-        Raises:
-            UnfitValueError: the plan has no room for one of them.
-        """
-        found = [infer_field(name, value) for name, value in record.items() if name in unknown]
-        top_level = [f for f in found if f is not None]
-        silent = {n for n in unknown if n in record} - {f.name for f in top_level}
-        told = [n for n in unknown if n not in silent]
-        refused = [
-            n
-            for n in told
-            if not self._plan.discover or n not in record or n.lower() in self._plan.taken
-        ]
+    def _refuse_unless_welcome(self, unknown: Collection[str]) -> None:
+        """Raise UnfitValueError where the plan has no room for one of these paths."""
+        refused = unknown
+        if self._plan.discover:
+            refused = [path for path in unknown if path.lower() in self._plan.taken]
         if refused:
             raise UnfitValueError(_unknown_reason(refused, self._plan.taken))
-        return top_level
 
     def _violation(self, record: Any) -> str:
         error = next(iter(self._validator.iter_errors(record)))  # type: ignore[union-attr]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -20,7 +19,7 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["UnfitValueError", "column_value", "unknown_fields"]
+__all__ = ["UnfitValueError", "column_value"]
 
 _INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 
@@ -40,21 +39,6 @@ def column_value(value: Any, field: StructField, path: str) -> Any:
     if is_json_text(field):
         return msgspec.json.encode(value).decode()
     return _value(value, field.data_type, path)
-
-
-def unknown_fields(record: Mapping[str, Any], columns: StructType, path: str = "") -> list[str]:
-    """Dotted names of fields with a value that `columns` doesn't have, nested ones included."""
-    known = {f.name: f for f in columns}
-    found: list[str] = []
-    for name, value in record.items():
-        if value is None:
-            continue
-        field = known.get(name)
-        if field is None:
-            found.append(path + name)
-        elif isinstance(field.data_type, StructType) and isinstance(value, dict):
-            found += unknown_fields(value, field.data_type, f"{path}{name}.")
-    return found
 
 
 def _value(value: Any, kind: DataType, path: str) -> Any:

@@ -1,0 +1,83 @@
+"""Fields of records that have no column yet, at any depth.
+
+A field is told by its path, `place.state`, with `[]` for the elements of an array,
+`lines[].sku`, and by a *partial* type: the column it lies in, holding nothing else. Partial types
+merge like whole ones, so that what many records lack becomes one set of columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from bayou.ingest.decode.inference import infer_field
+from bayou.ingest.decode.json_schema import is_json_text
+from bayou.protocol.schema import ArrayType, DataType, StructField, StructType
+
+__all__ = ["additions", "unknown_fields"]
+
+
+def unknown_fields(
+    record: Mapping[str, Any], columns: StructType
+) -> Iterator[tuple[str, StructField]]:
+    """Path and partial column of each field with a value that `columns` doesn't have.
+
+    A value that says nothing about its type (null, `[]`, `{}`) is no field.
+    """
+    for path, kind in _unknown(record, columns, ""):
+        assert isinstance(kind, StructType)
+        yield path, kind.fields[0]
+
+
+def additions(
+    columns: StructType, new_fields: Iterable[StructField]
+) -> Iterator[tuple[str, StructField]]:
+    """Path and partial column of each field that partial columns add to `columns`."""
+    for path, kind in _added(columns, StructType(tuple(new_fields)), ""):
+        assert isinstance(kind, StructType)
+        yield path, kind.fields[0]
+
+
+def _unknown(value: Any, kind: DataType, path: str) -> Iterator[tuple[str, DataType]]:
+    match kind, value:
+        case (StructType(), dict()):
+            columns = {f.name: f for f in kind}
+            for name, inner in value.items():
+                at = _below(path, name)
+                known = columns.get(name)
+                if known is None:
+                    field = infer_field(name, inner)
+                    if field is not None:
+                        yield at, StructType((field,))
+                elif not is_json_text(known):
+                    for found, partial in _unknown(inner, known.data_type, at):
+                        yield found, _in_struct(known, partial)
+        case (ArrayType(), list()):
+            for inner in value:
+                for found, partial in _unknown(inner, kind.element_type, f"{path}[]"):
+                    yield found, ArrayType(element_type=partial)
+
+
+def _added(kind: DataType, new: DataType, path: str) -> Iterator[tuple[str, DataType]]:
+    match kind, new:
+        case (StructType(), StructType()):
+            columns = {f.name: f for f in kind}
+            for field in new:
+                at = _below(path, field.name)
+                known = columns.get(field.name)
+                if known is None:
+                    yield at, StructType((field,))
+                else:
+                    for found, partial in _added(known.data_type, field.data_type, at):
+                        yield found, _in_struct(known, partial)
+        case (ArrayType(), ArrayType()):
+            for found, partial in _added(kind.element_type, new.element_type, f"{path}[]"):
+                yield found, ArrayType(element_type=partial)
+
+
+def _in_struct(field: StructField, partial: DataType) -> StructType:
+    return StructType((StructField(name=field.name, data_type=partial),))
+
+
+def _below(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
