@@ -13,6 +13,7 @@ MAKEFLAGS += --no-print-directory
 
 VENV := .venv
 PEERS := .venv-peers
+PEERS_KAFKA := .venv-peers-kafka
 BIN := $(VENV)/bin
 
 # Spark's workers take the first python3 of the PATH unless told.
@@ -37,6 +38,10 @@ $(PEERS)/.installed: tests/peers/constraints.txt tools/environment.sh
 	@tools/environment.sh $(PEERS) tests/peers/constraints.txt pyspark delta-spark pandas pyarrow
 	@touch $@
 
+$(PEERS_KAFKA)/.installed: benchmarks/constraints-peers-kafka.txt tools/environment.sh
+	@tools/environment.sh $(PEERS_KAFKA) benchmarks/constraints-peers-kafka.txt pyspark delta-spark pandas
+	@touch $@
+
 demo: java $(VENV)/.installed
 	@exec $(BIN)/bayou demo
 
@@ -54,8 +59,9 @@ check: $(VENV)/.installed-dev
 	@$(BIN)/lint-imports --no-logo --no-cache
 	@$(BIN)/python tools/check_docs.py
 
-bench: java $(VENV)/.installed-dev
-	@$(BIN)/python benchmarks/run.py
+bench: java $(VENV)/.installed-dev $(PEERS_KAFKA)/.installed
+	@$(BIN)/python tools/fetch_servers.py
+	@PYTHONPATH=tools $(BIN)/python benchmarks/run.py
 
 docs: $(VENV)/.installed-dev
 	@$(BIN)/python tools/write_reference.py

@@ -1,0 +1,158 @@
+"""Records a second from a Kafka broker into a Delta table, beside Spark's connector + delta-spark.
+
+usage: PYTHONPATH=tools kafka_to_delta.py [--records N] [--first N] [--batch-sizes N ...] [--runs N]
+
+A real broker runs on loopback. Each measurement is a program in a process of its own, with two
+cores, that drains two topics one after another: the first has fewer records and is the cold figure,
+from the start of the process; the second is the warm one. Ours is the code of `bayou run --once`,
+which also validates each record by a JSON Schema, keeps what it refuses, and has its place in the
+topic in the table; the peer runs in `.venv-peers-kafka`, which `make bench` sets up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import measure
+from kafka_records import PARTITIONS, produce
+from process_tree import run_watched
+from rich.console import Console
+from rich.table import Table as Grid
+from servers import KafkaServer
+
+import bayou
+
+HERE = Path(__file__).resolve().parent
+OURS, PEER = "bayou", "Spark + delta-spark"
+PROGRAMS = {
+    PEER: (
+        str(HERE.parent / ".venv-peers-kafka" / "bin" / "python"),
+        str(HERE / "kafka_to_delta_spark.py"),
+    ),
+    OURS: (sys.executable, str(HERE / "kafka_to_delta_bayou.py")),
+}
+BUDGET = 1.5
+RECORDS, FIRST, BATCH_SIZES = 1_000_000, 200_000, (10_000, 100_000, 1_000_000)
+KINDS = ("all", "JVM", "driver", "workers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Medians over the runs; seconds, and bytes by kind of process."""
+
+    cold: float
+    warm: float
+    peak: dict[str, float]
+
+
+def run(
+    console: Console,
+    runs: int,
+    *,
+    records: int = RECORDS,
+    first: int = FIRST,
+    batch_sizes: Sequence[int] = BATCH_SIZES,
+) -> None:
+    """Produce, measure both programs at every batch size, print two tables."""
+    with tempfile.TemporaryDirectory() as folder, KafkaServer(Path(folder) / "broker") as broker:
+        topics = {"first": first, "second": records}
+        for topic, count in topics.items():
+            broker.create_topic(topic, PARTITIONS)
+            size = produce(broker.bootstrap_servers, topic, count)
+        measured = {
+            (name, batch_size): _measure(name, broker.bootstrap_servers, batch_size, topics, runs)
+            for batch_size in batch_sizes
+            for name in PROGRAMS
+        }
+    title = f"{records:,} records of {size:.0f} bytes from Kafka, {PARTITIONS} partitions"
+    console.print(_rates(title, measured, topics))
+    console.print(_memory(measured))
+
+
+def _measure(
+    name: str, servers: str, batch_size: int, topics: dict[str, int], runs: int
+) -> Outcome:
+    outcomes = [_once(name, servers, batch_size, topics) for _ in range(runs)]
+    return Outcome(
+        cold=median(o.cold for o in outcomes),
+        warm=median(o.warm for o in outcomes),
+        peak={kind: median(o.peak[kind] for o in outcomes) for kind in KINDS},
+    )
+
+
+def _once(name: str, servers: str, batch_size: int, topics: dict[str, int]) -> Outcome:
+    python, script = PROGRAMS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        command = [python, script, servers, str(batch_size), folder, "0", *topics]
+        # Each program's workers run its own Python, whatever make has set.
+        done = run_watched(command, {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python})
+        for topic, count in topics.items():
+            table = bayou.table(f"{folder}/{topic}/table")
+            rows = table.to_arrow(columns=["event_id"]).num_rows
+            assert rows == count, f"{name} wrote {rows} rows of {count}"
+    cold, warm = (json.loads(line) for line in done.lines[-2:])
+    return Outcome(cold=cold["ended"] - done.began, warm=warm["seconds"], peak=dict(done.peak))
+
+
+def _rates(title: str, measured: dict[tuple[str, int], Outcome], topics: dict[str, int]) -> Grid:
+    grid = Grid(title=title, title_justify="left")
+    grid.add_column("")
+    cold = f"cold, {topics['first']:,}"
+    for heading in ("batch size", "seconds", "records/s", "ratio", "budget", cold, "ratio"):
+        grid.add_column(heading, justify="right")
+    for (name, batch_size), one in measured.items():
+        peer = measured[PEER, batch_size]
+        ours = name == OURS
+        grid.add_row(
+            name,
+            f"{batch_size:,}",
+            f"{one.warm:.1f}",
+            f"{topics['second'] / one.warm:,.0f}",
+            f"{peer.warm / one.warm:.2f}x" if ours else "",
+            f"{BUDGET}x" if ours else "",
+            f"{one.cold:.1f} s",
+            f"{peer.cold / one.cold:.2f}x" if ours else "",
+        )
+    return grid
+
+
+def _memory(measured: dict[tuple[str, int], Outcome]) -> Grid:
+    grid = Grid(title="Peak memory of the processes, MB (shared pages once)", title_justify="left")
+    grid.add_column("")
+    for heading in ("batch size", "together", "beside", "JVM", "driver's Python", "workers"):
+        grid.add_column(heading, justify="right")
+    for (name, batch_size), one in measured.items():
+        together, *kinds = (f"{one.peak[kind] / 1e6:,.0f}" for kind in KINDS)
+        ratio = one.peak["all"] / measured[PEER, batch_size].peak["all"]
+        grid.add_row(
+            name, f"{batch_size:,}", together, f"{ratio:.2f}x" if name == OURS else "", *kinds
+        )
+    return grid
+
+
+def main(arguments: Sequence[str]) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--records", type=int, default=RECORDS)
+    parser.add_argument("--first", type=int, default=FIRST)
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=BATCH_SIZES)
+    options = parser.parse_args(arguments)
+    run(
+        Console(width=measure.WIDTH),
+        options.runs,
+        records=options.records,
+        first=options.first,
+        batch_sizes=options.batch_sizes,
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

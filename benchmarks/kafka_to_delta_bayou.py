@@ -1,0 +1,77 @@
+"""Our side of `kafka_to_delta.py`: the code of `bayou run --once`.
+
+usage: kafka_to_delta_bayou.py SERVERS BATCH_SIZE FOLDER SECONDS_OF_IDLENESS TOPIC...
+
+For each topic it prints a line of JSON once everything is in the table.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ingest import Quiet
+from kafka_records import JSON_SCHEMA
+from kafka_spark import print_idle_trigger
+from pyspark.sql import SparkSession
+
+from bayou.ingest.config import load_configuration
+from bayou.ingest.pipeline import run_pipeline
+from bayou.ingest.session import pipeline_session
+
+CONFIGURATION = """\
+connector:
+  kafka:
+    bootstrap-servers: "{servers}"
+  state-path: "{folder}/state"
+  spark:
+    master: "local[2]"
+  topics:
+    events:
+      kafka-topic: "{topic}"
+      schema-file: "schema.json"
+      destination:
+        table-path: "{folder}/{topic}/table"
+      processing:
+        batch-size: {batch_size}
+"""
+
+
+def write_configuration(servers: str, topic: str, folder: Path, batch_size: int) -> Path:
+    """The file for `bayou run`, with its schema beside it."""
+    file = folder / f"{topic}.yaml"
+    file.write_text(
+        CONFIGURATION.format(servers=servers, topic=topic, folder=folder, batch_size=batch_size)
+    )
+    (folder / "schema.json").write_text(JSON_SCHEMA)
+    return file
+
+
+def main(arguments: Sequence[str]) -> None:
+    """The command line."""
+    servers, batch_size, place, idle, *topics = arguments
+    folder = Path(place)
+    spark = pipeline_session(folder / "state", master="local[2]", conf={})
+    for topic in topics:
+        began = time.perf_counter()
+        _append(spark, write_configuration(servers, topic, folder, int(batch_size)))
+        seconds = time.perf_counter() - began
+        print(json.dumps({"seconds": seconds, "ended": time.time()}), flush=True)
+    if float(idle):
+        reader = spark.readStream.format("bayou-kafka").option("kafka.bootstrap.servers", servers)
+        print_idle_trigger(reader.option("subscribe", topics[-1]), f"{folder}/idle", float(idle))
+    spark.stop()
+
+
+def _append(spark: SparkSession, file: Path) -> None:
+    configuration = load_configuration(file, environment={})
+    (summary,) = run_pipeline(configuration, once=True, reporter=Quiet(), spark=spark)
+    if summary.error is not None:
+        raise summary.error
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,129 @@
+"""Runs a program and watches the memory of its processes, by `/proc`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["Run", "run_watched"]
+
+_INTERVAL = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A program that has ended well.
+
+    Attributes:
+        began: seconds since the epoch.
+        seconds: from its start to its end.
+        lines: what it wrote to stdout.
+        peak: most bytes in memory at once, by kind of process, and for all together under `all`;
+            a page that processes share counts once (PSS).
+    """
+
+    began: float
+    seconds: float
+    lines: tuple[str, ...]
+    peak: Mapping[str, int]
+
+
+def run_watched(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Run:
+    """Run a program to its end.
+
+    Kinds of process are `driver` for the program itself, `JVM` for Java below it and `workers` for
+    all other processes below it.
+
+    Raises:
+        RuntimeError: it failed; the message has the end of what it said.
+    """
+    began, start = time.time(), time.perf_counter()
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(environment or {})},
+    )
+    watch = _Watch(process.pid)
+    watch.start()
+    try:
+        output, errors = process.communicate()
+    finally:
+        process.kill()
+        watch.end()
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{errors[-3000:]}")
+    return Run(
+        began=began,
+        seconds=time.perf_counter() - start,
+        lines=tuple(output.splitlines()),
+        peak=watch.peak,
+    )
+
+
+class _Watch(threading.Thread):
+    def __init__(self, root: int) -> None:
+        super().__init__(daemon=True)
+        self._root = root
+        self._over = threading.Event()
+        self.peak = {"driver": 0, "JVM": 0, "workers": 0, "all": 0}
+
+    def run(self) -> None:
+        while not self._over.wait(_INTERVAL):
+            now = dict.fromkeys(self.peak, 0)
+            for kind, size in _sizes(self._root):
+                now[kind] += size
+                now["all"] += size
+            self.peak = {kind: max(size, now[kind]) for kind, size in self.peak.items()}
+
+    def end(self) -> None:
+        self._over.set()
+        self.join()
+
+
+def _sizes(root: int) -> Iterator[tuple[str, int]]:
+    """Kind and bytes in memory of a process and all below it."""
+    found: dict[int, _Process] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            # What has ended meanwhile, or is somebody else's, is left out.
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                found[int(entry.name)] = _process(entry)
+    for pid, process in found.items():
+        above = pid
+        while above != root and above in found:
+            above = found[above].parent
+        parent = found.get(process.parent)
+        # A child that has yet to become another program borrows its parent's memory.
+        borrowed = parent is not None and parent.memory == process.memory
+        if above == root and not borrowed:
+            is_java = process.program == "java"
+            yield "JVM" if is_java else "driver" if pid == root else "workers", process.size
+
+
+class _Process(NamedTuple):
+    parent: int
+    program: str
+    memory: str  # as /proc/PID/statm has it
+    size: int
+
+
+def _process(folder: Path) -> _Process:
+    stat = (folder / "stat").read_text()
+    memory = (folder / "statm").read_text()
+    shares = re.search(r"^Pss: +(\d+) kB", (folder / "smaps_rollup").read_text(), re.MULTILINE)
+    return _Process(
+        parent=int(stat.rpartition(")")[2].split()[1]),
+        program=(folder / "exe").readlink().name,
+        memory=memory,
+        size=0 if shares is None else int(shares[1]) * 1024,
+    )
