@@ -13,8 +13,10 @@ from bayou.ingest.offsets import (
     app_id,
     batch_end,
     check_not_recreated,
+    fixed_start,
     next_offsets,
     ranges_between,
+    start_app_id,
     starting_offsets,
 )
 
@@ -35,18 +37,47 @@ def test_the_next_offset_follows_the_last_that_is_covered():
     assert next_offsets(TOPIC, transactions) == {0: 8}
 
 
-def test_an_empty_table_begins_where_the_configuration_says():
-    assert starting_offsets(TOPIC, {}, "earliest", key="k") == {0: 0, 1: 5}
-    assert starting_offsets(TOPIC, {}, "latest", key="k") == {0: 10, 1: 20}
+def test_a_topic_id_with_a_slash_is_one_id():
+    topic = replace(TOPIC, topic_id="R7K7QY70R/a+TfoBsmmFWw")
+    assert next_offsets(topic, {app_id(topic, 0): 7}) == {0: 8}
+    check_not_recreated(topic, {app_id(topic, 0): 7}, key="k")
+
+
+def test_offsets_written_without_the_topics_id_count_when_it_is_known_and_the_other_way_round():
+    known = replace(TOPIC, topic_id="id")
+    assert next_offsets(known, {app_id(TOPIC, 0): 7}) == {0: 8}
+    assert next_offsets(known, {app_id(TOPIC, 0): 7, app_id(known, 0): 9}) == {0: 10}
+    assert next_offsets(TOPIC, {app_id(known, 0): 9}) == {0: 10}
+    assert next_offsets(known, {app_id(replace(TOPIC, topic_id="other"), 0): 9}) == {}
+
+
+def test_a_table_that_covers_nothing_begins_at_the_first_records():
+    assert starting_offsets(TOPIC, {}, key="k") == {0: 0, 1: 5}
+
+
+def test_where_a_first_run_began_is_no_offset_that_is_covered():
+    transactions = {start_app_id(TOPIC, 0): 10, start_app_id(TOPIC, 1): 20}
+    assert next_offsets(TOPIC, transactions) == {}
+    assert fixed_start(TOPIC, transactions) == {0: 10, 1: 20}
 
 
 def test_a_partition_that_came_later_is_read_from_its_first_record():
-    assert starting_offsets(TOPIC, {0: 8}, "latest", key="k") == {0: 8, 1: 5}
+    assert starting_offsets(TOPIC, {0: 8}, key="k") == {0: 8, 1: 5}
+
+
+def test_a_partition_that_is_gone_is_an_error():
+    with pytest.raises(PipelineError, match="has no such partition"):
+        starting_offsets(TOPIC, {0: 8, 2: 1}, key="k")
+
+
+def test_offsets_of_another_cluster_are_an_error():
+    with pytest.raises(PipelineError, match="another Kafka cluster"):
+        check_not_recreated(replace(TOPIC, cluster_id="new"), {app_id(TOPIC, 0): 7}, key="k")
 
 
 def test_a_topic_that_ends_before_the_table_is_an_error():
     with pytest.raises(PipelineError, match="deleted and recreated"):
-        starting_offsets(TOPIC, {0: 11}, "earliest", key="k")
+        starting_offsets(TOPIC, {0: 11}, key="k")
 
 
 def test_a_topic_with_another_id_than_the_tables_is_an_error():
@@ -61,7 +92,7 @@ def test_a_topic_with_another_id_than_the_tables_is_an_error():
 
 def test_offsets_that_retention_took_are_an_error():
     with pytest.raises(PipelineError, match="offsets 3 to 4 were removed"):
-        starting_offsets(TOPIC, {1: 3}, "earliest", key="k")
+        starting_offsets(TOPIC, {1: 3}, key="k")
 
 
 def test_the_end_of_a_batch_stands_in_sparks_offset_log(tmp_path):
