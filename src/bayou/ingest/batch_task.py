@@ -19,12 +19,16 @@ from bayou.ingest.dead_letters import dead_letter_rows
 from bayou.ingest.decode import DecodePlan, JsonDecoder, merge_fields
 from bayou.ingest.rows import RowLayout
 from bayou.kernel.engine import EngineDescription
+from bayou.protocol.actions import encode_actions
 from bayou.protocol.schema import StructType
-from bayou.spark.source.tasks import delete_task_files, write_task
+from bayou.spark.source.tasks import decode_adds, delete_task_files, write_task
 
 __all__ = ["OUTCOME_SCHEMA", "BatchTask", "TaskOutcome"]
 
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
+
+_WAITING_BYTES = 32 << 20
+"""Dead letters that wait in memory for a file of theirs, at most; one record may be larger."""
 
 OUTCOME_SCHEMA = (
     "rows bigint, dead_letters bigint, left_out bigint, row_actions binary, "
@@ -102,6 +106,7 @@ class BatchTask:
         topic: its name in the configuration.
         engine: how to reach the store.
         table_path: the target, for deleting what was written for nothing.
+        dead_letter_path: the dead letters, likewise.
         row_state: transaction state of the target, None while it can't be made because its
             partition columns aren't known.
         dead_letter_state: transaction state of the dead letters.
@@ -116,6 +121,7 @@ class BatchTask:
     topic: str
     engine: EngineDescription
     table_path: str
+    dead_letter_path: str
     row_state: bytes | None
     dead_letter_state: bytes
     plan: DecodePlan
@@ -146,29 +152,28 @@ class _Share:
         self._rows = 0
         self._left_out = 0
         self._new_fields = StructType()
-        self._dead_letters: list[pa.RecordBatch] = []
+        self._dead_letters = 0
+        self._waiting: list[pa.RecordBatch] = []
+        self._dead_letter_actions: list[bytes] = []
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> TaskOutcome:
         task = self._task
+        row_actions = b""
         try:
             row_actions = self._write_rows(self._good_rows(batches))
-        except _NewFieldsError:
-            return TaskOutcome(new_fields=self._new_fields)
-        try:
-            dead_letter_actions = (
-                write_task(task.engine, task.dead_letter_state, self._dead_letters)
-                if self._dead_letters
-                else b""
-            )
-        except BayouError:
+            self._write_dead_letters()
+        except (BayouError, _NewFieldsError) as error:
             delete_task_files(task.engine, task.table_path, [row_actions])
+            delete_task_files(task.engine, task.dead_letter_path, self._dead_letter_actions)
+            if isinstance(error, _NewFieldsError):
+                return TaskOutcome(new_fields=self._new_fields)
             raise
         return TaskOutcome(
             rows=self._rows,
-            dead_letters=sum(b.num_rows for b in self._dead_letters),
+            dead_letters=self._dead_letters,
             left_out=self._left_out,
             row_actions=row_actions,
-            dead_letter_actions=dead_letter_actions,
+            dead_letter_actions=encode_actions(decode_adds(self._dead_letter_actions)),
         )
 
     def _write_rows(self, rows: Iterator[pa.RecordBatch]) -> bytes:
@@ -194,14 +199,25 @@ class _Share:
             if self._new_fields.fields:
                 continue  # go on to learn the other new fields; nothing of this will stay
             if len(decoded.bad_positions):
-                self._dead_letters.append(
-                    dead_letter_rows(decoded, source, task.ingestion_timestamp)
-                )
+                self._refuse(dead_letter_rows(decoded, source, task.ingestion_timestamp))
             if len(decoded.positions):
                 self._rows += len(decoded.positions)
                 yield task.layout.rows(decoded, source, task.ingestion_timestamp)
         if self._new_fields.fields:
             raise _NewFieldsError
+
+    def _refuse(self, letters: pa.RecordBatch) -> None:
+        self._dead_letters += letters.num_rows
+        self._waiting.append(letters)
+        if sum(batch.nbytes for batch in self._waiting) >= _WAITING_BYTES:
+            self._write_dead_letters()
+
+    def _write_dead_letters(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            task = self._task
+            written = write_task(task.engine, task.dead_letter_state, waiting)
+            self._dead_letter_actions.append(written)
 
     def _undecided(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The records that neither the target nor the dead letters have."""

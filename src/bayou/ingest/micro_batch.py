@@ -18,12 +18,13 @@ from bayou.errors import (
 )
 from bayou.ingest.batch_task import OUTCOME_SCHEMA, BatchTask, TaskOutcome
 from bayou.ingest.config import Topic
-from bayou.ingest.decode import DecodePlan, merge_fields
+from bayou.ingest.dead_letter_table import DeadLetterTable
+from bayou.ingest.decode import DecodePlan, additions, merge_fields
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.progress import BatchReport
 from bayou.ingest.rows import RowLayout
-from bayou.ingest.spark_errors import translated
-from bayou.ingest.tables import DeadLetterTable, TargetTable
+from bayou.ingest.spark_errors import SparkFailedError, translated
+from bayou.ingest.target_table import TargetTable
 from bayou.kernel import Transaction
 from bayou.kernel.engine import Engine
 from bayou.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, StructType
@@ -33,7 +34,13 @@ __all__ = ["MicroBatchWriter"]
 
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
-_WORTH_A_RETRY = (StorageError, CommitFailedError, CommitConflictError, KafkaError)
+_WORTH_A_RETRY = (
+    StorageError,
+    CommitFailedError,
+    CommitConflictError,
+    KafkaError,
+    SparkFailedError,
+)
 
 
 class MicroBatchWriter:
@@ -70,7 +77,7 @@ class MicroBatchWriter:
         Raises:
             PipelineError: the target can't take this topic's records.
         """
-        self._target.refresh()
+        self._target.open()
         self._columns()
         self._covered = self._target.covered
         self._decided = self._dead_letters.decided(self._covered, self._storage_options)
@@ -91,6 +98,10 @@ class MicroBatchWriter:
         attempt = 0
         while True:
             try:
+                if attempt == 0:
+                    self._target.follow()
+                else:
+                    self.open()
                 return self._attempt(records, spans, began)
             except _WORTH_A_RETRY as error:
                 if isinstance(error, ConcurrentTransactionError):
@@ -99,11 +110,11 @@ class MicroBatchWriter:
                     raise self._given_up(error, attempt) from error
             time.sleep(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
             attempt += 1
-            self.open()
 
     def _attempt(
         self, records: DataFrame, spans: Mapping[int, OffsetSpan], began: float
     ) -> BatchReport:
+        self._refuse_gaps(spans)
         new = {p: s for p, s in spans.items() if s.end > self._covered.get(p, 0)}
         if not new:
             return BatchReport(topic=self._topic.key, seconds=time.monotonic() - began)
@@ -147,6 +158,7 @@ class MicroBatchWriter:
             topic=self._topic.key,
             engine=self._engine.description(),
             table_path=self._target.path,
+            dead_letter_path=self._dead_letters.path,
             row_state=state,
             dead_letter_state=self._dead_letters.task_state(),
             plan=DecodePlan(
@@ -183,7 +195,7 @@ class MicroBatchWriter:
         if transaction is None:
             return None
         try:
-            version = self._target.commit(transaction, rows)
+            version = self._target.commit(transaction, rows, spans)
         except CommitConflictError:
             self._target.discard(rows)
             raise
@@ -232,13 +244,26 @@ class MicroBatchWriter:
         return self._target.begin(layout, spans)
 
     def _widened(self, columns: StructType, new_fields: StructType) -> StructType:
-        for field in new_fields:
+        for path, field in additions(columns, new_fields):
             wider = self._target.with_column(columns, field)
             if wider is None:
-                self._refused_names |= {field.name.lower()}
+                self._refused_names |= {path.lower()}
             else:
                 columns = wider
         return columns
+
+    def _refuse_gaps(self, spans: Mapping[int, OffsetSpan]) -> None:
+        for partition, span in spans.items():
+            covered = self._covered.get(partition)
+            if covered is not None and covered < span.start:
+                key = self._topic.key
+                raise PipelineError(
+                    f"topic {key!r}: {self._target.path} is at offset {covered} of partition "
+                    f"{partition}, the next batch begins at {span.start}: the table was rolled "
+                    "back while this pipeline wrote to it. Start the pipeline again to take those "
+                    "records from Kafka once more, or bring the table back first.",
+                    topic=key,
+                )
 
     def _discard(self, outcomes: Sequence[TaskOutcome]) -> None:
         """Delete what tasks wrote for a batch that won't be committed."""

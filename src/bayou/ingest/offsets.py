@@ -23,8 +23,10 @@ __all__ = [
     "app_id",
     "batch_end",
     "check_not_recreated",
+    "fixed_start",
     "next_offsets",
     "ranges_between",
+    "start_app_id",
     "starting_offsets",
 ]
 
@@ -66,14 +68,29 @@ def app_id(topic: KafkaTopic, partition: int) -> str:
     return "/".join(parts)
 
 
+def start_app_id(topic: KafkaTopic, partition: int) -> str:
+    """The `appId` under which the dead letters keep where a first run began, as its version."""
+    return f"{app_id(topic, partition)}/start"
+
+
 def next_offsets(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
-    """The next offset to read of every partition that a table's transactions cover."""
-    found = {}
-    for partition in topic.bounds:
-        version = transactions.get(app_id(topic, partition))
-        if version is not None:
-            found[partition] = version + 1
+    """The next offset to read of every partition that a table's transactions cover.
+
+    What was written while the broker didn't tell the topic's id counts once it does, and the other
+    way round.
+    """
+    found: dict[int, int] = {}
+    for application, version in transactions.items():
+        topic_id, partition = _of_topic(topic, application)
+        if partition is not None and (topic.topic_id is None or topic_id in (topic.topic_id, "-")):
+            found[partition] = max(found.get(partition, 0), version + 1)
     return found
+
+
+def fixed_start(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
+    """Where a first run began that was to begin at the end; see `start_app_id`."""
+    ours = {start_app_id(topic, p): p for p in topic.bounds}
+    return {ours[app]: version for app, version in transactions.items() if app in ours}
 
 
 def check_not_recreated(topic: KafkaTopic, transactions: Mapping[str, int], *, key: str) -> None:
@@ -87,11 +104,22 @@ def check_not_recreated(topic: KafkaTopic, transactions: Mapping[str, int], *, k
     Raises:
         PipelineError: the topic was deleted and made again since the table was written.
     """
+    clusters = {
+        application.split("/")[1]
+        for application in transactions
+        if application.startswith("kafka/") and application.split("/")[2:3] == [topic.name]
+    }
+    if clusters and topic.cluster_id not in clusters:
+        raise PipelineError(
+            f"topic {key!r}: the table has records of the topic {topic.name!r} of another Kafka "
+            f"cluster (its id was {min(clusters)}, now it is {topic.cluster_id}), whose offsets "
+            "mean other records. Correct bootstrap-servers, or write this cluster's topic to a "
+            "table of its own (table-path).",
+            topic=key,
+        )
     if topic.topic_id is None:
         return
-    before = f"kafka/{topic.cluster_id}/{topic.name}/"
-    ours = (app for app in transactions if app.startswith(before))
-    ids = {app.removeprefix(before).rpartition("/")[0] for app in ours}  # an id may have a slash
+    ids = {i for i in (_of_topic(topic, application)[0] for application in transactions) if i}
     others = sorted(ids - {topic.topic_id, "-"})
     if others:
         raise PipelineError(
@@ -103,28 +131,33 @@ def check_not_recreated(topic: KafkaTopic, transactions: Mapping[str, int], *, k
         )
 
 
-def starting_offsets(
-    topic: KafkaTopic, covered: Mapping[int, int], start: str, *, key: str
-) -> dict[int, int]:
+def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str) -> dict[int, int]:
     """Where a run begins in every partition.
 
     A partition that the table covers goes on where it stands; one that it doesn't cover begins at
-    its first record, or at `start` while the table covers nothing of the topic.
+    its first record.
 
     Args:
         topic: the topic.
-        covered: the table's next offsets.
-        start: `earliest` or `latest`.
+        covered: the table's next offsets, or where a first run was to begin.
         key: the topic's name in the configuration, for messages.
 
     Raises:
         PipelineError: the table stands where the topic has nothing (any more).
     """
+    gone = sorted(covered.keys() - topic.bounds.keys())
+    if gone:
+        raise PipelineError(
+            f"topic {key!r}: the table is at offset {covered[gone[0]]} of partition {gone[0]} of "
+            f"{topic.name!r}, which has no such partition: it was deleted and recreated. Write the "
+            "new topic to a table of its own (table-path), or move this table aside to begin "
+            "again.",
+            topic=key,
+        )
     result = {}
     for partition, there in topic.bounds.items():
         if partition not in covered:
-            latest = start == "latest" and not covered
-            result[partition] = there.end if latest else there.start
+            result[partition] = there.start
             continue
         position = covered[partition]
         if position > there.end:
@@ -173,3 +206,13 @@ def ranges_between(start: Mapping[int, int], end: Mapping[int, int]) -> dict[int
     """The range of every partition that has one: from `start`, 0 where it isn't there, to `end`."""
     ranges = {p: OffsetSpan(start=start.get(p, 0), end=offset) for p, offset in end.items()}
     return {p: r for p, r in ranges.items() if not r.empty}
+
+
+def _of_topic(topic: KafkaTopic, application: str) -> tuple[str | None, int | None]:
+    """Topic id and partition of an `appId` of this topic, None for any other."""
+    before = f"kafka/{topic.cluster_id}/{topic.name}/"
+    # A topic's id may have slashes in it: Kafka writes it in base 64.
+    topic_id, _, partition = application.removeprefix(before).rpartition("/")
+    if not application.startswith(before) or not partition.isdecimal():
+        return None, None
+    return topic_id, int(partition)

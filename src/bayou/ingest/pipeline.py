@@ -20,6 +20,7 @@ from bayou.engines import for_path
 from bayou.errors import BayouError
 from bayou.ingest.broker import describe_topic
 from bayou.ingest.config import DROPPED_SPARK_CONF, Configuration, Topic
+from bayou.ingest.dead_letter_table import DeadLetterTable
 from bayou.ingest.decode import record_columns
 from bayou.ingest.micro_batch import MicroBatchWriter
 from bayou.ingest.offsets import batch_end, ranges_between, starting_offsets
@@ -28,7 +29,7 @@ from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.session import pipeline_session
 from bayou.ingest.spark_errors import as_error, translated
 from bayou.ingest.state import topic_state
-from bayou.ingest.tables import DeadLetterTable, TargetTable
+from bayou.ingest.target_table import TargetTable
 from bayou.protocol.schema import StructType
 from bayou.spark.kafka import KafkaDataSource
 
@@ -199,19 +200,21 @@ class _TopicRun:
         storage_options = connector.storage.storage_options()
         engine = for_path(self._topic.table_path, storage_options)
         target = TargetTable(engine, self._topic, kafka)
+        dead_letters = DeadLetterTable(engine, self._topic, kafka)
         columns = StructType() if self._schema is None else record_columns(self._schema)
         writer = MicroBatchWriter(
             topic=self._topic,
             engine=engine,
             target=target,
-            dead_letters=DeadLetterTable(engine, self._topic, kafka),
+            dead_letters=dead_letters,
             json_schema=self._schema,
             schema_columns=columns,
             storage_options=storage_options,
         )
-        self._position = starting_offsets(
-            kafka, writer.open(), config.starting_offsets, key=self._topic.key
-        )
+        covered, start = writer.open(), config.starting_offsets
+        if start == "latest" and not covered:
+            covered = dead_letters.fix_start({p: there.end for p, there in kafka.bounds.items()})
+        self._position = starting_offsets(kafka, covered, key=self._topic.key)
         self._version = target.version
         waiting = sum(max(0, kafka.bounds[p].end - o) for p, o in self._position.items())
         self._kafka, self._writer, self._target = kafka, writer, target
@@ -238,7 +241,7 @@ class _TopicRun:
         }
         if not once:
             options["minOffsetsPerTrigger"] = str(processing.batch_size)
-            options["maxTriggerDelay"] = f"{int(processing.flush_interval * 1000)}ms"
+            options["maxRecordDelay"] = f"{int(processing.flush_interval * 1000)}ms"
         reader = spark.readStream.format("bayou-kafka").schema(_SOURCE_COLUMNS)
         records = reader.options(**options).load()
         writer = (

@@ -11,10 +11,14 @@ from pyspark.errors import PySparkException
 
 from bayou.errors import BayouError, KafkaError, PipelineError
 
-__all__ = ["as_error", "translated"]
+__all__ = ["SparkFailedError", "as_error", "translated"]
 
 _OURS = re.compile(r"bayou\.errors\.(\w+): ([^\n]+)")
 _PYTHON = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception|Interrupt)): ([^\n]+)", re.MULTILINE)
+
+
+class SparkFailedError(PipelineError):
+    """Spark failed at something that isn't ours to judge: a lost worker, no memory, a bug."""
 
 
 @contextlib.contextmanager
@@ -42,4 +46,4 @@ def as_error(error: Exception, topic: str) -> BayouError:
         return PipelineError(f"topic {topic!r}: {message.strip()}", topic=topic)
     found = _PYTHON.findall(text)
     reason = f"{found[-1][0]}: {found[-1][1]}" if found else text.strip().splitlines()[0]
-    return PipelineError(f"topic {topic!r}: Spark failed: {reason.strip()}", topic=topic)
+    return SparkFailedError(f"topic {topic!r}: Spark failed: {reason.strip()}", topic=topic)

@@ -293,7 +293,13 @@ class TopicConfig(_Section):
     )
     starting_offsets: Literal["earliest", "latest"] = Field(
         default="earliest",
-        description="Where to begin while the table covers nothing of the topic.",
+        description="Where to begin while the table covers nothing of the topic. The end that "
+        "`latest` means is that of the first start.",
+    )
+    accept_restore: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
+        description="Version of a RESTORE of the table that is meant: the pipeline goes on behind "
+        "the offsets that the table covers, what was taken out stays out.",
     )
     event_time: str | None = Field(
         default=None,

@@ -3,11 +3,13 @@
 from bayou.ingest.decode.inference import merge_fields
 from bayou.ingest.decode.json import Decoded, DecodePlan, JsonDecoder
 from bayou.ingest.decode.json_schema import read_json_schema, record_columns
+from bayou.ingest.decode.unknown_fields import additions
 
 __all__ = [
     "DecodePlan",
     "Decoded",
     "JsonDecoder",
+    "additions",
     "merge_fields",
     "read_json_schema",
     "record_columns",

@@ -21,7 +21,7 @@ from bayou.ingest.decode.json_schema import record_validator
 from bayou.ingest.decode.unknown_fields import additions, unknown_fields
 from bayou.ingest.decode.values import UnfitValueError, column_value
 from bayou.kernel.arrow_types import to_arrow_schema
-from bayou.protocol.schema import StructField, StructType
+from bayou.protocol.schema import StructType
 
 __all__ = ["DecodePlan", "Decoded", "JsonDecoder"]
 
@@ -199,8 +199,8 @@ class JsonDecoder:
         if unknown:
             self._refuse_unless_welcome({path for path, _ in unknown})
         row = [column_value(record.get(f.name), f, f.name) for f in self._plan.columns]
-        for _, field in unknown:
-            result.new_fields = merge_fields(result.new_fields, (field,))
+        for _, partial in unknown:
+            result.new_fields = merge_fields(result.new_fields, (partial,))
         return row
 
     def _refuse_unless_welcome(self, unknown: Collection[str]) -> None:

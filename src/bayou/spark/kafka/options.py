@@ -50,7 +50,9 @@ class KafkaSourceOptions:
 
     Attributes:
         max_trigger_delay: seconds after which `min_offsets_per_trigger` no longer holds a batch
-        back. min_partitions: least number of Spark partitions to read with.
+            back, from the last batch on.
+        max_record_delay: the same, from the first record that waits on; it goes before the other.
+        min_partitions: least number of Spark partitions to read with.
         max_records_per_partition: most offsets of one Spark partition.
         timeout: seconds that reading waits for a record; planning waits 30 s at most.
         group_id_prefix: what consumer groups are called in the broker's logs and access rules.
@@ -63,6 +65,7 @@ class KafkaSourceOptions:
     max_offsets_per_trigger: int | None
     min_offsets_per_trigger: int | None
     max_trigger_delay: float
+    max_record_delay: float | None
     fail_on_data_loss: bool
     include_headers: bool
     min_partitions: int | None
@@ -141,6 +144,7 @@ def parse_options(options: Mapping[str, str]) -> KafkaSourceOptions:
         max_offsets_per_trigger=max_offsets,
         min_offsets_per_trigger=min_offsets,
         max_trigger_delay=900.0 if delay is None else delay,
+        max_record_delay=_get(given, "maxRecordDelay", _duration),
         fail_on_data_loss=True if data_loss is None else data_loss,
         include_headers=bool(headers),
         min_partitions=_get(given, "minPartitions", _positive),
@@ -258,6 +262,7 @@ _KNOWN = (
     "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
+    "maxRecordDelay",
     "failOnDataLoss",
     "includeHeaders",
     "minPartitions",

@@ -53,6 +53,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: dict[TopicPartition, int] | None = None
         self._latest: dict[TopicPartition, int] | None = None
         self._last_batch = float("-inf")
+        self._waiting_since: float | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         partitions = selected_partitions(self._cluster, self._options)
@@ -140,13 +141,22 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _held_back(self, begin: dict[TopicPartition, int], end: dict[TopicPartition, int]) -> bool:
-        """Whether there is too little for a batch, and `maxTriggerDelay` hasn't passed."""
+        """Whether there is too little for a batch, and the time to wait for more hasn't passed."""
         least = self._options.min_offsets_per_trigger
         if least is None:
             return False
         now = time.monotonic()
         available = sum(max(0, end[p] - begin[p]) for p in end)
-        if available < least and now - self._last_batch < self._options.max_trigger_delay:
+        if available and self._waiting_since is None:
+            self._waiting_since = now
+        if available < least and not self._waited_enough(now):
             return True
         self._last_batch = now
+        self._waiting_since = None
         return False
+
+    def _waited_enough(self, now: float) -> bool:
+        delay = self._options.max_record_delay
+        if delay is None:
+            return now - self._last_batch >= self._options.max_trigger_delay
+        return self._waiting_since is not None and now - self._waiting_since >= delay

@@ -1,0 +1,274 @@
+"""The target of a topic: where it stands, whether it is still what it was, what is added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from bayou.errors import ConcurrentTransactionError, PipelineError, SchemaError
+from bayou.ingest.config import Topic
+from bayou.ingest.offsets import (
+    KafkaTopic,
+    OffsetSpan,
+    app_id,
+    check_not_recreated,
+    next_offsets,
+)
+from bayou.ingest.rows import KAFKA_COLUMNS, RowLayout, record_part
+from bayou.kernel import Operation, Snapshot, Table, Transaction, delete_data_files
+from bayou.kernel.engine import Engine
+from bayou.kernel.writes.schema_evolution import merge_schemas
+from bayou.protocol.actions import AddFile
+from bayou.protocol.schema import StructField, StructType
+from bayou.version import ENGINE_INFO as BAYOU
+
+__all__ = ["ENGINE_INFO", "TRANSACTION_RETENTION", "TargetTable"]
+
+_CHECKPOINT_INTERVAL = "delta.checkpointInterval"
+_INGEST = " (ingest)"
+ENGINE_INFO = f"{BAYOU}{_INGEST}"
+"""How commits of the pipeline name it."""
+
+TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
+"""The property by which a table would forget offsets."""
+
+
+class TargetTable:
+    """The target of one topic.
+
+    `open` reads where it stands, `follow` reads it again before a batch; the rest builds on that.
+    """
+
+    def __init__(self, engine: Engine, topic: Topic, kafka: KafkaTopic) -> None:
+        self._engine = engine
+        self._topic = topic
+        self._kafka = kafka
+        self._table = Table.for_path(engine, topic.table_path)
+        self._snapshot: Snapshot | None = None
+        self._version: int | None = None
+        self._covered: dict[int, int] = {}
+
+    @property
+    def path(self) -> str:
+        """The table's resolved path."""
+        return self._table.path
+
+    @property
+    def version(self) -> int | None:
+        """The latest version that is known, None where there is no table."""
+        return self._version
+
+    @property
+    def covered(self) -> dict[int, int]:
+        """For each Kafka partition that is covered the next offset to read."""
+        return dict(self._covered)
+
+    @property
+    def columns(self) -> StructType:
+        """The record's fields that the table has; none where there is no table."""
+        if self._snapshot is None:
+            return StructType()
+        return record_part(self._snapshot.schema, self._snapshot.partition_columns)
+
+    def open(self) -> None:
+        """Read the latest version, whatever was known before.
+
+        Raises:
+            PipelineError: the table can't be the target of this topic, or a RESTORE came after the
+                last commit to it.
+        """
+        self._take(self._latest())
+        if self._snapshot is not None:
+            self._check(self._snapshot)
+            self._check_not_restored(None)
+
+    def follow(self) -> None:
+        """Read the latest version, which must go on from the one that is known.
+
+        Raises:
+            PipelineError: the table isn't there any more, or not what it was.
+            ConcurrentTransactionError: it covers other offsets than are known.
+        """
+        known, covered = self._version, self._covered
+        table_id = None if self._snapshot is None else self._snapshot.table_id
+        latest = self._latest()
+        if known is not None:
+            what = None
+            if latest is None:
+                what = "was deleted"
+            elif table_id is not None and latest.table_id != table_id:
+                what = "was replaced by another table"
+            elif latest.version < known:
+                what = f"was rolled back from version {known} to {latest.version}"
+            if what is not None:
+                raise PipelineError(
+                    f"topic {self._topic.key!r}: {self.path} {what} while this pipeline wrote to "
+                    "it. Start the pipeline again to take the records that are missing there from "
+                    "Kafka once more, or bring the table back first.",
+                    topic=self._topic.key,
+                )
+        self._take(latest)
+        if latest is None:
+            return
+        self._check(latest)
+        if latest.version != known:
+            self._check_not_restored(known)
+        if self._covered != covered:
+            raise ConcurrentTransactionError(
+                f"{self.path} covers other offsets than this pipeline has written.",
+                table=self.path,
+                winning_version=latest.version,
+            )
+
+    def merged(self, columns: StructType, others: StructType) -> StructType:
+        """Columns with those of `others` that are new.
+
+        Raises:
+            PipelineError: a column has another type there.
+        """
+        try:
+            return merge_schemas(self.path, columns, others)
+        except SchemaError as error:
+            raise PipelineError(
+                f"topic {self._topic.key!r}: schema-file doesn't fit the table: {error.message}",
+                topic=self._topic.key,
+            ) from error
+
+    def with_column(self, columns: StructType, field: StructField) -> StructType | None:
+        """Columns with one more, or with a partial one; None where a table can't have it."""
+        try:
+            merged = merge_schemas(self.path, columns, StructType((field,)))
+        except SchemaError:
+            return None
+        return merged if merged != columns else None
+
+    def begin(
+        self, layout: RowLayout, spans: Mapping[int, OffsetSpan]
+    ) -> tuple[Transaction, tuple[str, ...]]:
+        """A transaction that adds rows of a layout and covers these offsets.
+
+        Returns:
+            The transaction, and the names of the columns that it adds to the table.
+
+        Raises:
+            PipelineError: rows of this layout can't be put into the table.
+        """
+        destination = self._topic.config.destination
+        if self._snapshot is None:
+            builder = self._table.create_transaction_builder(
+                self._engine, engine_info=ENGINE_INFO, operation=Operation.STREAMING_UPDATE
+            ).with_partition_columns(destination.partition_columns)
+            known: tuple[str, ...] = ()
+        else:
+            builder = self._snapshot.build_update_table_transaction(
+                ENGINE_INFO, Operation.STREAMING_UPDATE
+            ).with_schema_evolution(True)
+            known = self._snapshot.schema.names
+        builder = builder.with_schema(layout.schema).with_operation_parameters(
+            {"outputMode": "Append", "topic": self._kafka.name}
+        )
+        interval = destination.delta_config.checkpoint_interval
+        if interval is not None:
+            builder = builder.with_table_properties({_CHECKPOINT_INTERVAL: str(interval)})
+        for partition, span in spans.items():
+            builder = builder.with_transaction_id(app_id(self._kafka, partition), span.end - 1)
+        try:
+            transaction = builder.build(self._engine)
+        except SchemaError as error:
+            raise PipelineError(
+                f"topic {self._topic.key!r}: {error.message}", topic=self._topic.key
+            ) from error
+        return transaction, tuple(n for n in layout.schema.names if n not in known)
+
+    def commit(
+        self,
+        transaction: Transaction,
+        adds: Sequence[AddFile],
+        spans: Mapping[int, OffsetSpan],
+    ) -> int | None:
+        """Commit rows and the offsets that they cover.
+
+        Returns:
+            The version, None where the table covers the offsets already.
+        """
+        result = transaction.commit(self._engine, adds)
+        result.run_post_commit_hooks(self._engine)
+        self._version = result.version
+        self._covered |= {partition: span.end for partition, span in spans.items()}
+        return None if result.already_committed else result.version
+
+    def discard(self, adds: Sequence[AddFile]) -> None:
+        """Delete files that won't be committed."""
+        if adds:
+            delete_data_files(self._engine, self.path, adds)
+
+    def _latest(self) -> Snapshot | None:
+        exists = self._table.exists(self._engine)
+        return self._table.latest_snapshot(self._engine) if exists else None
+
+    def _take(self, snapshot: Snapshot | None) -> None:
+        self._snapshot = snapshot
+        self._version = None if snapshot is None else snapshot.version
+        known = {} if snapshot is None else snapshot.transactions
+        self._covered = next_offsets(self._kafka, known)
+
+    def _check_not_restored(self, known: int | None) -> None:
+        """Refuse a RESTORE since a version, where None since the last commit of a pipeline.
+
+        It takes rows out and leaves the offsets that the table covers as they are.
+        """
+        accepted = self._topic.config.accept_restore
+        for commit in self._newest_commits(known):
+            version = commit["version"]
+            if known is None and str(commit.get("engineInfo")).endswith(_INGEST):
+                return
+            if commit.get("operation") == "RESTORE" and version != accepted:
+                key = self._topic.key
+                raise PipelineError(
+                    f"topic {key!r}: version {version} of {self.path} is a RESTORE. It may have "
+                    "taken out rows whose offsets the table still covers, so that they won't be "
+                    f"read again. If that is meant, set connector.topics.{key}.accept-restore: "
+                    f"{version}, and the pipeline goes on behind those offsets; to have the rows "
+                    f"back, RESTORE the table to version {version - 1} and accept that; to take "
+                    "all records again, write to another table-path.",
+                    topic=key,
+                )
+
+    def _newest_commits(self, known: int | None) -> Iterator[dict[str, Any]]:
+        """Commits after a version, newest first; where None as many as the log has."""
+        assert self._version is not None
+        if known is not None:
+            yield from self._table.history(self._engine, self._version - known)
+            return
+        seen = 0
+        for limit in (1, 16, None):
+            commits = self._table.history(self._engine, limit)
+            yield from commits[seen:]
+            if len(commits) == seen or (limit is not None and len(commits) < limit):
+                return
+            seen = len(commits)
+
+    def _check(self, snapshot: Snapshot) -> None:
+        key = self._topic.key
+        check_not_recreated(self._kafka, snapshot.transactions, key=key)
+        missing = [n for n in KAFKA_COLUMNS.names if n not in snapshot.schema.names]
+        if missing:
+            raise PipelineError(
+                f"topic {key!r}: {self.path} exists and has no column {missing[0]!r}, so it wasn't "
+                "made by this pipeline; write to another table-path.",
+                topic=key,
+            )
+        wanted = self._topic.config.destination.partition_columns
+        if tuple(wanted) != tuple(snapshot.partition_columns):
+            raise PipelineError(
+                f"topic {key!r}: {self.path} is partitioned by "
+                f"({', '.join(snapshot.partition_columns)}), partition-columns says "
+                f"({', '.join(wanted)}); make them agree or write to another table-path.",
+                topic=key,
+            )
+        if TRANSACTION_RETENTION in snapshot.properties:
+            raise PipelineError(
+                f"topic {key!r}: {self.path} has the property {TRANSACTION_RETENTION}, by which "
+                "it would forget which offsets it covers and take records twice; unset it.",
+                topic=key,
+            )
