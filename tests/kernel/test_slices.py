@@ -5,12 +5,16 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from bayou.errors import SerializationError
-from bayou.kernel import FileSplit, LogSlice, Snapshot
+from bayou.errors import ArgumentError, SerializationError
+from bayou.kernel import FileSplit, LogSlice, Scan, Snapshot
+from bayou.kernel import slices as slices_module
+from bayou.kernel.scan_file import adds_to_array
+from bayou.protocol.actions import AddFile
 from bayou.testing.log_writer import LogWriter, add, metadata, protocol
 
 HEAD = (protocol(), metadata({"id": "long"}))
 FILES = [add(f"{n:03}") for n in range(40)]
+ADD = AddFile(path="a", partition_values={}, size=1, modification_time=2, data_change=True)
 
 
 def slices(log: LogWriter, max_slices: int | None = None) -> list[LogSlice]:
@@ -25,7 +29,10 @@ def files_of(log: LogWriter, part: LogSlice) -> list[str]:
 
 def test_without_a_checkpoint_the_tail_is_the_only_slice(log):
     log.commit(*HEAD, *FILES)
-    assert slices(log, 8) == [LogSlice(split=None)]
+    (tail,) = slices(log, 8)
+    assert tail.split is None
+    assert tail.adds is not None
+    assert len(tail.adds) == len(FILES)
 
 
 def test_an_empty_table_has_no_slice(log):
@@ -75,7 +82,7 @@ def test_the_tail_comes_before_the_checkpoint(log):
 @pytest.mark.parametrize(
     "part",
     [
-        LogSlice(split=None),
+        LogSlice(adds=adds_to_array([ADD])),
         LogSlice(
             split=FileSplit(path="s3://b/ü", size=9, first_row_group=1, end_row_group=4),
             estimated_bytes=7,
@@ -84,6 +91,23 @@ def test_the_tail_comes_before_the_checkpoint(log):
 )
 def test_a_slice_comes_back_from_its_bytes(part):
     assert LogSlice.from_bytes(part.to_bytes()) == part
+
+
+def test_a_long_tail_is_cut_where_slices_are_wanted(log, monkeypatch):
+    monkeypatch.setattr(slices_module, "_TAIL_ROWS", 2)
+    log.commit(*HEAD, *FILES)
+    assert len(slices(log, None)) == 1
+    parts = slices(log, 8)
+    assert len(parts) == -(-len(FILES) // 2)
+    found = [f for part in parts for f in files_of(log, LogSlice.from_bytes(part.to_bytes()))]
+    assert found == files_of(log, slices(log, None)[0])
+
+
+def test_a_scan_that_came_as_bytes_lists_no_slices(log):
+    log.commit(*HEAD, *FILES)
+    scan = Snapshot.load(log.engine, log.table).scan_builder().build()
+    with pytest.raises(ArgumentError, match="came as bytes"):
+        Scan.from_bytes(scan.to_bytes()).slices(log.engine)
 
 
 def test_a_slice_of_a_newer_version_says_so():

@@ -11,7 +11,14 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.errors import CorruptTableError, SchemaError, SerializationError, UnsupportedFeatureError
+from bayou.errors import (
+    ArgumentError,
+    CorruptTableError,
+    SchemaError,
+    SerializationError,
+    UnsupportedFeatureError,
+)
+from bayou.kernel.arrow_ipc import array_from_bytes, array_to_bytes
 from bayou.kernel.engine import Engine
 from bayou.kernel.log_segment import Checkpoint
 from bayou.kernel.predicates.evaluation import resolve
@@ -25,7 +32,12 @@ from bayou.kernel.scan_file import (
     ScanFile,
     scan_batch,
 )
-from bayou.kernel.slices import LogSlice, checkpoint_slices, replay_checkpoint_adds
+from bayou.kernel.slices import (
+    LogSlice,
+    checkpoint_slices,
+    replay_checkpoint_adds,
+    tail_slices,
+)
 from bayou.kernel.table_state import TableState
 from bayou.kernel.transform import (
     METADATA_COLUMNS,
@@ -56,7 +68,7 @@ class ScanSource:
         columns: fields of `add` that the table's features make necessary.
         checkpoint: None where the commits alone make up the version.
         touched: keys that the commits behind the checkpoint touched.
-        tail: live files that those commits added, `ADD_TYPE`.
+        tail: live files that those commits added, `ADD_TYPE`; None where the slices bring them.
         row_tracking: physical names of the columns that hold row ids and row commit versions,
             None where row tracking isn't enabled.
     """
@@ -67,7 +79,7 @@ class ScanSource:
     columns: tuple[str, ...]
     checkpoint: Checkpoint | None
     touched: TouchedKeys
-    tail: pa.StructArray
+    tail: pa.StructArray | None
     row_tracking: tuple[str, str] | None
 
     @classmethod
@@ -276,17 +288,27 @@ class Scan:
         Args:
             max_slices: about how many parts to split the checkpoint into, by its row groups; None:
                 one for each of its files.
+
+        Raises:
+            ArgumentError: the scan came as bytes.
         """
-        tail = [LogSlice(split=None)] if len(self._source.tail) else []
         source = self._source
+        if source.tail is None:
+            raise ArgumentError(
+                f"This scan of {source.table} came as bytes: it replays slices. List them with "
+                "the scan that it was made from.",
+                argument="slices",
+            )
+        tail = tail_slices(source.tail, max_slices)
         if source.checkpoint is None:
             return tail
         return tail + checkpoint_slices(engine, source.table, source.checkpoint, max_slices)
 
     def replay_slice(self, engine: Engine, part: LogSlice) -> Iterator[FilteredColumnarBatch]:
         """The files of one slice that the scan must read."""
+        if part.adds is not None:
+            yield from self._kept(engine, part.adds, None)
         if part.split is None:
-            yield from self._kept(engine, self._source.tail, None)
             return
         for adds, untouched in replay_checkpoint_adds(
             engine, self._source.table, part.split, self._source.touched, self._columns()
@@ -333,24 +355,16 @@ class Scan:
         yield from transform_physical_data(state, file, batches)
 
     def to_bytes(self) -> bytes:
-        """For another process, which replays slices; the tail's files travel along."""
+        """For another process, which replays slices; files travel in the slices."""
         source = self._source
-        touched = pa.RecordBatch.from_arrays(
-            [source.touched.keys], schema=pa.schema([pa.field("keys", pa.string())])
-        )
-        paths = pa.RecordBatch.from_arrays(
-            [source.touched.paths], schema=pa.schema([pa.field("paths", pa.string())])
-        )
-        tail = pa.RecordBatch.from_arrays([source.tail], names=["add"])
         wire = _WireScan(
             format=_FORMAT,
             table=source.table,
             schema=source.schema.to_json(),
             partition_columns=source.partition_columns,
             columns=source.columns,
-            touched_keys=_ipc(touched),
-            touched_paths=_ipc(paths),
-            tail=_ipc(tail),
+            touched_keys=array_to_bytes(source.touched.keys),
+            touched_paths=array_to_bytes(source.touched.paths),
             predicate=None if self._predicate is None else to_wire(self._predicate),
             read_columns=self._read_schema.names,
             statistics=self._statistics,
@@ -383,9 +397,9 @@ class Scan:
             columns=wire.columns,
             checkpoint=None,
             touched=TouchedKeys(
-                _from_ipc(wire.touched_paths).column(0), _from_ipc(wire.touched_keys).column(0)
+                array_from_bytes(wire.touched_paths), array_from_bytes(wire.touched_keys)
             ),
-            tail=_from_ipc(wire.tail).column(0),
+            tail=None,
             row_tracking=wire.row_tracking,
         )
         predicate = None if wire.predicate is None else from_wire(wire.predicate)
@@ -500,21 +514,8 @@ class _WireScan(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     columns: tuple[str, ...]
     touched_keys: bytes
     touched_paths: bytes
-    tail: bytes
     predicate: list[Any] | None
     read_columns: tuple[str, ...]
     statistics: bool
     metadata_columns: tuple[str, ...]
     row_tracking: tuple[str, str] | None
-
-
-def _ipc(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
-
-
-def _from_ipc(data: bytes) -> Any:
-    with pa.ipc.open_stream(data) as reader:
-        return reader.read_next_batch()

@@ -15,14 +15,22 @@ import msgspec
 import pyarrow as pa
 
 from bayou.errors import CorruptTableError, FileMissingError, SerializationError, StorageError
+from bayou.kernel.arrow_ipc import array_from_bytes, array_to_bytes
 from bayou.kernel.engine import Engine, FileSplit, FileStatus
 from bayou.kernel.log_segment import Checkpoint
 from bayou.kernel.replay import TouchedKeys
 from bayou.kernel.scan_file import ADD_TYPE
 
-__all__ = ["LogSlice", "checkpoint_slices", "replay_checkpoint_adds", "unreadable_checkpoint"]
+__all__ = [
+    "LogSlice",
+    "checkpoint_slices",
+    "replay_checkpoint_adds",
+    "tail_slices",
+    "unreadable_checkpoint",
+]
 
 _FORMAT = 1
+_TAIL_ROWS = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,15 +39,18 @@ class LogSlice:
 
     Attributes:
         split: row groups of a checkpoint file; None for the tail of commits.
+        adds: live files of the tail, `ADD_TYPE`; None for a checkpoint's.
         estimated_bytes: what it takes on the store, 0 for the tail.
     """
 
-    split: FileSplit | None
+    split: FileSplit | None = None
+    adds: pa.StructArray | None = None
     estimated_bytes: int = 0
 
     def to_bytes(self) -> bytes:
         """For another process."""
-        return msgspec.msgpack.encode([_FORMAT, self.estimated_bytes, self.split])
+        adds = None if self.adds is None else array_to_bytes(self.adds)
+        return msgspec.msgpack.encode([_FORMAT, self.estimated_bytes, self.split, adds])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> LogSlice:
@@ -49,17 +60,27 @@ class LogSlice:
             SerializationError: not such bytes, or of a newer version of the package.
         """
         try:
-            number, size, split = msgspec.msgpack.decode(
-                data, type=tuple[int, int, FileSplit | None]
+            number, *rest = msgspec.msgpack.decode(data, type=list[Any])
+            if isinstance(number, int) and number > _FORMAT:
+                raise SerializationError(
+                    f"This log slice has format {number}; this version of Bayou reads up to "
+                    f"{_FORMAT}. Run the same version in every process."
+                )
+            size, split, tail = msgspec.convert(
+                rest, tuple[int, FileSplit | None, bytes | None], strict=True
             )
-        except msgspec.DecodeError as error:
+            adds = None if tail is None else array_from_bytes(tail)
+        except (msgspec.DecodeError, ValueError) as error:
             raise SerializationError(f"These bytes aren't a slice of a log: {error}.") from error
-        if number > _FORMAT:
-            raise SerializationError(
-                f"This log slice has format {number}; this version of Bayou reads up to {_FORMAT}. "
-                "Run the same version in every process."
-            )
-        return cls(split=split, estimated_bytes=size)
+        return cls(split=split, adds=adds, estimated_bytes=size)
+
+
+def tail_slices(adds: pa.StructArray, max_slices: int | None) -> list[LogSlice]:
+    """The tail's files, in one slice or, where slices are wanted and they are many, in several."""
+    if len(adds) == 0:
+        return []
+    rows = len(adds) if max_slices is None else _TAIL_ROWS
+    return [LogSlice(adds=adds.slice(start, rows)) for start in range(0, len(adds), rows)]
 
 
 def checkpoint_slices(
