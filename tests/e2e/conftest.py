@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,6 +50,44 @@ class Recorder:
         self.finished.append(event)
 
 
+class Running:
+    """A pipeline that runs; a reporter that remembers when each batch was committed."""
+
+    def __init__(self, configuration, spark) -> None:
+        self.recorder = Recorder()
+        self.commits: list[float] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(configuration, spark))
+        self._thread.start()
+
+    def topic_started(self, event):
+        self.recorder.topic_started(event)
+
+    def batch_committed(self, event):
+        self.commits.append(time.monotonic())
+        self.recorder.batch_committed(event)
+
+    def topic_finished(self, event):
+        self.recorder.topic_finished(event)
+
+    def wait(self, holds, *, seconds=40):
+        """Wait until something holds of the recorder."""
+        deadline = time.monotonic() + seconds
+        while not holds(self.recorder):
+            assert time.monotonic() < deadline, self.recorder
+            time.sleep(0.02)
+
+    def stop(self) -> Recorder:
+        """Let the running batch finish; what was reported."""
+        self._stop.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+        return self.recorder
+
+    def _run(self, configuration, spark):
+        run_pipeline(configuration, once=False, reporter=self, stop=self._stop, spark=spark)
+
+
 class Pipeline:
     """A configuration with one topic, `events`, and what it leaves behind."""
 
@@ -60,14 +100,23 @@ class Pipeline:
         self.state = folder / ".bayou"
 
     def configure(
-        self, *, partition_columns=(), batch_size=100_000, evolution=False, schema=None, **topic
+        self,
+        *,
+        partition_columns=(),
+        batch_size=100_000,
+        evolution=False,
+        schema=None,
+        delta=None,
+        processing=None,
+        kafka=None,
+        **topic,
     ) -> None:
         if schema is not None:
             (self.folder / "schema.json").write_text(json.dumps(schema))
             topic["schema-file"] = "schema.json"
         config = {
             "connector": {
-                "kafka": {"bootstrap-servers": self.broker.bootstrap_servers},
+                "kafka": {"bootstrap-servers": self.broker.bootstrap_servers, **(kafka or {})},
                 "spark": {"master": "local[2]"},
                 "topics": {
                     "events": {
@@ -75,9 +124,12 @@ class Pipeline:
                         "destination": {
                             "table-path": "lake/events",
                             "partition-columns": list(partition_columns),
-                            "delta-config": {"enable-schema-evolution": evolution},
+                            "delta-config": {
+                                "enable-schema-evolution": evolution,
+                                **(delta or {}),
+                            },
                         },
-                        "processing": {"batch-size": batch_size},
+                        "processing": {"batch-size": batch_size, **(processing or {})},
                         **topic,
                     }
                 },
@@ -95,6 +147,10 @@ class Pipeline:
             spark=self.spark,
         )
         return recorder
+
+    def start(self) -> Running:
+        """Run the topic until `stop`, in a thread of its own."""
+        return Running(load_configuration(self.file, environment={}), self.spark)
 
     def rows(self) -> list[dict]:
         """All rows of the table, as another reader sees them."""

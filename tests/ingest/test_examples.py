@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import jsonschema_rs
 import pytest
+from ruamel.yaml import YAML
 
 from bayou.errors import ConfigurationError
-from bayou.ingest.config import load_configuration
+from bayou.ingest.config import PipelineConfig, load_configuration
 from bayou.ingest.schemas import topic_schemas
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -37,9 +39,21 @@ def test_the_plan_says_which_of_its_keys_have_no_effect_yet():
     assert configuration.topics[0].config.destination.delta_config.checkpoint_interval == 10
 
 
-def test_upserts_are_refused_topic_by_topic():
+def test_upserts_are_refused_topic_by_topic_and_key_by_key():
+    configuration = load_configuration(UPSERTS, environment=ENVIRONMENT)
     with pytest.raises(ConfigurationError) as caught:
-        load_configuration(UPSERTS, environment=ENVIRONMENT)
+        configuration.check_supported()
     lines = caught.value.message.splitlines()
-    for line, topic in zip(lines, ("user-events", "order-events", "custom-topic"), strict=True):
-        assert f"{topic}.destination.delta-config.enable-upsert" in line
+    assert [line.split(": ")[1].split(".", 2)[2] for line in lines] == [
+        f"{topic}.destination.{key}"
+        for topic in ("user-events", "order-events", "custom-topic")
+        for key in ("delta-config.enable-upsert", "key-columns")
+    ]
+    assert len(configuration.notices) == 6  # of its optimize, compaction and vacuum
+
+
+def test_the_schema_for_editors_takes_the_examples():
+    validator = jsonschema_rs.validator_for(PipelineConfig.model_json_schema())
+    for file in EXAMPLES.rglob("*.yaml"):
+        assert validator.is_valid(YAML(typ="safe").load(file.read_text())), file
+    assert not validator.is_valid({"connector": {"topics": {"a": {"kafka-topc": "x"}}}})

@@ -41,6 +41,7 @@ def validate(
         topic_schemas(configuration)
         for notice in configuration.notices:
             output.notice(notice.text)
+        configuration.check_supported()
         output.rows(
             f"{config} is fine",
             [

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from bayou.engines import for_path
 from bayou.errors import BayouError
 from bayou.ingest.broker import describe_topic
-from bayou.ingest.config import DROPPED_SPARK_CONF, Configuration, Topic
+from bayou.ingest.config import Configuration, Topic, without_delta_spark
 from bayou.ingest.dead_letter_table import DeadLetterTable
 from bayou.ingest.decode import record_columns
 from bayou.ingest.micro_batch import MicroBatchWriter
@@ -63,9 +63,10 @@ def run_pipeline(
         What became of each topic; the error of one doesn't stop the others.
 
     Raises:
-        ConfigurationError: a schema file isn't usable.
+        ConfigurationError: a schema file isn't usable, or the file asks for what isn't supported.
         PrerequisiteError: no Java.
     """
+    configuration.check_supported()
     schemas = topic_schemas(configuration)
     runs = [
         _TopicRun(configuration, topic, schemas[topic.key], reporter)
@@ -276,5 +277,5 @@ class _TopicRun:
 
 def _session(configuration: Configuration) -> SparkSession:
     spark = configuration.connector.spark
-    conf = {k: v for k, v in spark.conf().items() if DROPPED_SPARK_CONF.get(k) != v}
+    conf = without_delta_spark(spark.conf())
     return pipeline_session(configuration.state_path, master=spark.master, conf=conf)

@@ -218,11 +218,12 @@ class TargetTable:
         It takes rows out and leaves the offsets that the table covers as they are.
         """
         accepted = self._topic.config.accept_restore
+        accepted = -1 if accepted is None else accepted
         for commit in self._newest_commits(known):
             version = commit["version"]
             if known is None and str(commit.get("engineInfo")).endswith(_INGEST):
                 return
-            if commit.get("operation") == "RESTORE" and version != accepted:
+            if commit.get("operation") == "RESTORE" and version > accepted:
                 key = self._topic.key
                 raise PipelineError(
                     f"topic {key!r}: version {version} of {self.path} is a RESTORE. It may have "

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from bayou.errors import ConfigurationError
-from bayou.ingest.config import load_configuration
+from bayou.ingest.config import load_configuration, without_delta_spark
 
 MINIMAL = """\
 connector:
@@ -103,17 +103,38 @@ def test_paths_are_relative_to_the_file(tmp_path):
         ),
         (
             'table-path: "lake/events"',
-            'table-path: "lake/events"\n        delta-config: {enable-upsert: true}',
-            9,
-            "connector.topics.events.destination.delta-config.enable-upsert",
-            "never silently appended",
+            'table-path: "lake/events"\n        bucket: mine',
+            7,
+            "connector.topics.events.destination",
+            "write s3a://mine/lake/events or leave bucket out",
         ),
         (
-            'table-path: "lake/events"',
-            'table-path: "lake/events"\n        key-columns: [id]',
-            9,
-            "connector.topics.events.destination.key-columns",
-            "mean an upsert",
+            'bootstrap-servers: "localhost:9092"',
+            'bootstrap-servers: "localhost:9092"\n    security: {username: u, password: p}',
+            4,
+            "connector.kafka.security",
+            "write protocol: SASL_SSL",
+        ),
+        (
+            'bootstrap-servers: "localhost:9092"',
+            'bootstrap-servers: "localhost:9092"\n    security: {}\n    security.protocol: SSL',
+            2,
+            "connector.kafka",
+            "security.protocol is beside security",
+        ),
+        (
+            "  topics:",
+            "  spark: {spark.executor.memory: }\n  topics:",
+            4,
+            "connector.spark",
+            "spark.executor.memory must be a text",
+        ),
+        (
+            "  topics:",
+            "  spark: {executor-memory: 1g}\n  topics:",
+            4,
+            "connector.spark",
+            "a Spark conf begins with 'spark.'",
         ),
         (
             'table-path: "lake/events"',
@@ -187,7 +208,37 @@ def test_settings_override_keys_with_dots_too(tmp_path):
 
 @pytest.mark.parametrize("setting", ["connector", "=1", "connector.kafka.bootstrap-servers.x=1"])
 def test_a_setting_that_leads_nowhere_is_an_error(tmp_path, setting):
-    assert f"--set {setting}" in problem(tmp_path, MINIMAL, settings=[setting]).message
+    key = setting.partition("=")[0]
+    assert f"--set {key}: " in problem(tmp_path, MINIMAL, settings=[setting]).message
+
+
+def test_a_wrong_value_is_told_with_where_it_came_from_and_no_secret_is_said(tmp_path):
+    message = problem(
+        tmp_path,
+        MINIMAL,
+        settings=["connector.topics.events.processing.batch-size=hunter2"],
+        environment={"AWS_ALLOW_HTTP": "hunter3"},
+    ).message
+    assert "--set connector.topics.events.processing.batch-size: " in message
+    assert "environment variable AWS_ALLOW_HTTP: connector.storage.allow-http: " in message
+    assert "hunter" not in message
+
+
+def test_a_setting_that_looks_like_a_number_stays_the_text_that_it_is(tmp_path):
+    settings = ["connector.storage.access-key=0123", "connector.storage.secret-key=1e5"]
+    options = load(tmp_path, MINIMAL, settings=settings).connector.storage.storage_options()
+    assert options == {"AWS_ACCESS_KEY_ID": "0123", "AWS_SECRET_ACCESS_KEY": "1e5"}
+
+
+@pytest.mark.parametrize("key", ["bootstrap-servers", "bootstrap.servers"])
+def test_a_key_without_a_value_is_filled_in_and_one_with_a_value_is_not(tmp_path, key):
+    environment = {"KAFKA_BOOTSTRAP_SERVERS": "env:1"}
+    for value, expected in (("", "env:1"), ('"file:1"', "file:1")):
+        text = MINIMAL.replace('bootstrap-servers: "localhost:9092"', f"{key}: {value}")
+        if not value:
+            text = text.replace("bootstrap.servers", "bootstrap-servers")
+        configuration = load(tmp_path, text, environment=environment)
+        assert configuration.connector.kafka.bootstrap_servers == expected
 
 
 def test_the_environment_fills_in_what_the_file_leaves_out(tmp_path):
@@ -263,6 +314,87 @@ def test_what_later_versions_do_is_said_in_a_line_per_key(tmp_path):
         ("vacuum-retention-hours", 11),
     ]
     assert "isn't run by this version" in notices[0].text
+
+
+UPSERT = """\
+        key-columns: [id]
+        delta-config:
+          enable-upsert: {enabled}
+          enable-vacuum: true
+"""
+
+
+def test_an_upsert_is_refused_in_a_line_per_key_and_never_appended_instead(tmp_path):
+    configuration = load(tmp_path, MINIMAL + UPSERT.format(enabled="true"))
+    assert [n.key.rsplit(".", 1)[-1] for n in configuration.notices] == ["enable-vacuum"]
+    with pytest.raises(ConfigurationError) as caught:
+        configuration.check_supported()
+    lines = caught.value.message.splitlines()
+    assert [line.split(": ")[1].rsplit(".", 1)[-1] for line in lines] == [
+        "enable-upsert",
+        "key-columns",
+    ]
+    assert "never silently appended" in lines[0]
+
+
+def test_key_columns_are_refused_unless_the_file_says_that_it_appends(tmp_path):
+    text = MINIMAL + "        key-columns: [id]\n"
+    with pytest.raises(ConfigurationError, match="mean an upsert"):
+        load(tmp_path, text).check_supported()
+    configuration = load(tmp_path, MINIMAL + UPSERT.format(enabled="false"))
+    configuration.check_supported()
+    assert any("key-columns: not used" in notice.text for notice in configuration.notices)
+
+
+S3A = """\
+  spark:
+    spark.hadoop.fs.s3a.endpoint: "minio:9000"
+    spark.hadoop.fs.s3a.connection.ssl.enabled: false
+    spark.hadoop.fs.s3a.access.key: key
+    spark.hadoop.fs.s3a.secret.key: hunter2
+    spark.hadoop.fs.s3a.path.style.access: true
+    spark.hadoop.fs.s3a.impl: org.apache.hadoop.fs.s3a.S3AFileSystem
+    spark.executor.memory: 1g
+  topics:
+"""
+
+
+def test_s3a_settings_of_spark_say_where_the_store_is(tmp_path):
+    environment = {"AWS_ENDPOINT_URL": "http://env", "AWS_REGION": "eu-west-1"}
+    configuration = load(tmp_path, MINIMAL.replace("  topics:\n", S3A), environment=environment)
+    assert configuration.connector.storage.storage_options() == {
+        "AWS_ENDPOINT_URL": "http://minio:9000",
+        "AWS_REGION": "eu-west-1",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "hunter2",
+        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false",
+        "AWS_ALLOW_HTTP": "true",
+    }
+    assert configuration.connector.spark.conf() == {"spark.executor.memory": "1g"}
+    texts = [notice.text for notice in configuration.notices]
+    assert "pipeline.yaml:5: connector.spark.spark.hadoop.fs.s3a.endpoint: read as " in texts[0]
+    assert "s3a.impl: without effect here" in texts[-1]
+    assert len(texts) == 6
+    assert "hunter2" not in "".join(texts)
+
+
+def test_the_storage_section_goes_before_s3a_settings(tmp_path):
+    text = MINIMAL.replace("  topics:\n", "  storage: {endpoint: 'https://own'}\n" + S3A)
+    options = load(tmp_path, text).connector.storage.storage_options()
+    assert options["AWS_ENDPOINT_URL"] == "https://own"
+    assert options["AWS_ACCESS_KEY_ID"] == "key"
+
+
+def test_what_stands_beside_delta_sparks_classes_stays():
+    conf = {
+        "spark.sql.extensions": "com.example.One, io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.executor.memory": "1g",
+    }
+    assert without_delta_spark(conf) == {
+        "spark.sql.extensions": "com.example.One",
+        "spark.executor.memory": "1g",
+    }
 
 
 def test_delta_sparks_settings_are_dropped_with_a_notice(tmp_path):

@@ -2,14 +2,14 @@
 
 from bayou.ingest.config.load import Configuration, Topic, load_configuration
 from bayou.ingest.config.model import PipelineConfig, TopicConfig
-from bayou.ingest.config.notices import DROPPED_SPARK_CONF, Notice
+from bayou.ingest.config.notices import Notice, without_delta_spark
 
 __all__ = [
-    "DROPPED_SPARK_CONF",
     "Configuration",
     "Notice",
     "PipelineConfig",
     "Topic",
     "TopicConfig",
     "load_configuration",
+    "without_delta_spark",
 ]

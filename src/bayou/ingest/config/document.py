@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,11 +27,19 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """Values of a YAML file (dicts, lists, scalars) and the line of each key path, from 1."""
+    """Values of a YAML file (dicts, lists, scalars), and where each key path stands.
+
+    Attributes:
+        file: its name.
+        values: what it says, and what was put in from elsewhere.
+        lines: the line of each key path of the file, from 1.
+        elsewhere: for key paths that were put in, in words where from.
+    """
 
     file: str
     values: dict[str, Any]
     lines: Mapping[KeyPath, int]
+    elsewhere: dict[KeyPath, str] = field(default_factory=dict)
 
     def line_of(self, path: KeyPath) -> int | None:
         """Line of the key, or of the nearest key around it."""
@@ -41,10 +49,17 @@ class Document:
                 return line
         return None
 
+    def where(self, path: KeyPath) -> str:
+        """`file:line`, or what else has said it."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.elsewhere:
+                return self.elsewhere[path[:length]]
+        line = self.line_of(path)
+        return self.file if line is None else f"{self.file}:{line}"
+
     def error(self, message: str, path: KeyPath) -> ConfigurationError:
         """An error that says file, line and key before the message."""
-        line = self.line_of(path)
-        where = self.file if line is None else f"{self.file}:{line}"
+        line, where = self.line_of(path), self.where(path)
         key = show_key(path)
         text = f"{where}: {key}: {message}" if key else f"{where}: {message}"
         return ConfigurationError(text, file=self.file, line=line, key=key or None)

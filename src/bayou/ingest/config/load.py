@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 
 from bayou.errors import ConfigurationError
 from bayou.ingest.config.document import Document, KeyPath, read_document
+from bayou.ingest.config.hadoop import take_s3a_settings
 from bayou.ingest.config.model import ConnectorConfig, PipelineConfig, TopicConfig
 from bayou.ingest.config.notices import Notice, notices, refusals
 from bayou.ingest.config.overrides import apply_environment, apply_overrides
@@ -49,6 +50,7 @@ class Configuration:
         topics: the topics in the order of the file.
         state_path: absolute folder for locks and checkpoints.
         notices: what the file says that this version doesn't do, one line each.
+        refusals: what it says that this version can't do and mustn't ignore.
     """
 
     file: str
@@ -56,6 +58,22 @@ class Configuration:
     topics: tuple[Topic, ...]
     state_path: Path
     notices: tuple[Notice, ...]
+    refusals: tuple[Notice, ...] = ()
+
+    def check_supported(self) -> None:
+        """Refuse what would make another table than the file asks for.
+
+        Raises:
+            ConfigurationError: a line for each of `refusals`.
+        """
+        if self.refusals:
+            first = self.refusals[0]
+            raise ConfigurationError(
+                "\n".join(r.text for r in self.refusals),
+                file=self.file,
+                line=first.line,
+                key=first.key,
+            )
 
 
 def load_configuration(
@@ -77,15 +95,14 @@ def load_configuration(
     environment = os.environ if environment is None else environment
     path = Path(file)
     document = read_document(path, environment)
-    apply_overrides(document.values, settings)
-    apply_environment(document.values, environment)
+    apply_overrides(document, settings)
+    s3a = take_s3a_settings(document.values)
+    apply_environment(document, environment)
     try:
         config = PipelineConfig.model_validate(document.values)
     except ValidationError as error:
         raise _configuration_error(document, error) from error
-    problems = [document.error(n.message, n.path) for n in refusals(config)]
-    topics, missing = _topics(document, config, path.resolve().parent)
-    problems += missing
+    topics, problems = _topics(document, config, path.resolve().parent)
     if config.connector.kafka.bootstrap_servers is None:
         problems.append(
             document.error(
@@ -105,7 +122,8 @@ def load_configuration(
         connector=config.connector,
         topics=topics,
         state_path=state_path,
-        notices=notices(config, document),
+        notices=notices(config, document, s3a),
+        refusals=refusals(config, document),
     )
 
 

@@ -8,7 +8,8 @@ there where ignoring it would change what ends up in the table.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from collections.abc import Collection
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -33,6 +34,14 @@ __all__ = [
     "TopicConfig",
 ]
 
+_SECURITY_PROPERTIES = {
+    "security.protocol",
+    "sasl.mechanism",
+    "sasl.mechanisms",
+    "sasl.username",
+    "sasl.password",
+    "ssl.ca.location",
+}
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 
 
@@ -65,6 +74,18 @@ class KafkaSecurity(_Section):
     password: SecretStr | None = Field(default=None, description="SASL password.")
     ca_location: str | None = Field(default=None, description="File or folder of CA certificates.")
 
+    @model_validator(mode="after")
+    def _protocol_agrees(self) -> KafkaSecurity:
+        sasl = self.protocol.startswith("SASL")
+        if not sasl and (self.mechanism or self.username or self.password):
+            raise ValueError(
+                f"mechanism, username and password aren't used with protocol {self.protocol}; "
+                "write protocol: SASL_SSL (or SASL_PLAINTEXT)"
+            )
+        if sasl and self.mechanism is None:
+            raise ValueError(f"protocol {self.protocol} needs a mechanism, such as SCRAM-SHA-512")
+        return self
+
 
 class KafkaConfig(_Section):
     """The broker. Any other key is a property of librdkafka and is passed on as it stands."""
@@ -90,14 +111,20 @@ class KafkaConfig(_Section):
             return values
         values = dict(values)
         if "bootstrap.servers" in values:
-            values.setdefault("bootstrap-servers", values.pop("bootstrap.servers"))
+            if values.get("bootstrap-servers") is not None:
+                raise ValueError("write bootstrap-servers or bootstrap.servers, not both")
+            values["bootstrap-servers"] = values.pop("bootstrap.servers")
         for key in values:
             if "-" in str(key) and key not in ("bootstrap-servers", "security"):
                 raise ValueError(
                     f"unknown key {key!r}; did you mean {str(key).replace('-', '.')!r} "
                     "(a property of librdkafka), 'bootstrap-servers' or 'security'?"
                 )
-        return values
+        if values.get("security") is not None:
+            twice = sorted(_SECURITY_PROPERTIES & values.keys())
+            if twice:
+                raise ValueError(f"{twice[0]} is beside security, which says the same; write one")
+        return _checked_properties(values, known=("bootstrap-servers", "security"))
 
     @field_validator("bootstrap_servers", mode="before")
     @classmethod
@@ -128,6 +155,7 @@ class StorageConfig(_Section):
     region: str | None = Field(default=None, description="AWS_REGION.")
     access_key: SecretStr | None = Field(default=None, description="AWS_ACCESS_KEY_ID.")
     secret_key: SecretStr | None = Field(default=None, description="AWS_SECRET_ACCESS_KEY.")
+    session_token: SecretStr | None = Field(default=None, description="AWS_SESSION_TOKEN.")
     path_style_access: bool | None = Field(
         default=None, description="Bucket in the path instead of the host name."
     )
@@ -142,6 +170,7 @@ class StorageConfig(_Section):
             "AWS_REGION": self.region,
             "AWS_ACCESS_KEY_ID": _secret(self.access_key),
             "AWS_SECRET_ACCESS_KEY": _secret(self.secret_key),
+            "AWS_SESSION_TOKEN": _secret(self.session_token),
             "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": (
                 None if self.path_style_access is None else _text(not self.path_style_access)
             ),
@@ -160,6 +189,24 @@ class SparkConfig(_Section):
     master: str | None = Field(
         default=None, description="Spark master; local[*] where it isn't said."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_spark_beside(cls, values: object) -> object:
+        if not isinstance(values, dict):
+            return values
+        for key in values:
+            if not str(key).startswith("spark.") and key != "master":
+                raise ValueError(
+                    f"unknown key {key!r}; a Spark conf begins with 'spark.', 'master' is the only "
+                    "other key"
+                )
+        if "spark.master" in values:
+            values = dict(values)
+            if values.get("master") is not None:
+                raise ValueError("write master or spark.master, not both")
+            values["master"] = values.pop("spark.master")
+        return _checked_properties(values, known=("master",))
 
     def conf(self) -> dict[str, str]:
         """The Spark conf as texts."""
@@ -248,14 +295,19 @@ class DestinationConfig(_Section):
                     "table-path is missing (or bucket and table-name, which form it together)"
                 )
             return self
-        scheme, _, rest = self.table_path.partition("://")
-        if self.bucket is not None and rest and scheme != "file":
-            actual = rest.split("/", 1)[0]
-            if actual != self.bucket:
-                raise ValueError(
-                    f"bucket is {self.bucket!r} but table-path lies in {actual!r}; "
-                    "make them agree or leave bucket out"
-                )
+        if self.bucket is None:
+            return self
+        scheme, separator, rest = self.table_path.partition("://")
+        if not separator or scheme == "file":
+            raise ValueError(
+                f"bucket is {self.bucket!r} but table-path {self.table_path!r} is a local path; "
+                f"write s3a://{self.bucket}/{self.table_path.lstrip('/')} or leave bucket out"
+            )
+        if rest.split("/", 1)[0] != self.bucket:
+            raise ValueError(
+                f"bucket is {self.bucket!r} but table-path lies in {rest.split('/', 1)[0]!r}; "
+                "make them agree or leave bucket out"
+            )
         return self
 
     @property
@@ -298,8 +350,8 @@ class TopicConfig(_Section):
     )
     accept_restore: Annotated[int, Field(ge=0)] | None = Field(
         default=None,
-        description="Version of a RESTORE of the table that is meant: the pipeline goes on behind "
-        "the offsets that the table covers, what was taken out stays out.",
+        description="Version of the last RESTORE of the table that is meant: the pipeline goes on "
+        "behind the offsets that the table covers, what was taken out stays out.",
     )
     event_time: str | None = Field(
         default=None,
@@ -343,6 +395,14 @@ class PipelineConfig(_Section):
     """The whole file."""
 
     connector: ConnectorConfig = Field(description="The pipeline.")
+
+
+def _checked_properties(values: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """Refuse a property of somebody else whose value isn't one text, number or boolean."""
+    for key, value in values.items():
+        if key not in known and (value is None or isinstance(value, dict | list)):
+            raise ValueError(f"{key} must be a text, a number or a boolean")
+    return values
 
 
 def _text(value: object) -> str:

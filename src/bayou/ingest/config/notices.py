@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bayou.ingest.config.document import Document, KeyPath, show_key
-from bayou.ingest.config.model import PipelineConfig, SparkConfig, TopicConfig
+from bayou.ingest.config.model import PipelineConfig, SparkConfig
 
-__all__ = ["DROPPED_SPARK_CONF", "Notice", "Refusal", "notices", "refusals"]
+__all__ = ["DROPPED_SPARK_CONF", "Notice", "notices", "refusals", "without_delta_spark"]
 
 _MAINTENANCE = {
     "enable_optimize": "optimize",
@@ -26,32 +26,40 @@ DROPPED_SPARK_CONF = {
 """delta-spark's settings; its JAR isn't there, so Spark would fail to start with them."""
 
 
+_NO_UPSERT = (
+    "upserts aren't supported by this version, and rows are never silently appended instead; "
+    "remove enable-upsert to append every record"
+)
+_NO_KEYS = "the key of an upsert, which isn't supported by this version"
+_ONLY_KEYS = (
+    "key-columns mean an upsert, which isn't supported by this version; remove them, or write "
+    "enable-upsert: false, to append every record"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """A key that has no effect yet. `text` is one line for people."""
+    """A key that has no effect, or can't be followed. `text` is one line for people."""
 
     key: str
     line: int | None
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """A key that can't be followed, where ignoring it would make a wrong table."""
+def notices(
+    config: PipelineConfig, document: Document, s3a: Mapping[str, str | None]
+) -> tuple[Notice, ...]:
+    """Everything in the file that this version accepts and doesn't do.
 
-    path: KeyPath
-    message: str
-
-
-def notices(config: PipelineConfig, document: Document) -> tuple[Notice, ...]:
-    """Everything in the file that this version accepts and doesn't do."""
+    Args:
+        config: the validated file.
+        document: where it says it.
+        s3a: what `take_s3a_settings` has taken.
+    """
     found: list[Notice] = []
 
     def note(path: KeyPath, reason: str) -> None:
-        line = document.line_of(path)
-        where = document.file if line is None else f"{document.file}:{line}"
-        key = show_key(path)
-        found.append(Notice(key=key, line=line, text=f"{where}: {key}: {reason}"))
+        found.append(_notice(document, path, reason))
 
     for key, topic in config.connector.topics.items():
         delta = topic.destination.delta_config
@@ -59,45 +67,69 @@ def notices(config: PipelineConfig, document: Document) -> tuple[Notice, ...]:
             if name in delta.model_fields_set and getattr(delta, name) is not False:
                 at = (*_delta_path(key), name.replace("_", "-"))
                 note(at, f"{task} isn't run by this version; the table is complete without it")
+        if "enable_upsert" in delta.model_fields_set and not delta.enable_upsert:
+            for section, at in (
+                (topic.destination.key_columns, ("connector", "topics", key, "destination")),
+                (delta.key_columns, _delta_path(key)),
+            ):
+                if section:
+                    note((*at, "key-columns"), "not used: with enable-upsert: false it appends")
     for conf in _dropped(config.connector.spark):
         note(
             ("connector", "spark", conf),
             "dropped: it belongs to delta-spark, whose JAR isn't there and isn't needed",
         )
+    for conf, storage_key in s3a.items():
+        note(
+            ("connector", "spark", conf),
+            "without effect here; see connector.storage"
+            if storage_key is None
+            else f"read as connector.storage.{storage_key}, which goes before it",
+        )
     return tuple(found)
 
 
-def refusals(config: PipelineConfig) -> Iterator[Refusal]:
+def refusals(config: PipelineConfig, document: Document) -> tuple[Notice, ...]:
     """Everything in the file that this version must not ignore."""
+    found: list[Notice] = []
     for key, topic in config.connector.topics.items():
-        if topic.destination.delta_config.enable_upsert:
-            yield Refusal(
-                path=(*_delta_path(key), "enable-upsert"),
-                message="upserts aren't supported by this version, and rows are never silently "
-                "appended instead; remove enable-upsert to append every record",
-            )
-        else:
-            yield from _keys_without_upsert(key, topic)
+        destination = topic.destination
+        delta = destination.delta_config
+        wanted = [
+            (("connector", "topics", key, "destination", "key-columns"), destination.key_columns),
+            ((*_delta_path(key), "key-columns"), delta.key_columns),
+        ]
+        if delta.enable_upsert:
+            at = (*_delta_path(key), "enable-upsert")
+            found.append(_notice(document, at, _NO_UPSERT))
+            found += [_notice(document, at, _NO_KEYS) for at, columns in wanted if columns]
+        elif "enable_upsert" not in delta.model_fields_set:
+            found += [_notice(document, at, _ONLY_KEYS) for at, columns in wanted if columns]
+    return tuple(found)
 
 
-def _keys_without_upsert(key: str, topic: TopicConfig) -> Iterator[Refusal]:
-    for section, path in (
-        (topic.destination.key_columns, ("connector", "topics", key, "destination")),
-        (topic.destination.delta_config.key_columns, _delta_path(key)),
-    ):
-        if section:
-            yield Refusal(
-                path=(*path, "key-columns"),
-                message="key-columns mean an upsert, which isn't supported by this version; "
-                "remove them to append every record",
-            )
+def without_delta_spark(conf: Mapping[str, str]) -> dict[str, str]:
+    """A Spark conf without delta-spark's classes; what else a key names stays."""
+    kept = dict(conf)
+    for key, value in DROPPED_SPARK_CONF.items():
+        if key in kept:
+            others = [c.strip() for c in kept[key].split(",") if c.strip() != value]
+            kept[key] = ",".join(others)
+            if not others:
+                del kept[key]
+    return kept
+
+
+def _notice(document: Document, path: KeyPath, reason: str) -> Notice:
+    key = show_key(path)
+    text = f"{document.where(path)}: {key}: {reason}"
+    return Notice(key=key, line=document.line_of(path), text=text)
 
 
 def _dropped(spark: SparkConfig) -> Iterator[str]:
     conf = spark.conf()
-    for key, value in DROPPED_SPARK_CONF.items():
-        if conf.get(key) == value:
-            yield key
+    kept = without_delta_spark(conf)
+    return (key for key in DROPPED_SPARK_CONF if conf.get(key) != kept.get(key))
 
 
 def _delta_path(key: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from bayou.errors import ConfigurationError
+from bayou.ingest.config.document import Document, KeyPath
 
 __all__ = ["ENVIRONMENT_KEYS", "apply_environment", "apply_overrides"]
 
@@ -27,8 +28,8 @@ _FREE_SECTIONS = (("connector", "kafka"), ("connector", "spark"))
 """Sections whose other keys are dotted properties of somebody else."""
 
 
-def apply_overrides(values: dict[str, Any], settings: Sequence[str]) -> None:
-    """Write each `key=value` into `values`; the value is read as YAML.
+def apply_overrides(document: Document, settings: Sequence[str]) -> None:
+    """Write each `key=value` into the document; the value is read as YAML.
 
     Keys of the configuration that have dots in them (topic names, librdkafka properties) are
     found as they stand.
@@ -39,21 +40,24 @@ def apply_overrides(values: dict[str, Any], settings: Sequence[str]) -> None:
     for setting in settings:
         key, separator, text = setting.partition("=")
         if not separator or not key.strip("."):
-            raise _error(setting, "must have the form key=value")
+            raise _error(key if separator else setting, "must have the form key=value")
         try:
             value = YAML(typ="safe", pure=True).load(text) if text else ""
         except YAMLError as error:
-            raise _error(setting, f"{text!r} isn't a value that YAML can read") from error
-        _put(values, key.split("."), value, setting)
+            raise _error(key, "the value isn't one that YAML can read; quote it") from error
+        if not isinstance(value, str | dict | list | None):
+            value = text  # a number or a boolean only where the key asks for one
+        path = _put(document.values, key.split("."), value, key)
+        document.elsewhere[path] = f"--set {key}"
 
 
-def apply_environment(values: dict[str, Any], environment: Mapping[str, str]) -> None:
-    """Fill in what `values` doesn't say from the variables of `ENVIRONMENT_KEYS`."""
+def apply_environment(document: Document, environment: Mapping[str, str]) -> None:
+    """Fill in what the document doesn't say from the variables of `ENVIRONMENT_KEYS`."""
     for variable, path in ENVIRONMENT_KEYS.items():
         text = environment.get(variable)
         if not text:
             continue
-        section: Any = values
+        section: Any = document.values
         for part in path[:-1]:
             if section.get(part) is None:
                 section[part] = {}
@@ -61,10 +65,18 @@ def apply_environment(values: dict[str, Any], environment: Mapping[str, str]) ->
             if not isinstance(section, dict):
                 break
         else:
-            section.setdefault(path[-1], text)
+            if all(section.get(key) is None for key in _same(path[-1])):
+                section[path[-1]] = text
+                document.elsewhere[path] = f"environment variable {variable}"
 
 
-def _put(values: dict[str, Any], parts: list[str], value: object, setting: str) -> None:
+def _same(key: str) -> tuple[str, ...]:
+    """The names that a key can have."""
+    return (key, "bootstrap.servers") if key == "bootstrap-servers" else (key,)
+
+
+def _put(values: dict[str, Any], parts: list[str], value: object, setting: str) -> KeyPath:
+    """Put it where the parts lead; gives the path that they are."""
     section: Any = values
     walked: tuple[str, ...] = ()
     while parts:
@@ -77,11 +89,12 @@ def _put(values: dict[str, Any], parts: list[str], value: object, setting: str) 
         parts = parts[key.count(".") + 1 :]
         if not parts:
             section[key] = value
-            return
+            return (*walked, key)
         if section.get(key) is None:
             section[key] = {}
         section = section[key]
         walked = (*walked, key)
+    raise _error(setting, "names no key")
 
 
 def _existing_key(section: Mapping[str, Any], parts: Sequence[str]) -> str | None:
