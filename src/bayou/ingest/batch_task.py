@@ -1,11 +1,13 @@
 """What a Spark task does with its share of a micro-batch: decode, and write where it will stay.
 
-Rows come in as the Kafka source gives them and leave as Parquet files of the target and of the dead
-letters; what goes back to the driver is one small row with the actions that it will commit.
+It reads them from Kafka itself, so that they never pass the JVM. They leave as Parquet files of the
+target and of the dead letters; what goes back to the driver is one small row with the actions that
+it will commit.
 """
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ from bayou.ingest.rows import RowLayout
 from bayou.kernel.engine import EngineDescription
 from bayou.protocol.actions import encode_actions
 from bayou.protocol.schema import StructType
+from bayou.spark.kafka import KafkaShares
 from bayou.spark.source.tasks import decode_adds, delete_task_files, write_task
 
 __all__ = ["OUTCOME_SCHEMA", "BatchTask", "TaskOutcome"]
@@ -104,6 +107,7 @@ class BatchTask:
 
     Attributes:
         topic: its name in the configuration.
+        records: the batch's records, by task.
         engine: how to reach the store.
         table_path: the target, for deleting what was written for nothing.
         dead_letter_path: the dead letters, likewise.
@@ -119,6 +123,7 @@ class BatchTask:
     """
 
     topic: str
+    records: KafkaShares
     engine: EngineDescription
     table_path: str
     dead_letter_path: str
@@ -131,9 +136,11 @@ class BatchTask:
     ingestion_timestamp: int
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of the Kafka source to one row of `OUTCOME_SCHEMA`, whatever happens."""
+        """Numbers of shares of `records` to one row of `OUTCOME_SCHEMA`, whatever happens."""
+        shares: Iterator[Any] = (n for batch in batches for n in batch.column(0).to_pylist())
+        records = itertools.chain.from_iterable(self.records.read(share) for share in shares)
         try:
-            outcome = _Share(self).run(batches)
+            outcome = _Share(self).run(records)
         except BayouError as error:
             outcome = TaskOutcome(failure=error)
         yield outcome.to_batch()

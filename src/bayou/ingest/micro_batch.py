@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from pyspark.sql import DataFrame
+from pyspark.sql import SparkSession
 
 from bayou.errors import (
     BayouError,
@@ -28,6 +28,7 @@ from bayou.ingest.target_table import TargetTable
 from bayou.kernel import Transaction
 from bayou.kernel.engine import Engine
 from bayou.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, StructType
+from bayou.spark.kafka import KafkaShares, OffsetRange, TopicPartition
 from bayou.spark.source.tasks import decode_adds
 
 __all__ = ["MicroBatchWriter"]
@@ -56,6 +57,7 @@ class MicroBatchWriter:
         json_schema: str | None,
         schema_columns: StructType,
         storage_options: Mapping[str, str],
+        kafka_options: Mapping[str, str],
     ) -> None:
         self._topic = topic
         self._engine = engine
@@ -64,6 +66,7 @@ class MicroBatchWriter:
         self._json_schema = json_schema
         self._schema_columns = schema_columns
         self._storage_options = storage_options
+        self._kafka_options = kafka_options
         self._covered: dict[int, int] = {}
         self._decided: dict[int, tuple[int, ...]] = {}
         self._refused_names: frozenset[str] = frozenset()
@@ -83,11 +86,11 @@ class MicroBatchWriter:
         self._decided = self._dead_letters.decided(self._covered, self._storage_options)
         return self._covered
 
-    def process(self, records: DataFrame, spans: Mapping[int, OffsetSpan]) -> BatchReport:
+    def process(self, spark: SparkSession, spans: Mapping[int, OffsetSpan]) -> BatchReport:
         """Put a micro-batch into the tables, exactly once.
 
         Args:
-            records: rows of the Kafka source.
+            spark: the session that runs its tasks.
             spans: the offsets that the batch covers, for each Kafka partition.
 
         Raises:
@@ -102,7 +105,7 @@ class MicroBatchWriter:
                     self._target.follow()
                 else:
                     self.open()
-                return self._attempt(records, spans, began)
+                return self._attempt(spark, spans, began)
             except _WORTH_A_RETRY as error:
                 if isinstance(error, ConcurrentTransactionError):
                     raise self._second_copy() from error
@@ -112,7 +115,7 @@ class MicroBatchWriter:
             attempt += 1
 
     def _attempt(
-        self, records: DataFrame, spans: Mapping[int, OffsetSpan], began: float
+        self, spark: SparkSession, spans: Mapping[int, OffsetSpan], began: float
     ) -> BatchReport:
         self._refuse_gaps(spans)
         new = {p: s for p, s in spans.items() if s.end > self._covered.get(p, 0)}
@@ -123,7 +126,7 @@ class MicroBatchWriter:
         while True:  # ends: every turn makes a column of a new field, or refuses its name
             layout = self._layout(columns)
             transaction, added = self._begin(layout, new)
-            outcomes = self._run(records, layout, transaction, read_at)
+            outcomes = self._run(spark, new, layout, transaction, read_at)
             new_fields = StructType()
             for outcome in outcomes:
                 new_fields = merge_fields(new_fields, outcome.new_fields)
@@ -145,17 +148,25 @@ class MicroBatchWriter:
 
     def _run(
         self,
-        records: DataFrame,
+        spark: SparkSession,
+        spans: Mapping[int, OffsetSpan],
         layout: RowLayout,
         transaction: Transaction | None,
         read_at: int,
     ) -> list[TaskOutcome]:
+        topic = self._topic.config.kafka_topic
+        records = KafkaShares.of(
+            self._kafka_options,
+            [OffsetRange(TopicPartition(topic, p), s.start, s.end) for p, s in spans.items()],
+            tasks=spark.sparkContext.defaultParallelism,
+        )
         state = None
         if transaction is not None:
             state = transaction.transaction_state(self._engine).to_bytes()
         delta = self._topic.config.destination.delta_config
         task = BatchTask(
             topic=self._topic.key,
+            records=records,
             engine=self._engine.description(),
             table_path=self._target.path,
             dead_letter_path=self._dead_letters.path,
@@ -173,7 +184,9 @@ class MicroBatchWriter:
             ingestion_timestamp=read_at,
         )
         with translated(self._topic.key):
-            rows = records.mapInArrow(task.run, OUTCOME_SCHEMA).collect()
+            tasks = len(records.shares)
+            numbers = spark.range(0, tasks, 1, tasks)
+            rows = numbers.mapInArrow(task.run, OUTCOME_SCHEMA).collect()
         outcomes = [TaskOutcome.from_row(row) for row in rows]
         for outcome in outcomes:
             if outcome.failure is not None:

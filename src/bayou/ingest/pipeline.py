@@ -36,10 +36,6 @@ from bayou.spark.kafka import KafkaDataSource
 __all__ = ["run_pipeline"]
 
 _POLL = 0.2
-_SOURCE_COLUMNS = (
-    "value binary, topic string, partition int, offset bigint, timestamp timestamp, key binary, "
-    "headers binary"
-)
 
 
 def run_pipeline(
@@ -211,6 +207,7 @@ class _TopicRun:
             json_schema=self._schema,
             schema_columns=columns,
             storage_options=storage_options,
+            kafka_options=self._kafka_options(kafka.name),
         )
         covered, start = writer.open(), config.starting_offsets
         if start == "latest" and not covered:
@@ -227,24 +224,23 @@ class _TopicRun:
             waiting=waiting,
         )
 
+    def _kafka_options(self, topic: str) -> dict[str, str]:
+        properties = self._configuration.connector.kafka.client_properties()
+        return {"subscribe": topic, **{f"kafka.{name}": v for name, v in properties.items()}}
+
     def _start_query(self, spark: SparkSession, *, once: bool) -> StreamingQuery:
         processing = self._topic.config.processing
         start = {self._kafka.name: {str(p): o for p, o in self._position.items()}}
         options = {
-            **{
-                f"kafka.{name}": value
-                for name, value in self._configuration.connector.kafka.client_properties().items()
-            },
-            "subscribe": self._kafka.name,
+            **self._kafka_options(self._kafka.name),
             "startingOffsets": json.dumps(start),
-            "includeHeaders": "true",
             "maxOffsetsPerTrigger": str(processing.batch_size),
         }
         if not once:
             options["minOffsetsPerTrigger"] = str(processing.batch_size)
             options["maxRecordDelay"] = f"{int(processing.flush_interval * 1000)}ms"
-        reader = spark.readStream.format("bayou-kafka").schema(_SOURCE_COLUMNS)
-        records = reader.options(**options).load()
+        # The query only finds out what there is: tasks read the records of a batch themselves.
+        records = spark.readStream.format("bayou-kafka").options(**options).load()
         writer = (
             records.writeStream.foreachBatch(self._on_batch)
             .option("checkpointLocation", self._checkpoint.as_uri())
@@ -260,7 +256,9 @@ class _TopicRun:
                 return  # the checkpoint ends with the run; the table hasn't moved
             try:
                 end = batch_end(self._checkpoint, batch_id, self._kafka.name, key=self._topic.key)
-                report = self._writer.process(records, ranges_between(self._position, end))
+                report = self._writer.process(
+                    records.sparkSession, ranges_between(self._position, end)
+                )
             except BayouError as error:
                 self._error = error
                 self._ended = True

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayou.spark.kafka.offsets import OffsetRange, TopicPartition
-from bayou.spark.kafka.ranges import limit_offsets, split_ranges
+from bayou.spark.kafka.ranges import limit_offsets, share_ranges, split_ranges
 
 _sizes = st.lists(st.integers(0, 10_000), min_size=1, max_size=8)
 
@@ -65,3 +65,20 @@ def test_large_ranges_are_cut_and_small_ones_are_left():
 def test_without_wishes_a_partition_is_one_piece():
     ranges = [OffsetRange(_partition(0), 0, 900), OffsetRange(_partition(1), 5, 5)]
     assert split_ranges(ranges, min_partitions=None, max_records=1000) == ranges[:1]
+
+
+@given(st.integers(1, 20), _sizes)
+def test_shares_are_equal_and_cover_every_offset_once_in_order(count, sizes):
+    ranges = [OffsetRange(_partition(i), 100, 100 + size) for i, size in enumerate(sizes)]
+    shares = share_ranges(ranges, count)
+    offsets = [
+        (r.partition.partition, offset)
+        for share in shares
+        for r in share
+        for offset in range(r.start, r.end)
+    ]
+    assert offsets == [(i, 100 + n) for i, size in enumerate(sizes) for n in range(size)]
+    totals = [sum(r.size for r in share) for share in shares]
+    if sum(sizes) >= count:
+        assert len(shares) == count
+        assert max(totals) - min(totals) <= 1

@@ -1,12 +1,15 @@
 from bayou.spark.kafka.cluster import KafkaCluster, topic_identity
 from bayou.spark.kafka.data_source import KafkaDataSource
 from bayou.spark.kafka.embedded_broker import EmbeddedBroker, ProducedRecord
-from bayou.spark.kafka.offsets import TopicPartition, format_offsets, parse_offsets
+from bayou.spark.kafka.offsets import OffsetRange, TopicPartition, format_offsets, parse_offsets
+from bayou.spark.kafka.shares import KafkaShares
 
 __all__ = [
     "EmbeddedBroker",
     "KafkaCluster",
     "KafkaDataSource",
+    "KafkaShares",
+    "OffsetRange",
     "ProducedRecord",
     "TopicPartition",
     "format_offsets",

@@ -84,6 +84,13 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     )
 
 
+def packed_schema() -> pa.Schema:
+    """All columns but `timestampType`, headers packed: what our own tasks read."""
+    kinds = {**_ARROW_TYPES, "headers": pa.binary()}
+    del kinds["timestampType"]
+    return pa.schema(kinds)
+
+
 def unpack_headers(packed: bytes | None) -> list[tuple[str, bytes | None]] | None:
     """The headers of a record, from the value of a `headers` column read as binary."""
     return None if packed is None else _PACKED.decode(packed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections.abc import Iterable, Mapping
@@ -52,6 +53,22 @@ def split_ranges(
                 break
             counts[largest] += 1
     return [piece for r, count in zip(full, counts, strict=True) for piece in _cut(r, count)]
+
+
+def share_ranges(ranges: Iterable[OffsetRange], count: int) -> tuple[tuple[OffsetRange, ...], ...]:
+    """Cuts ranges into `count` shares of equal size, in the order they come; none is empty."""
+    full = [r for r in ranges if r.size > 0]
+    total = sum(r.size for r in full)
+    borders = [total * i // count for i in range(1, count)]
+    shares: list[list[OffsetRange]] = [[] for _ in range(count)]
+    position = 0  # of a range's first offset, counted over all ranges
+    for partition, start, end in full:
+        inside = {b - position + start for b in borders if start < b - position + start < end}
+        for first, last in itertools.pairwise(sorted({start, *inside, end})):
+            share = bisect.bisect_right(borders, position + first - start)
+            shares[share].append(OffsetRange(partition, first, last))
+        position += end - start
+    return tuple(tuple(share) for share in shares if share)
 
 
 def _cut(whole: OffsetRange, count: int) -> list[OffsetRange]:
