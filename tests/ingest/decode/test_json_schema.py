@@ -8,7 +8,7 @@ import pytest
 
 from bayou.errors import ConfigurationError
 from bayou.ingest.decode import read_json_schema, record_columns
-from bayou.ingest.decode.json_schema import is_json_text
+from bayou.ingest.decode.json_schema import is_json_text, record_validator
 
 
 def columns(properties, **beside):
@@ -33,10 +33,28 @@ def columns(properties, **beside):
         ({"properties": {"a": {"type": "integer"}}}, "struct<a:long>"),
         ({"type": "array", "items": {"type": "number"}}, "array<double>"),
         ({"$ref": "#/$defs/point"}, "struct<x:double,y:double>"),
+        ({"$ref": "#a-point"}, "struct<x:double,y:double>"),
+        ({"type": ["object", "null"], "properties": {"a": {"type": "integer"}}}, "struct<a:long>"),
+        (
+            {"type": ["array", "null"], "items": {"$ref": "#/$defs/point"}},
+            "array<struct<x:double,y:double>>",
+        ),
+        ({"oneOf": [{"$ref": "#/$defs/point"}, {"type": "null"}]}, "struct<x:double,y:double>"),
+        ({"anyOf": [{"type": "integer", "minimum": 9}, {"type": "integer", "maximum": 1}]}, "long"),
+        ({"oneOf": [{"const": "a"}, {"const": "b"}, {"const": None}]}, "string"),
+        ({"allOf": [{"$ref": "#/$defs/point"}], "description": "?"}, "struct<x:double,y:double>"),
+        (
+            {"allOf": [{"$ref": "#/$defs/point"}, {"properties": {"z": {"type": "integer"}}}]},
+            "struct<x:double,y:double,z:long>",
+        ),
     ],
 )
 def test_a_type_becomes_the_column_of_the_table(schema, expected):
-    point = {"type": "object", "properties": {"x": {"type": "number"}, "y": {"type": "number"}}}
+    point = {
+        "$anchor": "a-point",
+        "type": "object",
+        "properties": {"x": {"type": "number"}, "y": {"type": "number"}},
+    }
     (field,) = columns({"f": schema}, **{"$defs": {"point": point}})
     assert str(field.data_type) == expected
     assert field.nullable
@@ -55,6 +73,10 @@ def test_a_type_becomes_the_column_of_the_table(schema, expected):
         True,
         {"enum": [1, "a"]},
         {"$ref": "#/properties/f"},
+        {"allOf": [{"$ref": "#/properties/f"}]},
+        {"type": "array", "items": False},
+        {"type": "array", "items": [{"type": "integer"}, {"type": "string"}]},
+        {"type": "object", "additionalProperties": {"type": "string"}},
     ],
 )
 def test_a_value_of_any_type_is_kept_as_json_text(schema):
@@ -80,3 +102,37 @@ def test_an_unusable_schema_file_is_an_error_that_says_why(tmp_path, text, reaso
     with pytest.raises(ConfigurationError, match=reason) as caught:
         read_json_schema(file)
     assert str(file) in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("dialect", "definitions"),
+    [
+        ("http://json-schema.org/draft-07/schema#", "definitions"),
+        ("https://json-schema.org/draft/2020-12/schema", "$defs"),
+    ],
+)
+def test_both_dialects_give_columns_and_judge_records(dialect, definitions):
+    text = json.dumps(
+        {
+            "$schema": dialect,
+            "$id": "https://example.com/event",
+            "type": "object",
+            "required": ["id"],
+            "properties": {
+                "id": {"type": "integer"},
+                "at": {"type": ["string", "null"], "format": "date-time"},
+                "place": {"$ref": f"#/{definitions}/place"},
+                "kind": {"enum": ["a", "b"]},
+            },
+            definitions: {
+                "place": {"type": "object", "properties": {"city": {"type": "string"}}},
+            },
+        }
+    )
+    assert str(record_columns(text)) == (
+        "struct<id:long,at:timestamp,place:struct<city:string>,kind:string>"
+    )
+    validator = record_validator(text)
+    assert validator.is_valid({"id": 1, "at": None, "place": {"city": "x"}, "kind": "a"})
+    for bad in ({}, {"id": 1, "at": "now"}, {"id": 1, "place": {"city": 1}}, {"id": 1, "kind": 1}):
+        assert not validator.is_valid(bad)

@@ -13,9 +13,11 @@
 | `array` whose `items` have one of the types above | `array` of it |
 | `array` of anything else, or without `items` | `string` holding its JSON text |
 | `[T, "null"]`, `anyOf`/`oneOf` of `T` and `null` | as `T` |
+| `anyOf`/`oneOf` whose branches all have one type | that type |
+| `allOf` | the type of its parts, their `properties` together |
 | `enum` or `const` without `type` | the type of its values, where it is one |
 | any other union, `{}`, `true` | `string` holding the JSON text of the value |
-| `$ref` into the same file | what it points to |
+| `$ref` into the same file, `#/...` or the name of an `$anchor` | what it points to |
 
 Columns are nullable whatever `required` says: the schema decides which records come in, and a
 later version of it may require less. Draft 4 to 2020-12, as `$schema` says; formats are checked.
@@ -26,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import jsonschema_rs
 import msgspec
@@ -133,16 +136,19 @@ class _Columns:
     def of(self, schema: Any, references: int) -> DataType:
         if not isinstance(schema, dict):
             raise _AnyValueError
+        if references >= _MAX_REFERENCES:
+            raise _AnyValueError  # a recursive type has no finite columns
         if "$ref" in schema:
-            if references >= _MAX_REFERENCES:
-                raise _AnyValueError  # a recursive type has no finite columns
             return self.of(self._target(schema["$ref"]), references + 1)
+        if "allOf" in schema:
+            return self.of(self._all_of(schema, references), references + 1)
         for union in ("anyOf", "oneOf"):
             if union in schema and "type" not in schema and "properties" not in schema:
-                options = [o for o in schema[union] if o != {"type": "null"}]
-                if len(options) != 1:
+                options = [o for o in schema[union] if not _only_null(o)]
+                kinds = [self.of(option, references + 1) for option in options]
+                if not kinds or kinds.count(kinds[0]) < len(kinds):
                     raise _AnyValueError
-                return self.of(options[0], references)
+                return kinds[0]
         kind = self._kind(schema)
         if kind == "string":
             return _STRING_FORMATS.get(schema.get("format", ""), STRING)
@@ -169,6 +175,25 @@ class _Columns:
             return "number"
         return kinds[0] if len(kinds) == 1 else None
 
+    def _all_of(self, schema: Mapping[str, Any], references: int) -> dict[str, Any]:
+        """One schema in place of `allOf` and what stands beside it; only what types need."""
+        merged = {k: v for k, v in schema.items() if k != "allOf"}
+        for part in (self._resolved(p, references) for p in schema["allOf"]):
+            properties = {**merged.get("properties", {}), **part.get("properties", {})}
+            merged = {**part, **merged}
+            if properties:
+                merged["properties"] = properties
+        return merged
+
+    def _resolved(self, schema: Any, references: int) -> Mapping[str, Any]:
+        if not isinstance(schema, dict):
+            return {}
+        if references >= _MAX_REFERENCES:
+            raise _AnyValueError
+        if "$ref" in schema:
+            return self._resolved(self._target(schema["$ref"]), references + 1)
+        return self._all_of(schema, references + 1) if "allOf" in schema else schema
+
     def _object(self, schema: Mapping[str, Any], references: int) -> DataType:
         if not schema.get("properties"):
             raise _AnyValueError
@@ -183,14 +208,35 @@ class _Columns:
     def _target(self, reference: str) -> Any:
         if not reference.startswith("#"):
             raise ValueError(f"$ref {reference!r} points outside of the file")
+        pointer = unquote(reference[1:])
+        if pointer and not pointer.startswith("/"):
+            return self._anchor(pointer)
         node: Any = self._document
-        for part in reference[1:].split("/")[1:]:
+        for part in pointer.split("/")[1:]:
             key = part.replace("~1", "/").replace("~0", "~")
             try:
                 node = node[int(key)] if isinstance(node, list) else node[key]
             except (KeyError, IndexError, ValueError, TypeError) as error:
                 raise ValueError(f"$ref {reference!r} points to nothing") from error
         return node
+
+    def _anchor(self, name: str) -> Any:
+        """The schema with this `$anchor`; before 2019-09 it was written `$id: "#name"`."""
+        waiting: list[Any] = [self._document]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, dict):
+                if node.get("$anchor") == name or node.get("$id") == f"#{name}":
+                    return node
+                waiting += node.values()
+            elif isinstance(node, list):
+                waiting += node
+        raise ValueError(f"$ref '#{name}' points to nothing")
+
+
+def _only_null(schema: Any) -> bool:
+    nulls = ({"type": "null"}, {"type": ["null"]}, {"const": None}, {"enum": [None]})
+    return schema in nulls
 
 
 def _kind_of(value: Any) -> str:
