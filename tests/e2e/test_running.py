@@ -1,0 +1,171 @@
+"""A pipeline that goes on: when it commits, how it stops, and what it doesn't say."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from deltalake import DeltaTable
+
+pytestmark = pytest.mark.spark
+
+
+def records(count, start=0, **more):
+    return [json.dumps({"id": n, **more}).encode() for n in range(start, start + count)]
+
+
+def ids(pipeline):
+    return sorted(row["id"] for row in pipeline.rows())
+
+
+def test_a_commit_comes_with_a_full_batch_or_a_while_after_the_first_record(pipeline):
+    pipeline.configure(batch_size=50, processing={"flush-interval": 3})
+    running = pipeline.start()
+    running.wait(lambda seen: seen.started)
+    time.sleep(4)  # an idle time doesn't count
+    began = time.monotonic()
+    pipeline.broker.produce("events", records(10))
+    time.sleep(1)
+    pipeline.broker.produce("events", records(10, 10))
+    running.wait(lambda seen: len(seen.batches) == 1)
+    assert running.commits[0] - began >= 3
+    assert running.recorder.batches[0].records == 20
+    before = time.monotonic()
+    pipeline.broker.produce("events", records(120, 20))
+    running.wait(lambda seen: len(seen.batches) == 3)
+    full = [batch.records for batch in running.recorder.batches[1:3]]
+    assert full == [50, 50]
+    running.wait(lambda seen: len(seen.batches) == 4)
+    assert running.recorder.batches[3].records == 20
+    assert running.commits[3] - before >= 3
+    running.stop()
+    assert ids(pipeline) == list(range(140))
+
+
+def test_sigterm_finishes_the_running_batch_and_is_fine(pipeline):
+    pipeline.configure(batch_size=100, processing={"flush-interval": 0.5})
+    pipeline.broker.produce("events", records(100))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bayou.cli", "run", str(pipeline.file), "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stdout:
+        if json.loads(line)["event"] == "batch_committed":
+            break
+    pipeline.broker.produce("events", records(1000, 100))
+    time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, out + err
+    last = json.loads(out.splitlines()[-1])
+    assert (last["event"], last["error"]) == ("topic_finished", None)
+    assert last["rows"] == len(pipeline.rows())
+    assert pipeline.run().finished[0].error is None
+    assert ids(pipeline) == list(range(1100))
+
+
+def test_a_batch_that_fails_is_tried_again_so_often_and_then_the_topic_stops(pipeline):
+    pipeline.configure(processing={"max-retries": 2})
+    pipeline.broker.produce("events", records(10))
+    pipeline.run()
+    pipeline.broker.produce("events", records(10, 10))
+    log = pipeline.table / "_delta_log"
+    moved = log.rename(pipeline.table / "log-elsewhere")
+    log.write_text("not a folder")
+    try:
+        (summary,) = pipeline.run().finished
+        assert summary.error is not None
+        assert "events" in summary.error.message
+    finally:
+        log.unlink()
+        moved.rename(log)
+    assert pipeline.run().finished[0].error is None
+    assert ids(pipeline) == list(range(20))
+
+
+def test_new_fields_inside_of_known_ones_become_columns_in_the_commit_of_their_rows(pipeline):
+    pipeline.configure(evolution=True)
+    pipeline.broker.produce("events", records(10, place={"city": "Houma"}, lines=[{"sku": "a"}]))
+    pipeline.run()
+    pipeline.broker.produce(
+        "events",
+        [
+            *records(5, 10, place={"city": "x", "state": "LA"}),
+            *records(5, 15, place={"geo": {"lat": 1.5}}, lines=[{"sku": "b"}, {"price": 2.5}]),
+            *records(1, 20, place={"CITY": "y"}),
+        ],
+    )
+    (batch,) = pipeline.run().batches
+    assert (batch.rows, batch.dead_letters, batch.version) == (10, 1, 1)
+    assert "'place.CITY'" in pipeline.dead_letters()[0]["reason"]
+    schema = DeltaTable(str(pipeline.table)).schema().to_json()
+    assert '"state"' in schema
+    rows = {row["id"]: row for row in pipeline.rows()}
+    assert rows[3]["place"] == {"city": "Houma", "state": None, "geo": None}
+    assert rows[12]["place"]["state"] == "LA"
+    assert rows[17]["place"]["geo"] == {"lat": 1.5}
+    assert rows[17]["lines"] == [{"sku": "b", "price": None}, {"sku": None, "price": 2.5}]
+    assert rows[3]["lines"] == [{"sku": "a", "price": None}]
+    pipeline.broker.produce("events", records(2, 21, place={"state": 5}))
+    pipeline.run()
+    reasons = [letter["reason"] for letter in pipeline.dead_letters()]
+    assert sum("place.state': 5 doesn't fit its type string" in reason for reason in reasons) == 2
+
+
+def test_without_evolution_a_new_field_inside_of_a_known_one_is_a_dead_letter(pipeline):
+    pipeline.configure()
+    pipeline.broker.produce("events", records(10, lines=[{"sku": "a"}]))
+    pipeline.run()
+    pipeline.broker.produce("events", records(1, 10, lines=[{"sku": "a", "price": 1}]))
+    pipeline.run()
+    (letter,) = pipeline.dead_letters()
+    assert "unknown field 'lines[].price'" in letter["reason"]
+
+
+def test_what_the_pipeline_adds_is_never_null(pipeline):
+    pipeline.configure(partition_columns=["year", "month", "day"])
+    pipeline.broker.produce("events", records(3))
+    pipeline.run()
+    fields = json.loads(DeltaTable(str(pipeline.table)).schema().to_json())["fields"]
+    kinds = {f["name"]: f["type"] for f in fields if not f["nullable"]}
+    assert kinds == {
+        "_kafka_topic": "string",
+        "_kafka_partition": "integer",
+        "_kafka_offset": "long",
+        "_ingestion_timestamp": "timestamp",
+        "_processed_at": "timestamp",
+        "year": "string",
+        "month": "string",
+        "day": "string",
+    }
+    assert all(r["_processed_at"] >= r["_ingestion_timestamp"] for r in pipeline.rows())
+
+
+def test_secrets_are_in_no_log_error_or_table(pipeline):
+    pipeline.configure(kafka={"sasl.password": "hunter-kafka"}, processing={"max-retries": 0})
+    config = json.loads(pipeline.file.read_text())
+    config["connector"]["storage"] = {"access-key": "hunter-key", "secret-key": "hunter-s3"}
+    pipeline.file.write_text(json.dumps(config))
+    pipeline.broker.produce("events", [*records(3), b"bad"])
+    environment = {**os.environ, "BAYOU_DEBUG": "1"}
+    command = [sys.executable, "-m", "bayou.cli", "run", str(pipeline.file), "--once", "--json"]
+    said = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    wrong = [*command, "--set", "connector.topics.events.kafka-topic=nowhere"]
+    said_wrong = subprocess.run(wrong, capture_output=True, text=True, check=False)
+    assert said_wrong.returncode == 1
+    written = b"".join(
+        file.read_bytes()
+        for file in pipeline.folder.rglob("*")
+        if file.is_file() and file != pipeline.file
+    )
+    said_all = f"{said.stdout}{said.stderr}{said_wrong.stdout}{said_wrong.stderr}"
+    everything = written + said_all.encode()
+    for secret in (b"hunter-kafka", b"hunter-key", b"hunter-s3"):
+        assert secret not in everything
