@@ -1,14 +1,12 @@
 """What a Spark task does with its share of a micro-batch: decode, and write where it will stay.
 
 It reads them from Kafka itself, so that they never pass the JVM. They leave as Parquet files of the
-target and of the dead letters; what goes back to the driver is one small row with the actions that
-it will commit.
+target and of the dead letters; what goes back to the driver is one small object with the actions
+that it will commit.
 """
 
 from __future__ import annotations
 
-import itertools
-import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,34 +24,17 @@ from bayou.protocol.schema import StructType
 from bayou.spark.kafka import KafkaShares
 from bayou.spark.source.tasks import decode_adds, delete_task_files, write_task
 
-__all__ = ["OUTCOME_SCHEMA", "BatchTask", "TaskOutcome"]
+__all__ = ["BatchTask", "TaskOutcome"]
 
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 _WAITING_BYTES = 32 << 20
 """Dead letters that wait in memory for a file of theirs, at most; one record may be larger."""
 
-OUTCOME_SCHEMA = (
-    "rows bigint, dead_letters bigint, left_out bigint, row_actions binary, "
-    "dead_letter_actions binary, new_fields string, failure binary"
-)
-"""Spark schema of the row that a task gives."""
-
-_OUTCOME_TYPES: dict[str, pa.DataType] = {
-    "rows": pa.int64(),
-    "dead_letters": pa.int64(),
-    "left_out": pa.int64(),
-    "row_actions": pa.binary(),
-    "dead_letter_actions": pa.binary(),
-    "new_fields": pa.string(),
-    "failure": pa.binary(),
-}
-_ARROW_OUTCOME = pa.schema(_OUTCOME_TYPES)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOutcome:
-    """What a task did.
+    """What a task did. Pickles.
 
     Attributes:
         rows: rows written to the target.
@@ -74,36 +55,10 @@ class TaskOutcome:
     new_fields: StructType = field(default_factory=StructType)
     failure: BayouError | None = None
 
-    @classmethod
-    def from_row(cls, row: Any) -> TaskOutcome:
-        """From a row of `OUTCOME_SCHEMA` as Spark collects it."""
-        return cls(
-            rows=row["rows"],
-            dead_letters=row["dead_letters"],
-            left_out=row["left_out"],
-            row_actions=bytes(row["row_actions"]),
-            dead_letter_actions=bytes(row["dead_letter_actions"]),
-            new_fields=StructType.from_json(row["new_fields"]),
-            failure=None if row["failure"] is None else pickle.loads(bytes(row["failure"])),  # noqa: S301  # made by our own task
-        )
-
-    def to_batch(self) -> pa.RecordBatch:
-        """As a row of `OUTCOME_SCHEMA`."""
-        row = {
-            "rows": self.rows,
-            "dead_letters": self.dead_letters,
-            "left_out": self.left_out,
-            "row_actions": self.row_actions,
-            "dead_letter_actions": self.dead_letter_actions,
-            "new_fields": self.new_fields.to_json(),
-            "failure": None if self.failure is None else pickle.dumps(self.failure),
-        }
-        return pa.RecordBatch.from_pylist([row], _ARROW_OUTCOME)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchTask:
-    """A micro-batch as its tasks see it; `run` is the function for `mapInArrow`. Pickles.
+    """A micro-batch as its tasks see it; `run` is what each does. Pickles.
 
     Attributes:
         topic: its name in the configuration.
@@ -135,15 +90,12 @@ class BatchTask:
     decided: Mapping[int, tuple[int, ...]]
     ingestion_timestamp: int
 
-    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Numbers of shares of `records` to one row of `OUTCOME_SCHEMA`, whatever happens."""
-        shares: Iterator[Any] = (n for batch in batches for n in batch.column(0).to_pylist())
-        records = itertools.chain.from_iterable(self.records.read(share) for share in shares)
+    def run(self, share: int) -> TaskOutcome:
+        """Do one share of `records`."""
         try:
-            outcome = _Share(self).run(records)
+            return _Share(self).run(self.records.read(share))
         except BayouError as error:
-            outcome = TaskOutcome(failure=error)
-        yield outcome.to_batch()
+            return TaskOutcome(failure=error)
 
 
 class _NewFieldsError(Exception):
