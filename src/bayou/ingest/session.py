@@ -20,7 +20,12 @@ __all__ = ["LOG_NAME", "pipeline_session"]
 LOG_NAME = "spark.log"
 """The file in the state path that Spark's log goes to."""
 
-_CONF = {"spark.python.daemon.module": "bayou.ingest.worker_daemon"}
+_CONF = {
+    "spark.python.daemon.module": "bayou.ingest.worker_daemon",
+    # The checkpoint of a run ends with it: checksum files beside its files are but time, 50 ms a
+    # batch.
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+}
 
 
 def pipeline_session(
