@@ -1,6 +1,6 @@
 """Every benchmark, one after another.
 
-usage: run.py [--runs N]
+usage: PYTHONPATH=tools run.py [--runs N]
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 
 import ingest
+import ingest_latency
+import kafka_to_delta
 import measure
 import plan_million_files
 from rich.console import Console
@@ -23,6 +25,8 @@ def main(arguments: Sequence[str]) -> None:
     console = Console(width=measure.WIDTH)
     plan_million_files.run(console, 1_000_000, options.runs)
     ingest.run(console, options.runs)
+    kafka_to_delta.run(console, 1)  # a run takes minutes
+    ingest_latency.run(console, options.runs)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,139 @@
+"""What a pipeline takes however few records there are, beside Spark's connector + delta-spark.
+
+usage: PYTHONPATH=tools ingest_latency.py [--runs N]
+
+Rows of the table: from the start of the process to the end of a first micro-batch of 1,000 records,
+committed; the next 1,000 records in the same session, query start included; a look for records
+where none have come, in a query that runs; and the peak memory of all that. The last two lines have
+no Spark in them: `bayou run --once` where nothing is new, and a commit of one row, beside
+`deltalake`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+
+import measure
+import pyarrow as pa
+from deltalake import write_deltalake
+from kafka_records import PARTITIONS, produce
+from kafka_to_delta import OURS, PEER, PROGRAMS
+from kafka_to_delta_bayou import write_configuration
+from process_tree import run_watched
+from rich.console import Console
+from rich.table import Table as Grid
+from servers import KafkaServer
+
+import bayou
+
+RECORDS = 1_000
+IDLE_SECONDS = 5
+COMMITS = 50
+FIGURES = (
+    "start of the process to first commit, s",
+    "1,000 records in a warm session, s",
+    "a look without new records, ms",
+    "peak memory, MB",
+)
+
+
+def run(console: Console, runs: int) -> None:
+    """Measure and print."""
+    with tempfile.TemporaryDirectory() as folder, KafkaServer(Path(folder) / "broker") as broker:
+        for topic in ("first", "second"):
+            broker.create_topic(topic, PARTITIONS)
+            produce(broker.bootstrap_servers, topic, RECORDS)
+        measured = {name: _medians(name, broker.bootstrap_servers, runs) for name in PROGRAMS}
+        nothing_new = _nothing_new(broker.bootstrap_servers, Path(folder))
+    grid = Grid(title="What it takes for few records", title_justify="left")
+    grid.add_column("")
+    for heading in ("bayou", "peer", "bayou / peer"):
+        grid.add_column(heading, justify="right")
+    for figure, ours, peer in zip(FIGURES, measured[OURS], measured[PEER], strict=True):
+        grid.add_row(figure, f"{ours:,.1f}", f"{peer:,.1f}", f"{ours / peer:.2f}x")
+    peer_start = measured[PEER][0]
+    grid.add_row(
+        "`bayou run --once`, nothing new, s (peer: start to first commit)",
+        f"{nothing_new:.1f}",
+        f"{peer_start:.1f}",
+        f"{nothing_new / peer_start:.2f}x",
+    )
+    ours, peer = _commit(_bayou_append), _commit(_deltalake_append)
+    grid.add_row(
+        "append one row, no Spark, ms (peer: deltalake, no fsync)",
+        f"{ours:.1f}",
+        f"{peer:.1f}",
+        f"{ours / peer:.2f}x",
+    )
+    console.print(grid)
+
+
+def _medians(name: str, servers: str, runs: int) -> list[float]:
+    return [
+        median(values) for values in zip(*(_once(name, servers) for _ in range(runs)), strict=True)
+    ]
+
+
+def _once(name: str, servers: str) -> tuple[float, ...]:
+    python, script = PROGRAMS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        command = [python, script, servers, str(RECORDS), folder, str(IDLE_SECONDS)]
+        done = run_watched(
+            [*command, "first", "second"],
+            {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python},
+        )
+    cold, warm, idle = (json.loads(line) for line in done.lines[-3:])
+    return (
+        cold["ended"] - done.began,
+        warm["seconds"],
+        idle["seconds"] * 1000,
+        done.peak["all"] / 1e6,
+    )
+
+
+def _nothing_new(servers: str, folder: Path) -> float:
+    place = folder / "again"
+    place.mkdir()
+    file = write_configuration(servers, "first", place, RECORDS)
+    command = [sys.executable, "-m", "bayou.cli", "run", str(file), "--once"]
+    run_watched(command)
+    return run_watched(command).seconds
+
+
+def _commit(append: Callable[[str, pa.Table], object]) -> float:
+    """Milliseconds of a commit: the median of many, to a table of its own."""
+    row = pa.table({"id": [1], "name": ["one"]})
+    seconds = []
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(COMMITS):
+            began = time.perf_counter()
+            append(f"{folder}/table", row)
+            seconds.append(time.perf_counter() - began)
+    return median(seconds) * 1000
+
+
+def _bayou_append(path: str, rows: pa.Table) -> None:
+    bayou.write(path, rows, mode="append")
+
+
+def _deltalake_append(path: str, rows: pa.Table) -> None:
+    write_deltalake(path, rows, mode="append")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=3)
+    options = parser.parse_args(arguments)
+    run(Console(width=measure.WIDTH), options.runs)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
