@@ -71,7 +71,7 @@ def test_sigterm_finishes_the_running_batch_and_is_fine(pipeline):
     assert ids(pipeline) == list(range(1100))
 
 
-def test_a_batch_that_fails_is_tried_again_so_often_and_then_the_topic_stops(pipeline):
+def test_a_log_that_cannot_be_read_stops_the_topic_and_the_rest_comes_later(pipeline):
     pipeline.configure(processing={"max-retries": 2})
     pipeline.broker.produce("events", records(10))
     pipeline.run()

@@ -1,0 +1,66 @@
+"""The driver's part of a micro-batch: how often it tries."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayou.errors import ConcurrentTransactionError, PipelineError, StorageError
+from bayou.ingest.config import load_configuration
+from bayou.ingest.micro_batch import MicroBatchWriter
+from bayou.ingest.offsets import OffsetSpan
+from bayou.protocol.schema import StructType
+
+CONFIG = """\
+connector:
+  kafka: {bootstrap-servers: "h:1"}
+  topics:
+    events:
+      kafka-topic: events
+      destination: {table-path: lake/events}
+      processing: {max-retries: 2}
+"""
+
+
+class FailingTarget:
+    """A target whose store always fails."""
+
+    path = "lake/events"
+
+    def __init__(self, error):
+        self.error = error
+        self.tries = 0
+
+    def follow(self):
+        self.tries += 1
+        raise self.error
+
+    open = follow
+
+
+def writer(tmp_path, target):
+    (tmp_path / "p.yaml").write_text(CONFIG)
+    (topic,) = load_configuration(tmp_path / "p.yaml", environment={}).topics
+    return MicroBatchWriter(
+        topic=topic,
+        engine=None,
+        target=target,
+        dead_letters=None,
+        json_schema=None,
+        schema_columns=StructType(),
+        storage_options={},
+        kafka_options={},
+    )
+
+
+def test_a_batch_that_fails_is_tried_again_max_retries_times(tmp_path):
+    target = FailingTarget(StorageError("the store is away", path="x"))
+    with pytest.raises(PipelineError, match="failed after 2 retries: the store is away"):
+        writer(tmp_path, target).process(None, {0: OffsetSpan(start=0, end=1)})
+    assert target.tries == 3
+
+
+def test_a_second_copy_is_no_reason_to_try_again(tmp_path):
+    target = FailingTarget(ConcurrentTransactionError("moved", table="t", winning_version=1))
+    with pytest.raises(PipelineError, match="run one copy only"):
+        writer(tmp_path, target).process(None, {0: OffsetSpan(start=0, end=1)})
+    assert target.tries == 1
