@@ -67,7 +67,7 @@ def run(console: Console, runs: int) -> None:
     )
     ours, peer = _commit(_bayou_append), _commit(_deltalake_append)
     grid.add_row(
-        "append one row, no Spark, ms (peer: deltalake, no fsync)",
+        "append one row, no Spark, ms (peer: deltalake)",
         f"{ours:.1f}",
         f"{peer:.1f}",
         f"{ours / peer:.2f}x",
