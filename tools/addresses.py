@@ -11,7 +11,10 @@ _REGISTRY = re.compile(
     r"p[y]pi\.org|python[h]osted|repo1?\.[m]aven|[m]aven\.org|registry\.[n]pm|proxy\.[g]olang"
     r"|g[h]cr\.io|d[o]cker\.io|in[d]ex-url|arti[f]actory"
 )
-_MACHINE = re.compile(r"(?<![\d.])(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))(?:\.\d{1,3}){2,3}\b")
+# A version pin (==10.2.0) is no machine.
+_MACHINE = re.compile(
+    r"(?<![\d.])(?<!==)(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))(?:\.\d{1,3}){2,3}\b"
+)
 _HOST = re.compile(r"https?://([^/\s:'\"`)>\]}]+)")
 # Hosts that a text may name, besides names without a dot: none of them hands out packages.
 _ALLOWED = {
