@@ -149,7 +149,7 @@ class _TopicRun:
             return
         self._reporter.topic_started(self._started)
         try:
-            with translated(self._topic.key):
+            with translated(self._topic.key, self._configuration.state_path):
                 self._query = self._start_query(spark, once=once)
         except BayouError as error:
             self._error = error
@@ -165,7 +165,7 @@ class _TopicRun:
             failure = None if query.isActive else query.exception()
             query.stop()
             if failure is not None and self._error is None:
-                self._error = as_error(failure, self._topic.key)
+                self._error = as_error(failure, self._topic.key, self._configuration.state_path)
         self._query = None
         self._resources.close()
         self._summary = TopicSummary(

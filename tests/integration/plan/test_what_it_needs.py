@@ -51,6 +51,8 @@ def test_a_state_path_that_fills_up_stops_the_topic_and_loses_and_doubles_nothin
     message = _only_error(events)
     assert "user-events" in message
     assert "No space left on device" in message
+    assert f"the state path {plan.state}" in message
+    assert "connector.state-path" in message
     assert plan.run(config=one_topic).code == 0
     plan.check_user_events(ledger)
 
