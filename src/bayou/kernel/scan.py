@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.errors import (
-    ArgumentError,
-    CorruptTableError,
-    SchemaError,
-    SerializationError,
-    UnsupportedFeatureError,
-)
-from bayou.kernel.arrow_ipc import array_from_bytes, array_to_bytes
+from bayou.errors import ArgumentError, SchemaError, UnsupportedFeatureError
 from bayou.kernel.engine import Engine
-from bayou.kernel.log_segment import Checkpoint
 from bayou.kernel.predicates.evaluation import resolve
 from bayou.kernel.predicates.model import And, Predicate, referenced_columns
-from bayou.kernel.predicates.skipping import SkippingPlan, typed_partition_array
+from bayou.kernel.predicates.skipping import SkippingPlan
 from bayou.kernel.predicates.sql import parse_predicate
-from bayou.kernel.predicates.wire import from_wire, to_wire
-from bayou.kernel.replay import TouchedKeys
+from bayou.kernel.pruning import Pruning
 from bayou.kernel.scan_file import (
     FilteredColumnarBatch,
     ScanFile,
     scan_batch,
 )
+from bayou.kernel.scan_source import ScanDefinition, ScanSource
+from bayou.kernel.scan_wire import decode_scan, encode_scan
 from bayou.kernel.slices import (
     LogSlice,
     checkpoint_slices,
@@ -46,80 +37,13 @@ from bayou.kernel.transform import (
     ScanState,
     transform_physical_data,
 )
-from bayou.protocol import features
 from bayou.protocol.schema import VOID, StructType
 
 __all__ = ["Scan", "ScanBuilder"]
 
 pc: Any = pyarrow.compute
 
-_FORMAT = 1
 _BASE_COLUMNS = ("path", "partitionValues", "size", "modificationTime")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScanSource:
-    """What a scan takes from a version of a table.
-
-    Attributes:
-        table: path of the table.
-        schema: the table's whole schema.
-        partition_columns: in the table's order.
-        columns: fields of `add` that the table's features make necessary.
-        checkpoint: None where the commits alone make up the version.
-        touched: keys that the commits behind the checkpoint touched.
-        tail: live files that those commits added, `ADD_TYPE`; None where the slices bring them.
-        row_tracking: physical names of the columns that hold row ids and row commit versions,
-            None where row tracking isn't enabled.
-    """
-
-    table: str
-    schema: StructType
-    partition_columns: tuple[str, ...]
-    columns: tuple[str, ...]
-    checkpoint: Checkpoint | None
-    touched: TouchedKeys
-    tail: pa.StructArray | None
-    row_tracking: tuple[str, str] | None
-
-    @classmethod
-    def of(cls, state: TableState) -> ScanSource:
-        """All of it."""
-        return cls(
-            table=state.path,
-            schema=state.schema,
-            partition_columns=state.partition_columns,
-            columns=_feature_columns(state),
-            checkpoint=state.log_segment.checkpoint,
-            touched=state.replay_state.touched,
-            tail=state.replay_state.adds,
-            row_tracking=_row_tracking_columns(state),
-        )
-
-
-def _row_tracking_columns(state: TableState) -> tuple[str, str] | None:
-    """PROTOCOL.md, Row Tracking: the materialized columns' names are table properties."""
-    if state.properties.get("delta.enableRowTracking", "").lower() != "true":
-        return None
-    return (
-        state.properties.get("delta.rowTracking.materializedRowIdColumnName", ""),
-        state.properties.get("delta.rowTracking.materializedRowCommitVersionColumnName", ""),
-    )
-
-
-def _feature_columns(state: TableState) -> tuple[str, ...]:
-    """Fields of `add` that readers and writers of the table's features need."""
-    protocol = state.protocol
-    named = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-    columns: list[str] = []
-    # The checkpoint may be older than the feature's removal from the protocol.
-    if features.DELETION_VECTORS in named or state.replay_state.touched.has_vectors:
-        columns.append("deletionVector")
-    if features.ROW_TRACKING in named:
-        columns += ["baseRowId", "defaultRowCommitVersion"]
-    if features.CLUSTERING in named:
-        columns.append("clusteringProvider")
-    return tuple(columns)
 
 
 class ScanBuilder:
@@ -176,11 +100,13 @@ class ScanBuilder:
         if self._read_schema is not None:
             read_schema = _checked(source, self._read_schema)
         return Scan(
-            source,
-            predicate,
-            read_schema,
-            statistics=self._statistics,
-            metadata_columns=_checked_metadata_columns(source, self._metadata_columns),
+            ScanDefinition(
+                source=source,
+                predicate=predicate,
+                read_schema=read_schema,
+                statistics=self._statistics,
+                metadata_columns=_checked_metadata_columns(source, self._metadata_columns),
+            )
         )
 
 
@@ -233,34 +159,17 @@ class Scan:
     """`_metadata.file_path`, `_metadata.row_index`, `_metadata.row_id`,
     `_metadata.row_commit_version`."""
 
-    __slots__ = (
-        "_metadata_columns",
-        "_plan",
-        "_predicate",
-        "_read_schema",
-        "_source",
-        "_statistics",
-    )
+    __slots__ = ("_definition", "_plan", "_pruning", "_source")
 
-    def __init__(
-        self,
-        source: ScanSource,
-        predicate: Predicate | None,
-        read_schema: StructType,
-        *,
-        statistics: bool = False,
-        metadata_columns: tuple[str, ...] = (),
-    ) -> None:
+    def __init__(self, definition: ScanDefinition) -> None:
+        source, predicate = definition.source, definition.predicate
+        self._definition = definition
         self._source = source
-        self._predicate = predicate
-        self._read_schema = read_schema
-        self._statistics = statistics
-        self._metadata_columns = metadata_columns
-        self._plan = (
-            None
-            if predicate is None
-            else SkippingPlan.build(predicate, source.schema, source.partition_columns)
-        )
+        self._plan: SkippingPlan | None = None
+        self._pruning: Pruning | None = None
+        if predicate is not None:
+            self._plan = SkippingPlan.build(predicate, source.schema, source.partition_columns)
+            self._pruning = Pruning(source.table, source.schema, self._plan)
 
     @property
     def remaining_filter(self) -> Predicate | None:
@@ -319,9 +228,9 @@ class Scan:
         """What a worker needs to read scan files, besides the files."""
         return ScanState(
             table=self._source.table,
-            logical_schema=self._read_schema,
+            logical_schema=self._definition.read_schema,
             partition_columns=self._source.partition_columns,
-            metadata_columns=self._metadata_columns,
+            metadata_columns=self._definition.metadata_columns,
             row_tracking=self._source.row_tracking,
             predicate=self._data_predicate(),
         )
@@ -331,7 +240,7 @@ class Scan:
         if self._plan is None or self._plan.residual is None:
             return None
         residual = self._plan.residual
-        in_files = {f.name for f in self._read_schema if f.data_type != VOID}
+        in_files = {f.name for f in self._definition.read_schema if f.data_type != VOID}
         in_files -= set(self._source.partition_columns)
         conjuncts = residual.operands if isinstance(residual, And) else (residual,)
         kept = tuple(
@@ -356,22 +265,7 @@ class Scan:
 
     def to_bytes(self) -> bytes:
         """For another process, which replays slices; files travel in the slices."""
-        source = self._source
-        wire = _WireScan(
-            format=_FORMAT,
-            table=source.table,
-            schema=source.schema.to_json(),
-            partition_columns=source.partition_columns,
-            columns=source.columns,
-            touched_keys=array_to_bytes(source.touched.keys),
-            touched_paths=array_to_bytes(source.touched.paths),
-            predicate=None if self._predicate is None else to_wire(self._predicate),
-            read_columns=self._read_schema.names,
-            statistics=self._statistics,
-            metadata_columns=self._metadata_columns,
-            row_tracking=source.row_tracking,
-        )
-        return msgspec.msgpack.encode(wire)
+        return encode_scan(self._definition)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Scan:
@@ -380,39 +274,11 @@ class Scan:
         Raises:
             SerializationError: not such bytes, or of a newer version of the package.
         """
-        try:
-            wire = msgspec.msgpack.decode(data, type=_WireScan)
-        except msgspec.DecodeError as error:
-            raise SerializationError(f"These bytes aren't a scan: {error}.") from error
-        if wire.format > _FORMAT:
-            raise SerializationError(
-                f"This scan has format {wire.format}; this version of Bayou reads up to {_FORMAT}. "
-                "Run the same version in every process."
-            )
-        schema = StructType.from_json(wire.schema)
-        source = ScanSource(
-            table=wire.table,
-            schema=schema,
-            partition_columns=wire.partition_columns,
-            columns=wire.columns,
-            checkpoint=None,
-            touched=TouchedKeys(
-                array_from_bytes(wire.touched_paths), array_from_bytes(wire.touched_keys)
-            ),
-            tail=None,
-            row_tracking=wire.row_tracking,
-        )
-        predicate = None if wire.predicate is None else from_wire(wire.predicate)
-        return cls(
-            source,
-            predicate,
-            schema.select(wire.read_columns),
-            statistics=wire.statistics,
-            metadata_columns=wire.metadata_columns,
-        )
+        return cls(decode_scan(data))
 
     def _columns(self) -> tuple[str, ...]:
-        stats = self._statistics or (self._plan is not None and self._plan.stats_schema is not None)
+        needed = self._pruning is not None and self._pruning.needs_statistics
+        stats = self._definition.statistics or needed
         return (*_BASE_COLUMNS, *self._source.columns, *(("stats",) if stats else ()))
 
     def _kept(
@@ -421,8 +287,8 @@ class Scan:
         if len(adds) == 0:
             return
         selection = untouched
-        if self._plan is not None:
-            selection = self._prune(engine, self._plan, adds, untouched)
+        if self._pruning is not None:
+            selection = self._pruning.keep(engine, adds, untouched)
         if selection is not None:
             kept = selection.true_count
             if kept == 0:
@@ -433,61 +299,6 @@ class Scan:
                 adds, selection = adds.filter(selection), None
         _refuse_deletion_vectors(self._source.table, adds, selection)
         yield FilteredColumnarBatch(scan_batch(self._source.table, adds), selection)
-
-    def _prune(
-        self,
-        engine: Engine,
-        plan: SkippingPlan,
-        adds: pa.StructArray,
-        untouched: pa.BooleanArray | None,
-    ) -> pa.BooleanArray:
-        """Rows that may match: by partition values first, by statistics where those are needed."""
-        partitions = self._partition_arrays(plan, adds)
-        selection = plan.keep(partitions, None, num_rows=len(adds))
-        if untouched is not None:
-            selection = pc.and_(selection, untouched)
-        if plan.stats_schema is None or selection.true_count == 0:
-            return selection
-        everything = selection.true_count == len(adds)
-        candidates = adds if everything else adds.filter(selection)
-        stats = self._parse_stats(engine, pc.struct_field(candidates, "stats"), plan.stats_schema)
-        if not everything:
-            partitions = {name: array.filter(selection) for name, array in partitions.items()}
-        kept = plan.keep(partitions, stats, num_rows=len(candidates))
-        if everything:
-            return kept
-        mask: pa.BooleanArray = pc.replace_with_mask(selection, selection, kept)
-        return mask
-
-    def _partition_arrays(
-        self, plan: SkippingPlan, adds: pa.StructArray
-    ) -> Mapping[str, pa.Array[Any]]:
-        values = pc.struct_field(adds, "partitionValues")
-        arrays: dict[str, pa.Array[Any]] = {}
-        for name in plan.partition_columns:
-            field = self._source.schema.get(name)
-            assert field is not None  # the plan was built from this schema
-            texts = pc.map_lookup(values, name, "first")
-            try:
-                arrays[name] = typed_partition_array(texts, field.data_type)
-            except (ValueError, ArithmeticError) as error:
-                raise CorruptTableError(
-                    f"The log of {self._source.table} has a value of partition column {name!r} "
-                    f"({field.data_type}) that isn't one: {error}.",
-                    table=self._source.table,
-                ) from error
-        return arrays
-
-    def _parse_stats(
-        self, engine: Engine, texts: pa.Array[Any], schema: pa.Schema
-    ) -> pa.RecordBatch:
-        try:
-            return engine.json.parse_json(texts, schema)
-        except SerializationError as error:
-            raise CorruptTableError(
-                f"The log of {self._source.table} holds statistics that aren't JSON: {error}",
-                table=self._source.table,
-            ) from error
 
 
 def _refuse_deletion_vectors(
@@ -504,18 +315,3 @@ def _refuse_deletion_vectors(
         table=table,
         features=["deletionVectors"],
     )
-
-
-class _WireScan(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    format: int
-    table: str
-    schema: str
-    partition_columns: tuple[str, ...]
-    columns: tuple[str, ...]
-    touched_keys: bytes
-    touched_paths: bytes
-    predicate: list[Any] | None
-    read_columns: tuple[str, ...]
-    statistics: bool
-    metadata_columns: tuple[str, ...]
-    row_tracking: tuple[str, str] | None

@@ -1,0 +1,91 @@
+"""Which files of a log a filter keeps: by partition values first, then by statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.errors import CorruptTableError, SerializationError
+from bayou.kernel.engine import Engine
+from bayou.kernel.predicates.skipping import SkippingPlan, typed_partition_array
+from bayou.protocol.schema import StructType
+
+__all__ = ["Pruning"]
+
+pc: Any = pyarrow.compute
+
+
+class Pruning:
+    """Judges the files of one table by a plan."""
+
+    __slots__ = ("_plan", "_schema", "_table")
+
+    def __init__(self, table: str, schema: StructType, plan: SkippingPlan) -> None:
+        self._table = table
+        self._schema = schema
+        self._plan = plan
+
+    @property
+    def needs_statistics(self) -> bool:
+        """Whether statistics can say more than partition values."""
+        return self._plan.stats_schema is not None
+
+    def keep(
+        self, engine: Engine, adds: pa.StructArray, untouched: pa.BooleanArray | None
+    ) -> pa.BooleanArray:
+        """Files of `ADD_TYPE` that may hold a matching row; never null.
+
+        Args:
+            untouched: the files to judge, None for all; the others aren't kept.
+
+        Raises:
+            CorruptTableError: a partition value or a statistics text that can't be read.
+        """
+        plan = self._plan
+        partitions = self._partition_arrays(adds)
+        selection = plan.keep(partitions, None, num_rows=len(adds))
+        if untouched is not None:
+            selection = pc.and_(selection, untouched)
+        if plan.stats_schema is None or selection.true_count == 0:
+            return selection
+        everything = selection.true_count == len(adds)
+        candidates = adds if everything else adds.filter(selection)
+        stats = self._parse_stats(engine, pc.struct_field(candidates, "stats"), plan.stats_schema)
+        if not everything:
+            partitions = {name: array.filter(selection) for name, array in partitions.items()}
+        kept = plan.keep(partitions, stats, num_rows=len(candidates))
+        if everything:
+            return kept
+        mask: pa.BooleanArray = pc.replace_with_mask(selection, selection, kept)
+        return mask
+
+    def _partition_arrays(self, adds: pa.StructArray) -> Mapping[str, pa.Array[Any]]:
+        values = pc.struct_field(adds, "partitionValues")
+        arrays: dict[str, pa.Array[Any]] = {}
+        for name in self._plan.partition_columns:
+            field = self._schema.get(name)
+            assert field is not None  # the plan was built from this schema
+            texts = pc.map_lookup(values, name, "first")
+            try:
+                arrays[name] = typed_partition_array(texts, field.data_type)
+            except (ValueError, ArithmeticError) as error:
+                raise CorruptTableError(
+                    f"The log of {self._table} has a value of partition column {name!r} "
+                    f"({field.data_type}) that isn't one: {error}.",
+                    table=self._table,
+                ) from error
+        return arrays
+
+    def _parse_stats(
+        self, engine: Engine, texts: pa.Array[Any], schema: pa.Schema
+    ) -> pa.RecordBatch:
+        try:
+            return engine.json.parse_json(texts, schema)
+        except SerializationError as error:
+            raise CorruptTableError(
+                f"The log of {self._table} holds statistics that aren't JSON: {error}",
+                table=self._table,
+            ) from error

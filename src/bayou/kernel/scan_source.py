@@ -1,0 +1,100 @@
+"""What a scan takes from a version of a table, and what the caller asked of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from bayou.kernel.log_segment import Checkpoint
+from bayou.kernel.predicates.model import Predicate
+from bayou.kernel.replay import TouchedKeys
+from bayou.kernel.table_state import TableState
+from bayou.protocol import features
+from bayou.protocol.schema import StructType
+
+__all__ = ["ScanDefinition", "ScanSource"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanSource:
+    """What a scan takes from a version of a table.
+
+    Attributes:
+        table: path of the table.
+        schema: the table's whole schema.
+        partition_columns: in the table's order.
+        columns: fields of `add` that the table's features make necessary.
+        checkpoint: None where the commits alone make up the version.
+        touched: keys that the commits behind the checkpoint touched.
+        tail: live files that those commits added, `ADD_TYPE`; None where the slices bring them.
+        row_tracking: physical names of the columns that hold row ids and row commit versions,
+            None where row tracking isn't enabled.
+    """
+
+    table: str
+    schema: StructType
+    partition_columns: tuple[str, ...]
+    columns: tuple[str, ...]
+    checkpoint: Checkpoint | None
+    touched: TouchedKeys
+    tail: pa.StructArray | None
+    row_tracking: tuple[str, str] | None
+
+    @classmethod
+    def of(cls, state: TableState) -> ScanSource:
+        """All of it."""
+        return cls(
+            table=state.path,
+            schema=state.schema,
+            partition_columns=state.partition_columns,
+            columns=_feature_columns(state),
+            checkpoint=state.log_segment.checkpoint,
+            touched=state.replay_state.touched,
+            tail=state.replay_state.adds,
+            row_tracking=_row_tracking_columns(state),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanDefinition:
+    """A scan before anything is planned.
+
+    Attributes:
+        source: the version of the table.
+        predicate: resolved against the table's schema; None for all rows.
+        read_schema: the columns of the result.
+        statistics: whether scan files carry their statistics in any case.
+        metadata_columns: names of metadata columns of the result, behind the others.
+    """
+
+    source: ScanSource
+    predicate: Predicate | None
+    read_schema: StructType
+    statistics: bool = False
+    metadata_columns: tuple[str, ...] = ()
+
+
+def _row_tracking_columns(state: TableState) -> tuple[str, str] | None:
+    """PROTOCOL.md, Row Tracking: the materialized columns' names are table properties."""
+    if state.properties.get("delta.enableRowTracking", "").lower() != "true":
+        return None
+    return (
+        state.properties.get("delta.rowTracking.materializedRowIdColumnName", ""),
+        state.properties.get("delta.rowTracking.materializedRowCommitVersionColumnName", ""),
+    )
+
+
+def _feature_columns(state: TableState) -> tuple[str, ...]:
+    """Fields of `add` that readers and writers of the table's features need."""
+    protocol = state.protocol
+    named = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+    columns: list[str] = []
+    # The checkpoint may be older than the feature's removal from the protocol.
+    if features.DELETION_VECTORS in named or state.replay_state.touched.has_vectors:
+        columns.append("deletionVector")
+    if features.ROW_TRACKING in named:
+        columns += ["baseRowId", "defaultRowCommitVersion"]
+    if features.CLUSTERING in named:
+        columns.append("clusteringProvider")
+    return tuple(columns)

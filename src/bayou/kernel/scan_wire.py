@@ -1,0 +1,90 @@
+"""A scan as bytes, for the processes that replay its slices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from bayou.errors import SerializationError
+from bayou.kernel.arrow_ipc import array_from_bytes, array_to_bytes
+from bayou.kernel.predicates.wire import from_wire, to_wire
+from bayou.kernel.replay import TouchedKeys
+from bayou.kernel.scan_source import ScanDefinition, ScanSource
+from bayou.protocol.schema import StructType
+
+__all__ = ["decode_scan", "encode_scan"]
+
+_FORMAT = 1
+
+
+def encode_scan(scan: ScanDefinition) -> bytes:
+    """All but the files of the log, which travel in the slices."""
+    source = scan.source
+    wire = _WireScan(
+        format=_FORMAT,
+        table=source.table,
+        schema=source.schema.to_json(),
+        partition_columns=source.partition_columns,
+        columns=source.columns,
+        touched_keys=array_to_bytes(source.touched.keys),
+        touched_paths=array_to_bytes(source.touched.paths),
+        predicate=None if scan.predicate is None else to_wire(scan.predicate),
+        read_columns=scan.read_schema.names,
+        statistics=scan.statistics,
+        metadata_columns=scan.metadata_columns,
+        row_tracking=source.row_tracking,
+    )
+    return msgspec.msgpack.encode(wire)
+
+
+def decode_scan(data: bytes) -> ScanDefinition:
+    """The inverse of `encode_scan`; its source has no checkpoint and no tail.
+
+    Raises:
+        SerializationError: not such bytes, or of a newer version of the package.
+    """
+    try:
+        wire = msgspec.msgpack.decode(data, type=_WireScan)
+    except msgspec.DecodeError as error:
+        raise SerializationError(f"These bytes aren't a scan: {error}.") from error
+    if wire.format > _FORMAT:
+        raise SerializationError(
+            f"This scan has format {wire.format}; this version of Bayou reads up to {_FORMAT}. "
+            "Run the same version in every process."
+        )
+    schema = StructType.from_json(wire.schema)
+    source = ScanSource(
+        table=wire.table,
+        schema=schema,
+        partition_columns=wire.partition_columns,
+        columns=wire.columns,
+        checkpoint=None,
+        touched=TouchedKeys(
+            array_from_bytes(wire.touched_paths), array_from_bytes(wire.touched_keys)
+        ),
+        tail=None,
+        row_tracking=wire.row_tracking,
+    )
+    return ScanDefinition(
+        source=source,
+        predicate=None if wire.predicate is None else from_wire(wire.predicate),
+        read_schema=schema.select(wire.read_columns),
+        statistics=wire.statistics,
+        metadata_columns=wire.metadata_columns,
+    )
+
+
+class _WireScan(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    format: int
+    table: str
+    schema: str
+    partition_columns: tuple[str, ...]
+    columns: tuple[str, ...]
+    touched_keys: bytes
+    touched_paths: bytes
+    predicate: list[Any] | None
+    read_columns: tuple[str, ...]
+    statistics: bool
+    metadata_columns: tuple[str, ...]
+    row_tracking: tuple[str, str] | None
