@@ -53,16 +53,16 @@ def read_batches(
     schema = pa.schema([types[n] for n in names])
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for files in scan.scan_files(engine):
-            for file in files.rows():
-                for batch in read_scan_file(engine, state, file):
-                    rows = batch
-                    if remaining is not None:
-                        mask = engine.expressions.evaluate_predicate(batch, remaining)
-                        if mask.true_count == 0:
-                            continue
-                        rows = batch.filter(mask)
-                    yield rows.select(names)
+        files = scan.scan_files(engine).flat_map(lambda found: found.rows())
+        with files.flat_map(lambda file: read_scan_file(engine, state, file)) as found:
+            for batch in found:
+                rows = batch
+                if remaining is not None:
+                    mask = engine.expressions.evaluate_predicate(batch, remaining)
+                    if mask.true_count == 0:
+                        continue
+                    rows = batch.filter(mask)
+                yield rows.select(names)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
 

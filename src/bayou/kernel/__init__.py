@@ -3,6 +3,7 @@
 Names follow Delta Kernel. The engine is passed to each call and never kept.
 """
 
+from bayou.kernel.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import (
     ByteRange,
     DataFileStatus,
@@ -36,6 +37,7 @@ from bayou.kernel.writes.transaction import (
 
 __all__ = [
     "ByteRange",
+    "CloseableIterator",
     "DataFileStatus",
     "Engine",
     "EngineDescription",
@@ -63,6 +65,7 @@ __all__ = [
     "TransactionCommitResult",
     "TransactionState",
     "WriteContext",
+    "closeable",
     "col",
     "delete_data_files",
     "lit",

@@ -4,17 +4,19 @@ The kernel does no I/O of its own. It knows what the log means and calls these p
 byte; a connector implements them or takes `bayou.engines.arrow.ArrowEngine`. Names follow Delta
 Kernel. Columns travel as `pyarrow.RecordBatch`; paths are strings, URIs for object stores
 (`s3://bucket/key`) and plain absolute paths for local files, always *decoded* (never
-percent-encoded).
+percent-encoded). Iterators are lazy and can be closed: `bayou.kernel.closeable.closeable` makes one
+of a generator function.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any, Protocol
 
 import pyarrow as pa
 
+from bayou.kernel.closeable import CloseableIterator
 from bayou.kernel.predicates.model import Expression, Predicate
 from bayou.protocol.stats import FileStatistics
 
@@ -96,7 +98,7 @@ class FileSystemClient(Protocol):
         """Fully qualified form of a path, without a trailing slash; the file needn't exist."""
         ...
 
-    def list_from(self, path: str) -> Iterator[FileStatus]:
+    def list_from(self, path: str) -> CloseableIterator[FileStatus]:
         """Files in the folder of `path` whose name is >= the name of `path`.
 
         Lexical order of names (by UTF-8 bytes), lazily, not recursive, folders left out.
@@ -114,7 +116,7 @@ class FileSystemClient(Protocol):
         """
         ...
 
-    def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
+    def read_files(self, ranges: Iterable[ByteRange]) -> CloseableIterator[bytes]:
         """Bytes of each range, in the order given; reads ahead, a bounded number in flight.
 
         Raises:
@@ -217,7 +219,7 @@ class ParquetHandler(Protocol):
         predicate: Predicate | None = None,
         *,
         batch_size: int = 65_536,
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> CloseableIterator[pa.RecordBatch]:
         """Read columns of files, in the order of the files and of their rows.
 
         A column is found by its field id (`FIELD_ID_KEY` in the field's metadata) where the field
@@ -243,7 +245,7 @@ class ParquetHandler(Protocol):
         batches: Iterable[pa.RecordBatch],
         statistics_columns: Sequence[str],
         options: ParquetWriteOptions,
-    ) -> Iterator[DataFileStatus]:
+    ) -> CloseableIterator[DataFileStatus]:
         """Write batches of one schema to new files in `directory`, named as delta-spark does.
 
         A file is yielded once it is complete. No file for no rows. Statistics cover the leaf

@@ -17,6 +17,7 @@ from bayou.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.protocol import last_checkpoint
 from bayou.protocol.file_names import (
@@ -97,6 +98,7 @@ def load_log_segment(engine: Engine, table: str, version: int | None = None) -> 
     return segment
 
 
+@closeable
 def commit_files(engine: Engine, table: str, start: int = 0) -> Iterator[tuple[int, FileStatus]]:
     """(version, file) of the commits from `start` on, ascending, as the listing gives them.
 
@@ -104,10 +106,11 @@ def commit_files(engine: Engine, table: str, start: int = 0) -> Iterator[tuple[i
         TableNotFoundError: there is no log folder.
     """
     try:
-        for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(start)}"):
-            file = parse_log_file(_name(status))
-            if isinstance(file, CommitFile):
-                yield file.version, status
+        with engine.files.list_from(f"{log_path(table)}/{list_prefix(start)}") as statuses:
+            for status in statuses:
+                file = parse_log_file(_name(status))
+                if isinstance(file, CommitFile):
+                    yield file.version, status
     except FileMissingError as error:
         raise _not_found(table) from error
 

@@ -18,6 +18,7 @@ import pyarrow.compute
 
 from bayou.errors import CorruptTableError, FileMissingError, UnsupportedFeatureError
 from bayou.kernel.checkpoint_schema import METADATA_SCHEMA
+from bayou.kernel.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import ByteRange, Engine, FileSplit, FileStatus
 from bayou.kernel.log_segment import Checkpoint, LogSegment
 from bayou.kernel.scan_file import adds_to_array
@@ -142,6 +143,7 @@ class ReplayState:
     commit_info: CommitInfo | None = None
 
 
+@closeable
 def read_commits(
     engine: Engine, table: str, files: Iterable[tuple[int, FileStatus]]
 ) -> Iterator[CommitActions]:
@@ -151,10 +153,10 @@ def read_commits(
         CorruptTableError: a commit is gone, or a line of it isn't an action.
     """
     known = list(files)
-    contents = engine.files.read_files(ByteRange(path=f.path) for _, f in known)
     try:
-        for (version, file), data in zip(known, contents, strict=True):
-            yield read_commit(table, version, file, data)
+        with engine.files.read_files(ByteRange(path=f.path) for _, f in known) as contents:
+            for (version, file), data in zip(known, contents, strict=True):
+                yield read_commit(table, version, file, data)
     except FileMissingError as error:
         raise CorruptTableError(
             f"A commit of {table} was deleted while it was read: {error.path}. Try again; where it "
@@ -267,12 +269,13 @@ def replay_checkpoint_metadata(engine: Engine, table: str, checkpoint: Checkpoin
         if not present:
             continue
         schema = pa.schema([METADATA_SCHEMA.field(name) for name in present])
-        for batch in _read_checkpoint(engine, file, schema):
-            for name in present:
-                actions.extend(_to_actions(table, file, batch.column(name), _WIRE_TYPES[name]))
-            rows -= batch.num_rows
-            if rows <= 0:
-                break
+        with _read_checkpoint(engine, file, schema) as batches:
+            for batch in batches:
+                for name in present:
+                    actions.extend(_to_actions(table, file, batch.column(name), _WIRE_TYPES[name]))
+                rows -= batch.num_rows
+                if rows <= 0:
+                    break
     return actions
 
 
@@ -295,7 +298,7 @@ def _locate_metadata(engine: Engine, table: str, file: FileStatus) -> tuple[list
 
 def _read_checkpoint(
     engine: Engine, file: FileStatus, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
+) -> CloseableIterator[pa.RecordBatch]:
     split = FileSplit(path=file.path, size=file.size)
     return engine.parquet.read_parquet_files([split], schema)
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import ArgumentError, SchemaError, UnsupportedFeatureError
+from bayou.kernel.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import Engine
 from bayou.kernel.predicates.evaluation import resolve
 from bayou.kernel.predicates.model import And, Predicate, referenced_columns
@@ -181,6 +182,7 @@ class Scan:
         """Bytes of the checkpoint that replay reads; 0 without one."""
         return 0 if self._source.checkpoint is None else self._source.checkpoint.size
 
+    @closeable
     def scan_files(self, engine: Engine) -> Iterator[FilteredColumnarBatch]:
         """The files to read, slice after slice; memory is bounded by a batch of the log.
 
@@ -189,7 +191,8 @@ class Scan:
             UnsupportedFeatureError: a live file needs a feature that can't be read.
         """
         for part in self.slices(engine):
-            yield from self.replay_slice(engine, part)
+            with self.replay_slice(engine, part) as batches:
+                yield from batches
 
     def slices(self, engine: Engine, max_slices: int | None = None) -> list[LogSlice]:
         """The log as independent slices, the tail of commits first.
@@ -213,16 +216,18 @@ class Scan:
             return tail
         return tail + checkpoint_slices(engine, source.table, source.checkpoint, max_slices)
 
+    @closeable
     def replay_slice(self, engine: Engine, part: LogSlice) -> Iterator[FilteredColumnarBatch]:
         """The files of one slice that the scan must read."""
         if part.adds is not None:
             yield from self._kept(engine, part.adds, None)
         if part.split is None:
             return
-        for adds, untouched in replay_checkpoint_adds(
+        with replay_checkpoint_adds(
             engine, self._source.table, part.split, self._source.touched, self._columns()
-        ):
-            yield from self._kept(engine, adds, untouched)
+        ) as found:
+            for adds, untouched in found:
+                yield from self._kept(engine, adds, untouched)
 
     def scan_state(self, engine: Engine) -> ScanState:
         """What a worker needs to read scan files, besides the files."""
@@ -255,13 +260,13 @@ class Scan:
     @staticmethod
     def transform_physical_data(
         engine: Engine, state: ScanState, file: ScanFile, batches: Iterable[pa.RecordBatch]
-    ) -> Iterator[FilteredColumnarBatch]:
+    ) -> CloseableIterator[FilteredColumnarBatch]:
         """Rows of the table out of the rows of a data file.
 
         Args:
-            batches: of `file`, read with `state.physical_read_schema`.
+            batches: of `file`, read with `state.physical_read_schema`; closed with the result.
         """
-        yield from transform_physical_data(state, file, batches)
+        return transform_physical_data(state, file, batches)
 
     def to_bytes(self) -> bytes:
         """For another process, which replays slices; files travel in the slices."""

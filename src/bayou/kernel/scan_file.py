@@ -19,6 +19,7 @@ import msgspec
 import pyarrow as pa
 
 from bayou.errors import SerializationError
+from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import FileStatus
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor
 from bayou.protocol.file_names import decode_data_file_uri, is_absolute_uri
@@ -179,6 +180,7 @@ class FilteredColumnarBatch:
             return self.data
         return self.data.filter(self.selection)
 
+    @closeable
     def rows(self) -> Iterator[ScanFile]:
         """The selected rows of a batch of scan files, one by one."""
         batch = self.selected()

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from bayou.errors import CorruptTableError, FileMissingError, SerializationError, StorageError
 from bayou.kernel.arrow_ipc import array_from_bytes, array_to_bytes
+from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import Engine, FileSplit, FileStatus
 from bayou.kernel.log_segment import Checkpoint
 from bayou.kernel.replay import TouchedKeys
@@ -107,6 +108,7 @@ def checkpoint_slices(
     ]
 
 
+@closeable
 def replay_checkpoint_adds(
     engine: Engine,
     table: str,
@@ -125,14 +127,15 @@ def replay_checkpoint_adds(
     wanted = [f for f in ADD_TYPE if f.name in columns]
     schema = pa.schema([pa.field("add", pa.struct(wanted))])
     try:
-        for batch in engine.parquet.read_parquet_files([split], schema):
-            adds: Any = batch.column("add")
-            if adds.null_count == len(adds):
-                continue
-            if adds.null_count:
-                adds = adds.drop_null()
-            widened = _widen(adds)
-            yield widened, touched.untouched(widened)
+        with engine.parquet.read_parquet_files([split], schema) as batches:
+            for batch in batches:
+                adds: Any = batch.column("add")
+                if adds.null_count == len(adds):
+                    continue
+                if adds.null_count:
+                    adds = adds.drop_null()
+                widened = _widen(adds)
+                yield widened, touched.untouched(widened)
     except StorageError as error:
         raise unreadable_checkpoint(table, split.path, error) from error
 

@@ -19,6 +19,7 @@ from bayou.errors import (
     StorageError,
 )
 from bayou.kernel.arrow_types import to_arrow_schema, to_arrow_type
+from bayou.kernel.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import METADATA_COLUMN_KEY, ROW_INDEX, Engine, FileSplit
 from bayou.kernel.predicates.model import Predicate
 from bayou.kernel.predicates.wire import from_wire, to_wire
@@ -151,14 +152,21 @@ class ScanState:
 
 def transform_physical_data(
     state: ScanState, file: ScanFile, batches: Iterable[pa.RecordBatch]
-) -> Iterator[FilteredColumnarBatch]:
+) -> CloseableIterator[FilteredColumnarBatch]:
     """Rows of the table out of the rows of a data file, in `state.logical_arrow_schema`.
 
-    Partition columns get the file's values, void columns nulls.
+    Partition columns get the file's values, void columns nulls. Closing the result closes
+    `batches`.
 
     Raises:
         CorruptTableError: a partition value that isn't one of its type.
     """
+    return CloseableIterator(_transformed(state, file, batches), batches)
+
+
+def _transformed(
+    state: ScanState, file: ScanFile, batches: Iterable[pa.RecordBatch]
+) -> Iterator[FilteredColumnarBatch]:
     schema = state.logical_arrow_schema
     constants: dict[str, Any] = _partition_scalars(state, file)
     for batch in batches:
@@ -180,6 +188,7 @@ def transform_physical_data(
         yield FilteredColumnarBatch(data)
 
 
+@closeable
 def read_scan_file(
     engine: Engine,
     state: ScanState,
@@ -209,8 +218,9 @@ def read_scan_file(
         physical = engine.parquet.read_parquet_files(
             [split], state.physical_read_schema, state.predicate
         )
-        for batch in transform_physical_data(state, file, physical):
-            yield batch.selected()
+        with transform_physical_data(state, file, physical) as batches:
+            for batch in batches:
+                yield batch.selected()
     except FileMissingError as error:
         raise DataFileError(
             f"Data file {status.path} of {state.table} is missing: the log names it, but it isn't "

@@ -10,6 +10,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from bayou.errors import StorageError
+from bayou.kernel.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import (
     ByteRange,
     DataFileStatus,
@@ -117,7 +118,7 @@ class _Files:
     def resolve_path(self, path: str) -> str:
         return self._files.resolve_path(path)
 
-    def list_from(self, path: str) -> Iterator[FileStatus]:
+    def list_from(self, path: str) -> CloseableIterator[FileStatus]:
         self._plan.fail("list_from", path)
         return self._files.list_from(path)
 
@@ -125,10 +126,12 @@ class _Files:
         self._plan.fail("status", path)
         return self._files.status(path)
 
+    @closeable
     def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
         for wanted in ranges:
             self._plan.fail("read_files", wanted.path)
-            yield from self._files.read_files([wanted])
+            with self._files.read_files([wanted]) as contents:
+                yield from contents
 
     def open_input(self, path: str, size: int | None = None) -> IO[bytes]:
         self._plan.fail("open_input", path)
@@ -185,6 +188,7 @@ class _Parquet:
         self._plan.fail("read_row_groups", file.path)
         return self._parquet.read_row_groups(file)
 
+    @closeable
     def read_parquet_files(
         self,
         files: Iterable[FileSplit],
@@ -195,10 +199,12 @@ class _Parquet:
     ) -> Iterator[pa.RecordBatch]:
         for split in files:
             self._plan.fail("read_parquet_files", split.path)
-            yield from self._parquet.read_parquet_files(
+            with self._parquet.read_parquet_files(
                 [split], physical_schema, predicate, batch_size=batch_size
-            )
+            ) as batches:
+                yield from batches
 
+    @closeable
     def write_parquet_files(
         self,
         directory: str,
@@ -207,11 +213,12 @@ class _Parquet:
         options: ParquetWriteOptions,
     ) -> Iterator[DataFileStatus]:
         self._plan.fail("write_parquet_files", directory)
-        for status in self._parquet.write_parquet_files(
+        with self._parquet.write_parquet_files(
             directory, batches, statistics_columns, options
-        ):
-            yield status
-            self._plan.fail("write_parquet_files", directory)
+        ) as written:
+            for status in written:
+                yield status
+                self._plan.fail("write_parquet_files", directory)
 
     def write_parquet_file_atomically(
         self, path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]

@@ -9,6 +9,7 @@ from typing import IO
 from bayou.engines.arrow.local_files import LocalFiles
 from bayou.engines.arrow.object_store_files import ObjectStoreFiles, is_object_store
 from bayou.errors import ArgumentError
+from bayou.kernel.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import ByteRange, FileStatus, FileSystemClient
 
 __all__ = ["ArrowFiles"]
@@ -24,15 +25,17 @@ class ArrowFiles:
     def resolve_path(self, path: str) -> str:
         return self._of(path).resolve_path(path)
 
-    def list_from(self, path: str) -> Iterator[FileStatus]:
+    def list_from(self, path: str) -> CloseableIterator[FileStatus]:
         return self._of(path).list_from(path)
 
     def status(self, path: str) -> FileStatus:
         return self._of(path).status(path)
 
+    @closeable
     def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
         for files, group in groupby(ranges, key=lambda wanted: self._of(wanted.path)):
-            yield from files.read_files(group)
+            with files.read_files(group) as contents:
+                yield from contents
 
     def open_input(self, path: str, size: int | None = None) -> IO[bytes]:
         return self._of(path).open_input(path, size)

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from bayou.engines.arrow.os_errors import storage_errors
 from bayou.errors import FileMissingError
+from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import ByteRange, FileStatus
 
 __all__ = ["LocalFiles", "LocalOutput", "local_path"]
@@ -42,6 +43,7 @@ class LocalFiles:
     def resolve_path(self, path: str) -> str:
         return local_path(path)
 
+    @closeable
     def list_from(self, path: str) -> Iterator[FileStatus]:
         folder, _, first = path.removeprefix("file://").rpartition("/")
         folder = local_path(folder or "/")
@@ -63,6 +65,7 @@ class LocalFiles:
             path=path, size=found.st_size, modification_time=found.st_mtime_ns // 1_000_000
         )
 
+    @closeable
     def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
         # One file after the other: the page cache answers faster than threads start.
         for wanted in ranges:

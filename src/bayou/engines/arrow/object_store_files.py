@@ -24,6 +24,7 @@ from bayou.engines.arrow.object_io import ObjectInput, ObjectOutput
 from bayou.engines.arrow.storage_options import store_settings, unknown_option
 from bayou.engines.arrow.store_errors import said, storage_errors
 from bayou.errors import ArgumentError, FileMissingError
+from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import ByteRange, FileStatus
 
 __all__ = ["ObjectStoreFiles", "is_object_store"]
@@ -71,6 +72,7 @@ class ObjectStoreFiles:
         root, key = _split(path)
         return f"{root}/{key}".rstrip("/")
 
+    @closeable
     def list_from(self, path: str) -> Iterator[FileStatus]:
         root, key = _split(path)
         folder, _, first = key.rpartition("/")
@@ -92,6 +94,7 @@ class ObjectStoreFiles:
         with storage_errors(path, "read"):
             return _status(root, cast("dict[str, Any]", obstore.head(self._store(root), key)))
 
+    @closeable
     def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
         waiting = iter(ranges)
         pool = ThreadPoolExecutor(_IN_FLIGHT, thread_name_prefix="bayou-read")

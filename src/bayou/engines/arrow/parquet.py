@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
 from bayou.engines.arrow.parquet_reader import open_parquet, read_files
 from bayou.engines.arrow.parquet_writer import write_atomically, write_data_files
+from bayou.kernel.closeable import CloseableIterator
 from bayou.kernel.engine import (
     DataFileStatus,
     FileSplit,
@@ -48,7 +49,7 @@ class ArrowParquetHandler:
         predicate: Predicate | None = None,
         *,
         batch_size: int = 65_536,
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> CloseableIterator[pa.RecordBatch]:
         return read_files(self._files, files, physical_schema, predicate, batch_size)
 
     def write_parquet_files(
@@ -57,7 +58,7 @@ class ArrowParquetHandler:
         batches: Iterable[pa.RecordBatch],
         statistics_columns: Sequence[str],
         options: ParquetWriteOptions,
-    ) -> Iterator[DataFileStatus]:
+    ) -> CloseableIterator[DataFileStatus]:
         return write_data_files(self._files, directory, batches, statistics_columns, options)
 
     def write_parquet_file_atomically(

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from bayou.engines.arrow.projection import Projection
 from bayou.engines.arrow.row_groups import RowGroupFilter
 from bayou.errors import StorageError
+from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import FileSplit, FileSystemClient
 from bayou.kernel.predicates.model import Predicate
 
@@ -56,6 +57,7 @@ def open_parquet(files: FileSystemClient, path: str, size: int | None) -> Iterat
             ) from error
 
 
+@closeable
 def read_files(
     files: FileSystemClient,
     splits: Iterable[FileSplit],

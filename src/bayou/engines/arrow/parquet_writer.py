@@ -15,6 +15,7 @@ from bayou.engines.arrow.conversion import children, converter
 from bayou.engines.arrow.os_errors import storage_errors
 from bayou.engines.arrow.statistics import StatisticsCollector
 from bayou.errors import ArgumentError, SchemaError
+from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import (
     DataFileStatus,
     FileStatus,
@@ -47,6 +48,7 @@ _CODECS: Final[dict[str, tuple[_Codec, str]]] = {
 """Codec by the name users know: pyarrow's name for it, and what stands in the file's name."""
 
 
+@closeable
 def write_data_files(
     files: FileSystemClient,
     directory: str,

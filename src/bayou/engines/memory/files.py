@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import IO, NamedTuple
 
 from bayou.errors import ArgumentError, FileMissingError
+from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import ByteRange, FileStatus
 
 __all__ = ["MemoryFiles"]
@@ -35,6 +36,7 @@ class MemoryFiles:
             )
         return path.rstrip("/")
 
+    @closeable
     def list_from(self, path: str) -> Iterator[FileStatus]:
         folder, _, first = path.rpartition("/")
         with _LOCK:
@@ -52,6 +54,7 @@ class MemoryFiles:
     def status(self, path: str) -> FileStatus:
         return _status(path, _content(path))
 
+    @closeable
     def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
         for wanted in ranges:
             data = _content(wanted.path).data

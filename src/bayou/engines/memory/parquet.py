@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayou.errors import SchemaError, StorageError
+from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import (
     FIELD_ID_KEY,
     METADATA_COLUMN_KEY,
@@ -56,6 +57,7 @@ class MemoryParquetHandler:
             for group in groups
         ]
 
+    @closeable
     def read_parquet_files(
         self,
         files: Iterable[FileSplit],
@@ -68,6 +70,7 @@ class MemoryParquetHandler:
             table = self._read_split(split, physical_schema)
             yield from table.to_batches(max_chunksize=batch_size)
 
+    @closeable
     def write_parquet_files(
         self,
         directory: str,

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import pyarrow as pa
 
 from bayou.errors import BayouError, SchemaError
+from bayou.kernel.closeable import CloseableIterator
 from bayou.kernel.engine import DataFileStatus, Engine
 from bayou.kernel.predicates.model import LiteralValue
 from bayou.kernel.scan_file import data_file_path
@@ -39,16 +40,16 @@ _BUFFERED_BYTES = 256 * 1024 * 1024
 
 def transform_logical_data(
     state: TransactionState, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Rows of one partition as they stand in data files.
+) -> CloseableIterator[pa.RecordBatch]:
+    """Rows of one partition as they stand in data files; closing the result closes `batches`.
 
     Raises:
         SchemaError: a column the table doesn't have, or of another type.
         ConstraintViolationError: a null where none may be.
     """
     names = [f.name for f in state.data_schema]
-    for batch in batches:
-        yield conform(state.table, state.schema, batch).select(names)
+    conformed = (conform(state.table, state.schema, batch).select(names) for batch in batches)
+    return CloseableIterator(conformed, batches)
 
 
 def get_write_context(
@@ -87,8 +88,14 @@ def get_write_context(
 
 def generate_append_actions(
     state: TransactionState, statuses: Iterable[DataFileStatus], context: WriteContext
+) -> CloseableIterator[AddFile]:
+    """The actions that add written files to the table; closing them closes `statuses`."""
+    return CloseableIterator(_append_actions(state, statuses, context), statuses)
+
+
+def _append_actions(
+    state: TransactionState, statuses: Iterable[DataFileStatus], context: WriteContext
 ) -> Iterator[AddFile]:
-    """The actions that add written files to the table."""
     root = f"{state.table}/"
     for status in statuses:
         relative = status.path.removeprefix(root)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from bayou.errors import BayouError, ConcurrentTransactionError, ConstraintViolationError
+from bayou.kernel.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import DataFileStatus, Engine
 from bayou.kernel.predicates.model import LiteralValue
 from bayou.kernel.scan import ScanBuilder
@@ -161,7 +162,7 @@ class Transaction:
         state: TransactionState,
         batches: Iterable[pa.RecordBatch],
         partition_values: Mapping[str, LiteralValue],
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> CloseableIterator[pa.RecordBatch]:
         """Rows of one partition as they stand in data files; see `data_writer`."""
         data_writer.get_write_context(state, partition_values)  # refuses unknown columns
         return data_writer.transform_logical_data(state, batches)
@@ -179,10 +180,11 @@ class Transaction:
         state: TransactionState,
         statuses: Iterable[DataFileStatus],
         context: WriteContext,
-    ) -> Iterator[AddFile]:
+    ) -> CloseableIterator[AddFile]:
         """The actions that add written files to the table."""
         return data_writer.generate_append_actions(state, statuses, context)
 
+    @closeable
     def generate_remove_actions(self, engine: Engine) -> Iterator[RemoveFile]:
         """The actions that remove every live file of the version read: an overwrite.
 
@@ -193,8 +195,8 @@ class Transaction:
             return
         now = _now()
         scan = ScanBuilder(self._read_state).with_statistics().build()
-        for batch in scan.scan_files(engine):
-            for file in batch.rows():
+        with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
+            for file in files:
                 yield RemoveFile(
                     path=file.path,
                     deletion_timestamp=now,
