@@ -5,6 +5,7 @@
     │   ├── TableNotFoundError            no Delta log at the path
     │   ├── TableAlreadyExistsError       mode "error" or a create met an existing table
     │   ├── VersionNotFoundError          version or timestamp outside of what the log can rebuild
+    │   ├── ChangeDataFeedError           changes weren't recorded, or their schema changed
     │   ├── UnsupportedFeatureError       the protocol asks for something that isn't supported
     │   ├── CorruptTableError             the log or a data file breaks PROTOCOL.md
     │   ├── DataFileError                 a data file is missing or can't be read
@@ -40,6 +41,7 @@ from collections.abc import Mapping, Sequence
 __all__ = [
     "ArgumentError",
     "BayouError",
+    "ChangeDataFeedError",
     "CommitConflictError",
     "CommitFailedError",
     "ConcurrentAppendError",
@@ -123,6 +125,18 @@ class VersionNotFoundError(TableError):
         super().__init__(message, table=table, earliest=earliest, latest=latest)
         self.earliest = earliest
         self.latest = latest
+
+
+class ChangeDataFeedError(TableError):
+    """The changes of a range can't be given: not recorded, or of a schema that doesn't fit.
+
+    Attributes:
+        version: the first version of the range at which that is so.
+    """
+
+    def __init__(self, message: str, *, table: str, version: int) -> None:
+        super().__init__(message, table=table, version=version)
+        self.version = version
 
 
 class UnsupportedFeatureError(TableError):

@@ -3,6 +3,9 @@
 Names follow Delta Kernel. The engine is passed to each call and never kept.
 """
 
+from bayou.kernel.changes.action_columns import DeltaAction
+from bayou.kernel.changes.boundary import CommitBoundary
+from bayou.kernel.changes.commit_range import CommitActions, CommitRange, CommitRangeBuilder
 from bayou.kernel.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import (
     ByteRange,
@@ -38,7 +41,12 @@ from bayou.kernel.writes.transaction import (
 __all__ = [
     "ByteRange",
     "CloseableIterator",
+    "CommitActions",
+    "CommitBoundary",
+    "CommitRange",
+    "CommitRangeBuilder",
     "DataFileStatus",
+    "DeltaAction",
     "Engine",
     "EngineDescription",
     "ExpressionHandler",

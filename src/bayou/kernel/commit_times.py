@@ -30,7 +30,13 @@ from bayou.protocol.file_names import (
     parse_log_file,
 )
 
-__all__ = ["commit_time", "commit_timestamp", "monotonic_times", "version_at"]
+__all__ = [
+    "commit_time",
+    "commit_timestamp",
+    "monotonic_times",
+    "version_at",
+    "version_at_or_after",
+]
 
 _ENABLED = "delta.enableInCommitTimestamps"
 _ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
@@ -81,34 +87,18 @@ def version_at(engine: Engine, latest: TableState, timestamp: int) -> int:
     """
     commits, checkpoints = _listing(engine, latest)
     earliest = _earliest_recreatable(commits, checkpoints)
-    enabled_at = _enablement_version(latest)
-    if enabled_at is not None and timestamp >= _enablement_time(
-        engine, latest, enabled_at, commits
-    ):
-        candidates = [(v, f) for v, f in commits if enabled_at <= v <= latest.version]
-        version, time = -1, 0
-        if candidates:
-            version, time = _last_in_commit(engine, latest.path, candidates, timestamp)
-    else:
-        end = latest.version + 1 if enabled_at is None else enabled_at
-        version, time = -1, 0
-        for candidate, at in monotonic_times((v, f) for v, f in commits if v < end):
-            if at > timestamp and version >= 0:
-                break
-            version, time = candidate, at
-            if at > timestamp:
-                break
-    if time > timestamp or version < earliest:
-        first = next((t for v, t in monotonic_times(commits) if v >= earliest), None)
+    found = _last_at_or_before(engine, latest, commits, timestamp)
+    if found is None or found[0] < earliest:
+        first = next(((v, f) for v, f in commits if v >= earliest), None)
+        when = "" if first is None else _time_text(engine, latest, commits, *first)
         raise VersionNotFoundError(
             f"{latest.path} can't be read as of {_iso(timestamp)}: the earliest version that can "
-            f"be rebuilt is {earliest}"
-            + ("" if first is None else f", committed at {_iso(first)}")
-            + ". Ask for that time or a later one.",
+            f"be rebuilt is {earliest}{when}. Ask for that time or a later one.",
             table=latest.path,
             earliest=earliest,
             latest=latest.version,
         )
+    version, time = found
     if version == latest.version and timestamp > time:
         raise VersionNotFoundError(
             f"{latest.path} has no version as of {_iso(timestamp)} yet: its latest version "
@@ -119,6 +109,62 @@ def version_at(engine: Engine, latest: TableState, timestamp: int) -> int:
             latest=latest.version,
         )
     return version
+
+
+def version_at_or_after(engine: Engine, latest: TableState, timestamp: int) -> int:
+    """The first version committed at or after a time, of those whose commits are in the log.
+
+    Raises:
+        VersionNotFoundError: after the last commit.
+    """
+    commits, checkpoints = _listing(engine, latest)
+    found = _last_at_or_before(engine, latest, commits, timestamp - 1)
+    if found is None:
+        return commits[0][0] if commits else latest.version
+    version, time = found
+    if version == latest.version:
+        raise VersionNotFoundError(
+            f"{latest.path} has no commit at or after {_iso(timestamp)} yet: its latest version "
+            f"{latest.version} was committed at {_iso(time)}. Ask for that time or an earlier one.",
+            table=latest.path,
+            earliest=_earliest_recreatable(commits, checkpoints),
+            latest=latest.version,
+        )
+    return version + 1
+
+
+def _last_at_or_before(
+    engine: Engine, latest: TableState, commits: list[tuple[int, FileStatus]], timestamp: int
+) -> tuple[int, int] | None:
+    """(version, ms) of the last commit at or before a time; None where all are after it."""
+    enabled_at = _enablement_version(latest)
+    if enabled_at is not None:
+        stamped = [(v, f) for v, f in commits if v >= enabled_at]
+        if stamped and timestamp >= _enablement_time(engine, latest, enabled_at, commits):
+            found = _last_in_commit(engine, latest.path, stamped, timestamp)
+            return found if found[1] <= timestamp else None
+        commits = [(v, f) for v, f in commits if v < enabled_at]
+    last: tuple[int, int] | None = None
+    for version, time in monotonic_times(commits):
+        if time > timestamp:
+            break
+        last = version, time
+    return last
+
+
+def _time_text(
+    engine: Engine,
+    latest: TableState,
+    commits: list[tuple[int, FileStatus]],
+    version: int,
+    file: FileStatus,
+) -> str:
+    enabled_at = _enablement_version(latest)
+    if enabled_at is not None and version >= enabled_at:
+        time = _in_commit_time(engine, latest.path, version, file)
+    else:
+        time = next(t for v, t in monotonic_times(commits) if v == version)
+    return f", committed at {_iso(time)}"
 
 
 def _listing(engine: Engine, latest: TableState) -> tuple[list[tuple[int, FileStatus]], list[int]]:

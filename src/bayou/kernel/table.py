@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bayou.errors import TableNotFoundError
+from bayou.kernel.changes.boundary import CommitBoundary
+from bayou.kernel.changes.commit_range import CommitRangeBuilder
 from bayou.kernel.commit_times import version_at
 from bayou.kernel.engine import Engine
 from bayou.kernel.history import read_history
@@ -74,6 +76,10 @@ class Table:
     def history(self, engine: Engine, limit: int | None = None) -> list[dict[str, Any]]:
         """Provenance of the commits still in the log, newest first; see `read_history`."""
         return read_history(engine, self._path, limit)
+
+    def commit_range_builder(self, start: CommitBoundary) -> CommitRangeBuilder:
+        """Begin a range of commits, whose raw actions an incremental connector reads."""
+        return CommitRangeBuilder(self._path, start)
 
     def checkpoint(self, engine: Engine, version: int | None = None) -> int:
         """Write the checkpoint of a version, the latest where it is None; gives the version."""

@@ -1,0 +1,3 @@
+"""What happened between two versions: raw actions, and rows that changed."""
+
+__all__: list[str] = []
