@@ -6,6 +6,7 @@ import pytest
 
 from bayou.errors import CorruptTableError, VersionNotFoundError
 from bayou.kernel import Table
+from bayou.kernel.commit_times import version_at_or_after
 from bayou.testing.log_writer import LogWriter, add, commit_info, metadata, protocol
 
 HEAD = (protocol(), metadata({"id": "long"}))
@@ -151,3 +152,35 @@ def test_a_commit_that_lacks_its_in_commit_timestamp_is_named(log):
     with pytest.raises(CorruptTableError, match="inCommitTimestamp") as caught:
         version_at(log, 300)
     assert caught.value.file is not None
+
+
+def first_at(log: LogWriter, timestamp: int) -> int:
+    latest = Table.for_path(log.engine, log.table).latest_snapshot(log.engine)
+    return version_at_or_after(log.engine, latest, timestamp)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "version"), [(0, 0), (5000, 0), (5001, 1), (5002, 2), (5003, 3), (9000, 3)]
+)
+def test_a_start_is_the_first_commit_at_or_after_a_time(log, timestamp, version):
+    write(log, [5000, 5000, 1000, 9000])
+    assert first_at(log, timestamp) == version
+
+
+@pytest.mark.parametrize(("timestamp", "version"), [(0, 0), (100, 0), (101, 1), (300, 2)])
+def test_a_start_follows_in_commit_timestamps(log, timestamp, version):
+    write_in_commit(log, [100, 200, 300])
+    assert first_at(log, timestamp) == version
+
+
+def test_a_start_after_the_last_commit_is_an_error_that_says_when_that_was(log):
+    write_in_commit(log, [100, 200, 300])
+    with pytest.raises(VersionNotFoundError, match=r"at 1970-01-01T00:00:00.300\+00:00") as caught:
+        first_at(log, 301)
+    assert (caught.value.earliest, caught.value.latest) == (0, 2)
+
+
+def test_the_earliest_versions_time_is_its_in_commit_one(log):
+    write_in_commit(log, [100, 200, 300])
+    with pytest.raises(VersionNotFoundError, match=r"at 1970-01-01T00:00:00.100\+00:00"):
+        version_at(log, 99)
