@@ -6,12 +6,14 @@ A measured script prints one JSON object as its last line; `report` makes it.
 from __future__ import annotations
 
 import json
+import re
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 __all__ = ["WIDTH", "Measurement", "repeat", "report"]
@@ -34,8 +36,7 @@ def report(work: Callable[[], int]) -> None:
     start = time.perf_counter()
     result = work()
     seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_UNIT
-    print(json.dumps({"seconds": seconds, "peak_bytes": peak, "result": result}))
+    print(json.dumps({"seconds": seconds, "peak_bytes": _peak_bytes(), "result": result}))
 
 
 def repeat(arguments: Sequence[str], runs: int, *, warm: bool = True) -> Measurement:
@@ -50,6 +51,19 @@ def repeat(arguments: Sequence[str], runs: int, *, warm: bool = True) -> Measure
         peak_bytes=median(outcome["peak_bytes"] for outcome in outcomes),
         result=int(results.pop()),
     )
+
+
+def _peak_bytes() -> int:
+    """Peak resident memory of this process.
+
+    On Linux `ru_maxrss` would be wrong: it outlives `exec`, so that a large parent's shows.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        found = re.search(r"^VmHWM:\s*(\d+) kB$", status.read_text(), re.MULTILINE)
+        if found is not None:
+            return int(found[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MAXRSS_UNIT
 
 
 def _run(arguments: Sequence[str]) -> dict[str, float]:
