@@ -12,16 +12,24 @@ stop() { say "bayou: $*"; exit 1; }
 is_recent() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 
 find_python() {
-    local candidate
-    for candidate in "${PYTHON:-python3}" python3.13 python3.12 python3.11; do
+    local candidate found
+    local -a candidates=("${PYTHON:-python3}")
+    # One that was named is meant, and no other.
+    if [ -z "${PYTHON:-}" ]; then
+        candidates+=(python3.13 python3.12 python3.11)
+    fi
+    for candidate in "${candidates[@]}"; do
         if command -v "$candidate" >/dev/null 2>&1 && is_recent "$candidate"; then
             printf '%s' "$candidate"
             return
         fi
     done
-    local found
-    found=$("${PYTHON:-python3}" --version 2>/dev/null || echo "none")
-    stop "Python 3.11 or newer is needed, found ${found}: install it, or name one with" \
+    candidate=${candidates[0]}
+    found="there is no '$candidate'"
+    if command -v "$candidate" >/dev/null 2>&1; then
+        found="'$candidate' is $("$candidate" --version 2>&1 | head -n 1 || true)"
+    fi
+    stop "Python 3.11 or newer is needed, and $found: install it, or name one with" \
         "'make PYTHON=/path/to/python3.11'."
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from bayou.errors import PipelineError
-from bayou.ingest.state import make_folder
+from bayou.errors import BayouError, PipelineError, PrerequisiteError
+from bayou.ingest.state import make_folder, unusable
 from bayou.spark import start_session
 
 __all__ = ["LOG_NAME", "pipeline_session"]
@@ -39,30 +40,56 @@ def pipeline_session(
         conf: Spark settings.
 
     Raises:
-        PrerequisiteError: no Java, or the folder can't be used.
-        PipelineError: Spark doesn't start.
+        PrerequisiteError: no Java, a port is taken, or the folder or the file can't be used.
+        PipelineError: Spark doesn't start for another reason.
     """
     make_folder(state_path)
     log = state_path / LOG_NAME
     with _stderr_of_children(log):
         try:
             return start_session("bayou", {**_CONF, **conf}, master or "local[*]", time_zone="UTC")
-        except (PySparkException, Py4JError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise PipelineError(
-                f"Spark doesn't start: {reason} (its log is {log})", topic=""
-            ) from error
+        except (PySparkException, Py4JError, ConnectionError) as error:
+            raise _not_started(error, log) from error
 
 
 @contextlib.contextmanager
 def _stderr_of_children(file: Path) -> Iterator[None]:
     """Processes started inside keep the file as their stderr; ours comes back afterwards."""
-    kept = os.dup(2)
     try:
         opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+    except OSError as error:
+        raise unusable(file, error) from error
+    kept = os.dup(2)
+    try:
         os.dup2(opened, 2)
         os.close(opened)
         yield
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+def _not_started(error: Exception, log: Path) -> BayouError:
+    """Why Spark didn't start: what its log says, for a JVM that ended says nothing else."""
+    told = log.read_text(encoding="utf-8", errors="replace")
+    if taken := _TAKEN_PORT.search(told):
+        service, port = taken[1].rpartition(".")[2], taken[2]
+        setting = _PORTS.get(service)
+        where = f"set {setting} to a free one in connector.spark" if setting else "free it"
+        return PrerequisiteError(
+            f"Spark doesn't start: port {port} is taken by another process; stop that one, or "
+            f"{where}.",
+            what="port",
+        )
+    faults = _FAULT.findall(told)
+    reason = faults[0].strip() if faults else str(error).strip().splitlines()[0]
+    return PipelineError(f"Spark doesn't start: {reason} (its log is {log})", topic="")
+
+
+_TAKEN_PORT = re.compile(r"BindException: .*Service '([\w.]+)' .*\(starting from (\d+)\)")
+_FAULT = re.compile(r"^(?:\w+\.)+\w*(?:Error|Exception): (.+)$", re.MULTILINE)
+_PORTS = {
+    "SparkUI": "spark.ui.port",
+    "sparkDriver": "spark.driver.port",
+    "NettyBlockTransferService": "spark.blockManager.port",
+}

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bayou.errors import PipelineError, PrerequisiteError
 
-__all__ = ["make_folder", "topic_state"]
+__all__ = ["make_folder", "topic_state", "unusable"]
 
 
 def make_folder(folder: Path) -> None:
@@ -29,7 +29,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _unusable(folder, error) from error
+        raise unusable(folder, error) from error
 
 
 @contextlib.contextmanager
@@ -45,7 +45,7 @@ def topic_state(state_path: Path, topic: str) -> Iterator[Path]:
     try:
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise _unusable(folder, error) from error
+        raise unusable(folder, error) from error
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -60,17 +60,27 @@ def topic_state(state_path: Path, topic: str) -> Iterator[Path]:
             shutil.rmtree(checkpoint, ignore_errors=True)
             checkpoint.mkdir()
         except OSError as error:
-            raise _unusable(checkpoint, error) from error
+            raise unusable(checkpoint, error) from error
         yield checkpoint
         shutil.rmtree(checkpoint, ignore_errors=True)
     finally:
         os.close(lock)
 
 
-def _unusable(folder: Path, error: OSError) -> PrerequisiteError:
+def unusable(path: Path, error: OSError) -> PrerequisiteError:
+    """The error for a folder or a file of the state path that the system refuses."""
     reason = os.strerror(error.errno) if error.errno else str(error)
-    hint = "free some space" if error.errno == errno.ENOSPC else "make it writable"
+    hint = _HINTS.get(error.errno or 0, "make it writable")
     return PrerequisiteError(
-        f"The state path {folder} can't be used: {reason}; {hint}, or set connector.state-path.",
+        f"The state path {path} can't be used: {reason}; {hint}, or set connector.state-path.",
         what="state-path",
     )
+
+
+_HINTS = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space",
+    errno.EISDIR: "a file belongs there, so move that folder away",
+    errno.ENOTDIR: "a folder belongs there, so move that file away",
+    errno.EEXIST: "a folder belongs there, so move that file away",
+}
