@@ -6,8 +6,7 @@ import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from uuid import uuid4
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -15,19 +14,19 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from servers.folders import kafka_folder
 from servers.process import ServerError, ServerProcess, free_port
+from servers.server import Server
 
 __all__ = ["KafkaServer"]
 
-_ATTEMPTS = 3
 _TIMEOUT = 60.0
 _LARGEST_RECORD = 24 << 20
 
 
-class KafkaServer:
-    """A Kafka broker on loopback; a context manager.
+class KafkaServer(Server):
+    """A Kafka broker.
 
-    Topics are made on request only. Records of 24 MB are taken. It keeps cluster id, data and
-    port when it is restarted.
+    Topics are made on request only. Records of 24 MB are taken. It keeps cluster id and data when
+    it is restarted.
 
     Args:
         folder: where data and logs go.
@@ -35,48 +34,15 @@ class KafkaServer:
     """
 
     def __init__(self, folder: Path, *, memory: int = 512) -> None:
+        super().__init__()
         self._folder = folder
         self._memory = memory
         self.log = folder / "kafka.log"
-        self.port: int | None = None
-        self._process: ServerProcess | None = None
 
     @property
     def bootstrap_servers(self) -> str:
         """Its address as clients want it."""
         return f"127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        """Start, and return when it answers.
-
-        Raises:
-            ServerError: it isn't fetched, or doesn't start.
-        """
-        libraries = kafka_folder() / "libs"
-        if not libraries.is_dir():
-            raise ServerError(f"{libraries} isn't there; tools/fetch_servers.py fetches it")
-        for attempt in range(_ATTEMPTS):
-            try:
-                self._start(libraries, self.port or free_port())
-                return
-            except ServerError:
-                if self.port is not None or attempt == _ATTEMPTS - 1:
-                    raise  # else somebody may have taken the port in between
-
-    def stop(self) -> None:
-        """End in an orderly way; the records stay."""
-        if self._process is not None:
-            self._process.stop()
-
-    def kill(self) -> None:
-        """End as by a crash; the records stay."""
-        if self._process is not None:
-            self._process.kill()
-
-    def restart(self) -> None:
-        """Stop and start, at the same port."""
-        self.stop()
-        self.start()
 
     def create_topic(
         self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
@@ -97,30 +63,22 @@ class KafkaServer:
         admin = self._admin()
         _finish(admin.delete_records(wanted))
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
+    def _check_fetched(self) -> None:
+        if not _libraries().is_dir():
+            raise ServerError(f"{_libraries()} isn't there; tools/fetch_servers.py fetches it")
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.kill()
-
-    def _start(self, libraries: Path, port: int) -> None:
+    def _launch(self, port: int) -> ServerProcess:
         settings = self._folder / "server.properties"
         if not settings.exists() or self.port is None:
             self._write_settings(settings, port)
-            self._format(libraries, settings)
+            self._format(settings)
         process = ServerProcess(
-            [*self._java(libraries), "kafka.Kafka", str(settings)],
+            [*self._java(), "kafka.Kafka", str(settings)],
             log=self.log,
             environment=os.environ,
         )
         process.wait_until(lambda: _answers(f"127.0.0.1:{port}"), timeout=_TIMEOUT)
-        self.port, self._process = port, process
+        return process
 
     def _write_settings(self, settings: Path, port: int) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -150,8 +108,8 @@ class KafkaServer:
         text = "".join(f"{key}={value}\n" for key, value in values.items())
         settings.write_text(text, encoding="utf-8")
 
-    def _format(self, libraries: Path, settings: Path) -> None:
-        command = [*self._java(libraries), "kafka.tools.StorageTool", "format"]
+    def _format(self, settings: Path) -> None:
+        command = [*self._java(), "kafka.tools.StorageTool", "format"]
         command += ["--cluster-id", uuid4().hex[:22], "--config", str(settings)]
         command += ["--ignore-formatted"]
         done = subprocess.run(
@@ -160,18 +118,22 @@ class KafkaServer:
         if done.returncode:
             raise ServerError(f"Kafka's storage can't be formatted: {done.stdout}{done.stderr}")
 
-    def _java(self, libraries: Path) -> list[str]:
+    def _java(self) -> list[str]:
         home = os.environ.get("JAVA_HOME")
         return [
             f"{home}/bin/java" if home else "java",
             *(f"-Xmx{self._memory}m", "-Xms128m", "-XX:+UseSerialGC"),
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
-            *("-cp", f"{libraries}/*"),
+            *("-cp", f"{_libraries()}/*"),
         ]
 
     def _admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap_servers})
+
+
+def _libraries() -> Path:
+    return kafka_folder() / "libs"
 
 
 def _answers(address: str) -> bool:
