@@ -45,10 +45,10 @@ def test_a_taken_port_is_one_sentence_that_names_it(tmp_path, taken_port, settin
         text=True,
         check=False,
     )
-    assert run.stdout.splitlines() == [
+    assert run.stdout == (
         f"PrerequisiteError: Spark doesn't start: port {taken_port} is taken by another process; "
-        f"stop that one, or set {setting} to a free one in connector.spark."
-    ]
+        f"stop that one, or set {setting} to a free one in connector.spark.\n"
+    )
     assert run.stderr == ""
 
 
