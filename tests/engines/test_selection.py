@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +13,7 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.engines.arrow.files import ArrowFiles
 from bayou.engines.memory import MemoryEngine
 from bayou.errors import ArgumentError, SerializationError
-from bayou.kernel.engine import EngineDescription
+from bayou.kernel import Engine, EngineDescription
 
 
 @pytest.mark.parametrize(
@@ -47,6 +51,80 @@ def test_an_unknown_kind_of_engine_is_an_error() -> None:
         from_description(EngineDescription(kind="quantum"))
 
 
-def test_an_engine_with_handlers_of_its_own_has_no_description() -> None:
-    with pytest.raises(ArgumentError, match="worker"):
+def test_an_engine_with_handlers_of_its_own_needs_a_factory_to_have_a_description() -> None:
+    with pytest.raises(ArgumentError, match="factory"):
         ArrowEngine(files=ArrowFiles()).description()
+
+
+def test_a_description_comes_back_from_its_bytes() -> None:
+    description = EngineDescription(kind="arrow", options={"a": "1"})
+    assert EngineDescription.from_bytes(description.to_bytes()) == description
+
+
+class OwnFiles(ArrowFiles):
+    """Files of an engine that isn't Bayou's."""
+
+
+def own_engine(options: Mapping[str, str]) -> Engine:
+    return ArrowEngine(options, files=OwnFiles(options), factory=own_engine)
+
+
+class OwnEngine(ArrowEngine):
+    """An engine by inheritance, with a description of its own."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(options, files=OwnFiles(options), factory=OwnEngine)
+
+
+@pytest.mark.parametrize("factory", [own_engine, OwnEngine])
+def test_an_engine_of_ones_own_is_built_again_by_its_factory(factory) -> None:
+    engine = factory({"key": "the-secret"})
+    description = EngineDescription.from_bytes(engine.description().to_bytes())
+    assert "the-secret" not in repr(description)
+    again = from_description(description)
+    assert type(again) is type(engine)
+    assert isinstance(again.files, OwnFiles)
+    assert again.description() == description
+
+
+def test_a_factory_that_workers_can_not_import_is_refused() -> None:
+    def inner(options: Mapping[str, str]) -> Engine:
+        return ArrowEngine(options)
+
+    for factory in (inner, lambda _: ArrowEngine()):
+        with pytest.raises(ArgumentError, match="import"):
+            EngineDescription.of(factory, {})
+
+
+def test_a_factory_that_is_not_there_is_named() -> None:
+    for kind in ("no_such_module:engine", "bayou.engines:no_such_engine"):
+        with pytest.raises(SerializationError, match=kind):
+            from_description(EngineDescription(kind=kind))
+
+
+FACTORY = """
+from bayou.engines.arrow import ArrowEngine
+
+def sealed(options):
+    return ArrowEngine(options, factory=sealed)
+"""
+
+
+def test_another_process_builds_the_engine(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "own_engines.py").write_text(FACTORY)
+    description = EngineDescription(kind="own_engines:sealed", options={"key": "k"})
+    program = (
+        "import sys; from bayou.engines import from_description;"
+        "from bayou.kernel import EngineDescription;"
+        "engine = from_description(EngineDescription.from_bytes(sys.stdin.buffer.read()));"
+        "print(engine.description().kind, dict(engine.description().options))"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", ":".join(p for p in sys.path if p))
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=description.to_bytes(),
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == b"own_engines:sealed {'key': 'k'}\n"

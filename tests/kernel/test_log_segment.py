@@ -14,6 +14,7 @@ from bayou.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from bayou.kernel import closeable
 from bayou.kernel.log_segment import LogSegment, commit_files, load_log_segment
 from bayou.protocol.last_checkpoint import LastCheckpoint, encode
 from bayou.testing.log_writer import LogWriter, add, metadata, protocol
@@ -249,6 +250,7 @@ class TornListing(ArrowFiles):
         super().__init__({})
         self.listings = 0
 
+    @closeable
     def list_from(self, path):
         self.listings += 1
         for file in super().list_from(path):

@@ -11,7 +11,7 @@ import pytest
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.arrow.files import ArrowFiles
 from bayou.errors import CorruptTableError, UnsupportedFeatureError
-from bayou.kernel import Snapshot
+from bayou.kernel import Snapshot, closeable
 from bayou.testing.faults import Fault, FaultInjectingEngine
 from bayou.testing.log_writer import (
     LogWriter,
@@ -164,6 +164,7 @@ class VanishingCommits(ArrowFiles):
     def __init__(self) -> None:
         super().__init__({})
 
+    @closeable
     def list_from(self, path):
         found = list(super().list_from(path))
         self.delete_files(f.path for f in found)

@@ -215,5 +215,5 @@ def test_row_ids_need_row_tracking(table):
 def test_bytes_that_are_no_scan_or_slice_are_refused(data):
     with pytest.raises(SerializationError, match="aren't a scan"):
         Scan.from_bytes(data)
-    with pytest.raises(SerializationError, match="aren't a slice"):
+    with pytest.raises(SerializationError, match="aren't a log slice"):
         LogSlice.from_bytes(data)

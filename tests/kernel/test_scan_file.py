@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from bayou.errors import SerializationError
-from bayou.kernel import FilteredColumnarBatch, ScanFile
+from bayou.kernel import ScanFile, ScanFileBatch
 from bayou.kernel.scan_file import SCAN_SCHEMA, adds_to_array, data_file_path, scan_batch
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor
 
@@ -76,12 +76,12 @@ def test_bytes_that_are_no_scan_file_are_refused():
 def test_actions_survive_the_way_through_columns():
     batch = scan_batch("/lake/t", adds_to_array([FULL, BARE]))
     assert batch.schema == SCAN_SCHEMA
-    assert [f.add for f in FilteredColumnarBatch(batch).rows()] == [FULL, BARE]
+    assert [f.add for f in ScanFileBatch(batch).rows()] == [FULL, BARE]
 
 
 def test_only_selected_rows_count():
     batch = scan_batch("/lake/t", adds_to_array([FULL, BARE, FULL]))
-    filtered = FilteredColumnarBatch(batch, pa.array([False, True, False]))
+    filtered = ScanFileBatch(batch, pa.array([False, True, False]))
     assert filtered.num_selected == filtered.selected().num_rows == 1
     assert [f.add for f in filtered.rows()] == [BARE]
-    assert FilteredColumnarBatch(batch).num_selected == 3
+    assert ScanFileBatch(batch).num_selected == 3

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
-from bayou.errors import ArgumentError, SerializationError
+from bayou.errors import ArgumentError
 from bayou.kernel import FileSplit, LogSlice, Scan, Snapshot
 from bayou.kernel import slices as slices_module
 from bayou.kernel.scan_file import adds_to_array
@@ -108,9 +107,3 @@ def test_a_scan_that_came_as_bytes_lists_no_slices(log):
     scan = Snapshot.load(log.engine, log.table).scan_builder().build()
     with pytest.raises(ArgumentError, match="came as bytes"):
         Scan.from_bytes(scan.to_bytes()).slices(log.engine)
-
-
-def test_a_slice_of_a_newer_version_says_so():
-    data = msgspec.msgpack.encode([99, 0, None])
-    with pytest.raises(SerializationError, match=r"format 99.*same version in every process"):
-        LogSlice.from_bytes(data)

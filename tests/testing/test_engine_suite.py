@@ -11,6 +11,7 @@ import bayou.testing
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory import MemoryEngine
 from bayou.engines.memory.files import MemoryFiles
+from bayou.kernel import closeable
 from bayou.kernel.engine import FileStatus
 from bayou.testing import EngineSuite
 
@@ -22,6 +23,7 @@ class OverwritingFiles(MemoryFiles):
 
 
 class UnorderedFiles(MemoryFiles):
+    @closeable
     def list_from(self, path: str) -> Iterator[FileStatus]:
         yield from reversed(list(super().list_from(path)))
 

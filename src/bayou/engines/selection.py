@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory import MemoryEngine
 from bayou.errors import SerializationError
-from bayou.kernel.engine import Engine, EngineDescription
+from bayou.kernel.engine import Engine
+from bayou.kernel.engine_description import EngineDescription
 
 __all__ = ["for_path", "from_description"]
 
@@ -23,7 +24,8 @@ def from_description(description: EngineDescription) -> Engine:
     """An engine equivalent to the one whose `description()` this is.
 
     Raises:
-        SerializationError: a kind of engine that this version doesn't know.
+        SerializationError: a kind of engine that this version doesn't know, or a factory that this
+            process can't import.
     """
     match description.kind:
         case ArrowEngine.KIND:
@@ -31,7 +33,11 @@ def from_description(description: EngineDescription) -> Engine:
         case MemoryEngine.KIND:
             return MemoryEngine()
         case other:
-            raise SerializationError(
-                f"unknown kind of engine {other!r}; the driver runs another version of Bayou, or "
-                "an engine of its own, which workers must build themselves"
-            )
+            factory = description.factory()
+            if factory is None:
+                raise SerializationError(
+                    f"Unknown kind of engine {other!r}; the driver runs another version of Bayou. "
+                    "Run the same version in every process."
+                )
+            engine: Engine = factory(description.options)
+            return engine

@@ -18,7 +18,7 @@ from bayou.errors import BayouError, PipelineError
 from bayou.ingest.dead_letters import dead_letter_rows
 from bayou.ingest.decode import DecodePlan, JsonDecoder, merge_fields
 from bayou.ingest.rows import RowLayout
-from bayou.kernel.engine import EngineDescription
+from bayou.kernel.engine_description import EngineDescription
 from bayou.protocol.actions import encode_actions
 from bayou.protocol.schema import StructType
 from bayou.spark.kafka import KafkaShares

@@ -11,7 +11,6 @@ from bayou.kernel.engine import (
     ByteRange,
     DataFileStatus,
     Engine,
-    EngineDescription,
     ExpressionHandler,
     FileSplit,
     FileStatus,
@@ -21,9 +20,11 @@ from bayou.kernel.engine import (
     ParquetWriteOptions,
     RowGroup,
 )
+from bayou.kernel.engine_description import EngineDescription
 from bayou.kernel.predicates.model import Predicate, col, lit
+from bayou.kernel.row import FilteredColumnarBatch, Row
 from bayou.kernel.scan import Scan, ScanBuilder
-from bayou.kernel.scan_file import FilteredColumnarBatch, ScanFile
+from bayou.kernel.scan_file import ScanFile, ScanFileBatch
 from bayou.kernel.slices import LogSlice
 from bayou.kernel.snapshot import Snapshot
 from bayou.kernel.table import Table
@@ -61,10 +62,12 @@ __all__ = [
     "ParquetWriteOptions",
     "PostCommitHook",
     "Predicate",
+    "Row",
     "RowGroup",
     "Scan",
     "ScanBuilder",
     "ScanFile",
+    "ScanFileBatch",
     "ScanState",
     "Snapshot",
     "Table",

@@ -10,13 +10,14 @@ of a generator function.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import IO, Any, Protocol
 
 import pyarrow as pa
 
 from bayou.kernel.closeable import CloseableIterator
+from bayou.kernel.engine_description import EngineDescription
 from bayou.kernel.predicates.model import Expression, Predicate
 from bayou.protocol.stats import FileStatistics
 
@@ -168,22 +169,51 @@ class FileSystemClient(Protocol):
 
 
 class JsonHandler(Protocol):
-    """JSON texts to columns and back."""
+    """JSON texts and files to columns and back. Safe to be used from several threads."""
 
-    def parse_json(self, texts: pa.Array[Any], output_schema: pa.Schema) -> pa.RecordBatch:
+    def parse_json(
+        self,
+        texts: pa.Array[Any],
+        output_schema: pa.Schema,
+        selection: pa.BooleanArray | None = None,
+    ) -> pa.RecordBatch:
         """Parse one JSON object a row.
 
         A null text, an absent field or a JSON null gives null; fields that aren't in
-        `output_schema` are ignored; all fields are taken as nullable. Floats may be the strings
-        `"NaN"`, `"Infinity"` and `"-Infinity"`. Numbers outside of a type, or a value of another
-        JSON type, give null for that value: a statistic that can't be read is a statistic that
-        isn't there.
+        `output_schema` are ignored; all fields are taken as nullable. A row that `selection` (one
+        value a text, null for false) leaves out is all nulls, whatever its text holds. Floats may
+        be the strings `"NaN"`, `"Infinity"` and `"-Infinity"`. Numbers outside of a type, or a
+        value of another JSON type, give null for that value: a statistic that can't be read is a
+        statistic that isn't there.
 
         Returns:
             A batch with exactly `output_schema`, as many rows as texts.
 
         Raises:
-            SerializationError: a text isn't JSON.
+            SerializationError: a selected text isn't a JSON object.
+        """
+        ...
+
+    def read_json_files(
+        self,
+        files: Iterable[FileStatus],
+        physical_schema: pa.Schema,
+        predicate: Predicate | None = None,
+        *,
+        batch_size: int = 65_536,
+    ) -> CloseableIterator[pa.RecordBatch]:
+        """Read files of one JSON object a line, in the order of the files and of their lines.
+
+        A line is taken as a text is by `parse_json`; blank ones are passed over. No batch has rows
+        of two files. `predicate` is a hint over columns of `physical_schema`: rows that can't match
+        may be left out.
+
+        Returns:
+            Batches with exactly `physical_schema`, at most `batch_size` rows each; none is empty.
+
+        Raises:
+            FileMissingError: no such file.
+            SerializationError: a line isn't a JSON object; names file and line.
         """
         ...
 
@@ -278,17 +308,6 @@ class ExpressionHandler(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineDescription:
-    """What a worker needs to build an equivalent engine; pickles and encodes with msgspec.
-
-    `options` hold credentials, so they are in no `repr`.
-    """
-
-    kind: str
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-
 class Engine(Protocol):
     """A connector's way to storage and columns; stateless towards the table, safe in threads."""
 
@@ -313,5 +332,9 @@ class Engine(Protocol):
         ...
 
     def description(self) -> EngineDescription:
-        """How a worker process builds an equivalent engine."""
+        """How a worker process builds an equivalent engine; `EngineDescription.of` makes it.
+
+        Raises:
+            ArgumentError: it can't.
+        """
         ...

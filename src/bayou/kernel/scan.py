@@ -17,9 +17,10 @@ from bayou.kernel.predicates.model import And, Predicate, referenced_columns
 from bayou.kernel.predicates.skipping import SkippingPlan
 from bayou.kernel.predicates.sql import parse_predicate
 from bayou.kernel.pruning import Pruning
+from bayou.kernel.row import FilteredColumnarBatch
 from bayou.kernel.scan_file import (
-    FilteredColumnarBatch,
     ScanFile,
+    ScanFileBatch,
     scan_batch,
 )
 from bayou.kernel.scan_source import ScanDefinition, ScanSource
@@ -183,7 +184,7 @@ class Scan:
         return 0 if self._source.checkpoint is None else self._source.checkpoint.size
 
     @closeable
-    def scan_files(self, engine: Engine) -> Iterator[FilteredColumnarBatch]:
+    def scan_files(self, engine: Engine) -> Iterator[ScanFileBatch]:
         """The files to read, slice after slice; memory is bounded by a batch of the log.
 
         Raises:
@@ -217,7 +218,7 @@ class Scan:
         return tail + checkpoint_slices(engine, source.table, source.checkpoint, max_slices)
 
     @closeable
-    def replay_slice(self, engine: Engine, part: LogSlice) -> Iterator[FilteredColumnarBatch]:
+    def replay_slice(self, engine: Engine, part: LogSlice) -> Iterator[ScanFileBatch]:
         """The files of one slice that the scan must read."""
         if part.adds is not None:
             yield from self._kept(engine, part.adds, None)
@@ -288,7 +289,7 @@ class Scan:
 
     def _kept(
         self, engine: Engine, adds: pa.StructArray, untouched: pa.BooleanArray | None
-    ) -> Iterator[FilteredColumnarBatch]:
+    ) -> Iterator[ScanFileBatch]:
         if len(adds) == 0:
             return
         selection = untouched
@@ -303,7 +304,7 @@ class Scan:
             elif kept < len(adds) // 2:
                 adds, selection = adds.filter(selection), None
         _refuse_deletion_vectors(self._source.table, adds, selection)
-        yield FilteredColumnarBatch(scan_batch(self._source.table, adds), selection)
+        yield ScanFileBatch(scan_batch(self._source.table, adds), selection)
 
 
 def _refuse_deletion_vectors(

@@ -1,4 +1,4 @@
-"""Files of a scan: as columns (`FilteredColumnarBatch`) and one by one (`ScanFile`).
+"""Files of a scan: as columns (`ScanFileBatch`) and one by one (`ScanFile`).
 
 A scan row has two columns:
 
@@ -6,7 +6,7 @@ A scan row has two columns:
   and Remove File), `stats` as JSON text; see `ADD_TYPE`;
 - `tableRoot`: string, the table's path, to which a relative `add.path` belongs.
 
-No connector needs this layout: `FilteredColumnarBatch.rows` gives `ScanFile`s.
+No connector needs this layout: `ScanFileBatch.rows` gives `ScanFile`s.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from bayou.errors import SerializationError
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import FileStatus
+from bayou.kernel.row import FilteredColumnarBatch, Row
+from bayou.kernel.wire_format import WireFormat
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor
 from bayou.protocol.file_names import decode_data_file_uri, is_absolute_uri
 
@@ -28,8 +29,8 @@ __all__ = [
     "ADD_TYPE",
     "DELETION_VECTOR_TYPE",
     "SCAN_SCHEMA",
-    "FilteredColumnarBatch",
     "ScanFile",
+    "ScanFileBatch",
     "adds_to_array",
     "data_file_path",
     "scan_batch",
@@ -66,7 +67,6 @@ SCAN_SCHEMA = pa.schema([pa.field("add", ADD_TYPE), pa.field("tableRoot", _ROOT_
 
 
 class _WireScanFile(msgspec.Struct, frozen=True, array_like=True):
-    format: int
     table_root: str
     add: AddFile
 
@@ -76,14 +76,12 @@ class _NumRecords(msgspec.Struct, frozen=True, rename="camel"):
 
 
 _NUM_RECORDS = msgspec.json.Decoder(_NumRecords)
-_FORMAT = 1
-_ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(_WireScanFile)
+_WIRE = WireFormat("scan file", 1, _WireScanFile)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanFile:
-    """A logical file that a scan reads.
+class ScanFile(Row):
+    """A logical file that a scan reads; as a row it has `SCAN_SCHEMA`.
 
     Attributes:
         table_root: the table's path.
@@ -139,7 +137,7 @@ class ScanFile:
 
     def to_bytes(self) -> bytes:
         """For another process."""
-        return _ENCODER.encode(_WireScanFile(_FORMAT, self.table_root, self.add))
+        return _WIRE.encode(_WireScanFile(self.table_root, self.add))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ScanFile:
@@ -148,41 +146,20 @@ class ScanFile:
         Raises:
             SerializationError: not such bytes, or of a newer version of the package.
         """
-        try:
-            wire = _DECODER.decode(data)
-        except msgspec.DecodeError as error:
-            raise SerializationError(f"These bytes aren't a scan file: {error}.") from error
-        if wire.format > _FORMAT:
-            raise SerializationError(
-                f"This scan file has format {wire.format}; this version of Bayou reads up to "
-                f"{_FORMAT}. Run the same version in every process."
-            )
-        return cls(table_root=wire.table_root, add=wire.add)
+        return _WIRE.decode(data, lambda wire: cls(table_root=wire.table_root, add=wire.add))
+
+    def to_batch(self) -> pa.RecordBatch:
+        """The file as a batch of one scan row."""
+        return scan_batch(self.table_root, adds_to_array([self.add]))
 
 
 @dataclass(frozen=True, slots=True)
-class FilteredColumnarBatch:
-    """A batch and which of its rows count; all of them where `selection` is None."""
-
-    data: pa.RecordBatch
-    selection: pa.BooleanArray | None = None
-
-    @property
-    def num_selected(self) -> int:
-        """How many rows count."""
-        if self.selection is None:
-            return self.data.num_rows
-        return self.selection.true_count
-
-    def selected(self) -> pa.RecordBatch:
-        """The rows that count, as a batch of their own."""
-        if self.selection is None or self.selection.true_count == len(self.selection):
-            return self.data
-        return self.data.filter(self.selection)
+class ScanFileBatch(FilteredColumnarBatch):
+    """Scan files as columns, in `SCAN_SCHEMA`, and which of them are to be read."""
 
     @closeable
     def rows(self) -> Iterator[ScanFile]:
-        """The selected rows of a batch of scan files, one by one."""
+        """The files to be read, one by one."""
         batch = self.selected()
         add: Any = batch.column("add")
         roots: list[Any] = batch.column("tableRoot").to_pylist()

@@ -6,23 +6,20 @@ from typing import Any
 
 import msgspec
 
-from bayou.errors import SerializationError
 from bayou.kernel.arrow_ipc import array_from_bytes, array_to_bytes
 from bayou.kernel.predicates.wire import from_wire, to_wire
 from bayou.kernel.replay import TouchedKeys
 from bayou.kernel.scan_source import ScanDefinition, ScanSource
+from bayou.kernel.wire_format import WireFormat
 from bayou.protocol.schema import StructType
 
 __all__ = ["decode_scan", "encode_scan"]
-
-_FORMAT = 1
 
 
 def encode_scan(scan: ScanDefinition) -> bytes:
     """All but the files of the log, which travel in the slices."""
     source = scan.source
     wire = _WireScan(
-        format=_FORMAT,
         table=source.table,
         schema=source.schema.to_json(),
         partition_columns=source.partition_columns,
@@ -35,7 +32,7 @@ def encode_scan(scan: ScanDefinition) -> bytes:
         metadata_columns=scan.metadata_columns,
         row_tracking=source.row_tracking,
     )
-    return msgspec.msgpack.encode(wire)
+    return _WIRE.encode(wire)
 
 
 def decode_scan(data: bytes) -> ScanDefinition:
@@ -44,15 +41,27 @@ def decode_scan(data: bytes) -> ScanDefinition:
     Raises:
         SerializationError: not such bytes, or of a newer version of the package.
     """
-    try:
-        wire = msgspec.msgpack.decode(data, type=_WireScan)
-    except msgspec.DecodeError as error:
-        raise SerializationError(f"These bytes aren't a scan: {error}.") from error
-    if wire.format > _FORMAT:
-        raise SerializationError(
-            f"This scan has format {wire.format}; this version of Bayou reads up to {_FORMAT}. "
-            "Run the same version in every process."
-        )
+    return _WIRE.decode(data, _definition)
+
+
+class _WireScan(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    table: str
+    schema: str
+    partition_columns: tuple[str, ...]
+    columns: tuple[str, ...]
+    touched_keys: bytes
+    touched_paths: bytes
+    predicate: list[Any] | None
+    read_columns: tuple[str, ...]
+    statistics: bool
+    metadata_columns: tuple[str, ...]
+    row_tracking: tuple[str, str] | None
+
+
+_WIRE = WireFormat("scan", 1, _WireScan)
+
+
+def _definition(wire: _WireScan) -> ScanDefinition:
     schema = StructType.from_json(wire.schema)
     source = ScanSource(
         table=wire.table,
@@ -73,18 +82,3 @@ def decode_scan(data: bytes) -> ScanDefinition:
         statistics=wire.statistics,
         metadata_columns=wire.metadata_columns,
     )
-
-
-class _WireScan(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    format: int
-    table: str
-    schema: str
-    partition_columns: tuple[str, ...]
-    columns: tuple[str, ...]
-    touched_keys: bytes
-    touched_paths: bytes
-    predicate: list[Any] | None
-    read_columns: tuple[str, ...]
-    statistics: bool
-    metadata_columns: tuple[str, ...]
-    row_tracking: tuple[str, str] | None

@@ -14,13 +14,14 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from bayou.errors import CorruptTableError, FileMissingError, SerializationError, StorageError
+from bayou.errors import CorruptTableError, FileMissingError, StorageError
 from bayou.kernel.arrow_ipc import array_from_bytes, array_to_bytes
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import Engine, FileSplit, FileStatus
 from bayou.kernel.log_segment import Checkpoint
 from bayou.kernel.replay import TouchedKeys
 from bayou.kernel.scan_file import ADD_TYPE
+from bayou.kernel.wire_format import WireFormat
 
 __all__ = [
     "LogSlice",
@@ -30,8 +31,16 @@ __all__ = [
     "unreadable_checkpoint",
 ]
 
-_FORMAT = 1
 _TAIL_ROWS = 50_000
+
+
+class _WireSlice(msgspec.Struct, frozen=True, array_like=True):
+    estimated_bytes: int
+    split: FileSplit | None
+    adds: bytes | None
+
+
+_WIRE = WireFormat("log slice", 1, _WireSlice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +60,7 @@ class LogSlice:
     def to_bytes(self) -> bytes:
         """For another process."""
         adds = None if self.adds is None else array_to_bytes(self.adds)
-        return msgspec.msgpack.encode([_FORMAT, self.estimated_bytes, self.split, adds])
+        return _WIRE.encode(_WireSlice(self.estimated_bytes, self.split, adds))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> LogSlice:
@@ -60,20 +69,14 @@ class LogSlice:
         Raises:
             SerializationError: not such bytes, or of a newer version of the package.
         """
-        try:
-            number, *rest = msgspec.msgpack.decode(data, type=list[Any])
-            if isinstance(number, int) and number > _FORMAT:
-                raise SerializationError(
-                    f"This log slice has format {number}; this version of Bayou reads up to "
-                    f"{_FORMAT}. Run the same version in every process."
-                )
-            size, split, tail = msgspec.convert(
-                rest, tuple[int, FileSplit | None, bytes | None], strict=True
-            )
-            adds = None if tail is None else array_from_bytes(tail)
-        except (msgspec.DecodeError, ValueError) as error:
-            raise SerializationError(f"These bytes aren't a slice of a log: {error}.") from error
-        return cls(split=split, adds=adds, estimated_bytes=size)
+        return _WIRE.decode(
+            data,
+            lambda wire: cls(
+                split=wire.split,
+                adds=None if wire.adds is None else array_from_bytes(wire.adds),
+                estimated_bytes=wire.estimated_bytes,
+            ),
+        )
 
 
 def tail_slices(adds: pa.StructArray, max_slices: int | None) -> list[LogSlice]:

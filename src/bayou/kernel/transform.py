@@ -15,7 +15,6 @@ from bayou.errors import (
     DataFileError,
     FileMissingError,
     SchemaError,
-    SerializationError,
     StorageError,
 )
 from bayou.kernel.arrow_types import to_arrow_schema, to_arrow_type
@@ -23,7 +22,9 @@ from bayou.kernel.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import METADATA_COLUMN_KEY, ROW_INDEX, Engine, FileSplit
 from bayou.kernel.predicates.model import Predicate
 from bayou.kernel.predicates.wire import from_wire, to_wire
-from bayou.kernel.scan_file import FilteredColumnarBatch, ScanFile
+from bayou.kernel.row import FilteredColumnarBatch
+from bayou.kernel.scan_file import ScanFile
+from bayou.kernel.wire_format import WireFormat
 from bayou.protocol import partition_values
 from bayou.protocol.schema import VOID, DataType, StructType
 
@@ -43,17 +44,18 @@ ROW_INDEX_COLUMN = "_metadata.row_index"
 ROW_ID = "_metadata.row_id"
 ROW_COMMIT_VERSION = "_metadata.row_commit_version"
 METADATA_COLUMNS = (FILE_PATH, ROW_INDEX_COLUMN, ROW_ID, ROW_COMMIT_VERSION)
-_FORMAT = 1
 
 
 class _WireScanState(msgspec.Struct, frozen=True, array_like=True):
-    format: int
     table: str
     logical_schema: str
     partition_columns: tuple[str, ...]
     metadata_columns: tuple[str, ...]
     row_tracking: tuple[str, str] | None
     predicate: list[Any] | None
+
+
+_WIRE = WireFormat("scan state", 1, _WireScanState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +114,8 @@ class ScanState:
 
     def to_bytes(self) -> bytes:
         """For another process."""
-        return msgspec.msgpack.encode(
+        return _WIRE.encode(
             _WireScanState(
-                _FORMAT,
                 self.table,
                 self.logical_schema.to_json(),
                 self.partition_columns,
@@ -131,22 +132,16 @@ class ScanState:
         Raises:
             SerializationError: not such bytes, or of a newer version of the package.
         """
-        try:
-            wire = msgspec.msgpack.decode(data, type=_WireScanState)
-        except msgspec.DecodeError as error:
-            raise SerializationError(f"These bytes aren't a scan state: {error}.") from error
-        if wire.format > _FORMAT:
-            raise SerializationError(
-                f"This scan state has format {wire.format}; this version of Bayou reads up to "
-                f"{_FORMAT}. Run the same version in every process."
-            )
-        return cls(
-            table=wire.table,
-            logical_schema=StructType.from_json(wire.logical_schema),
-            partition_columns=wire.partition_columns,
-            metadata_columns=wire.metadata_columns,
-            row_tracking=wire.row_tracking,
-            predicate=None if wire.predicate is None else from_wire(wire.predicate),
+        return _WIRE.decode(
+            data,
+            lambda wire: cls(
+                table=wire.table,
+                logical_schema=StructType.from_json(wire.logical_schema),
+                partition_columns=wire.partition_columns,
+                metadata_columns=wire.metadata_columns,
+                row_tracking=wire.row_tracking,
+                predicate=None if wire.predicate is None else from_wire(wire.predicate),
+            ),
         )
 
 

@@ -15,13 +15,13 @@ from bayou.kernel.engine import (
     ByteRange,
     DataFileStatus,
     Engine,
-    EngineDescription,
     ExpressionHandler,
     FileSplit,
     FileStatus,
     ParquetWriteOptions,
     RowGroup,
 )
+from bayou.kernel.engine_description import EngineDescription
 from bayou.kernel.predicates.model import Predicate
 
 __all__ = ["Fault", "FaultInjectingEngine"]
@@ -167,8 +167,29 @@ class _Json:
         self._json = engine.json
         self._plan = plan
 
-    def parse_json(self, texts: pa.Array[Any], output_schema: pa.Schema) -> pa.RecordBatch:
-        return self._json.parse_json(texts, output_schema)
+    def parse_json(
+        self,
+        texts: pa.Array[Any],
+        output_schema: pa.Schema,
+        selection: pa.BooleanArray | None = None,
+    ) -> pa.RecordBatch:
+        return self._json.parse_json(texts, output_schema, selection)
+
+    @closeable
+    def read_json_files(
+        self,
+        files: Iterable[FileStatus],
+        physical_schema: pa.Schema,
+        predicate: Predicate | None = None,
+        *,
+        batch_size: int = 65_536,
+    ) -> Iterator[pa.RecordBatch]:
+        for file in files:
+            self._plan.fail("read_json_files", file.path)
+            with self._json.read_json_files(
+                [file], physical_schema, predicate, batch_size=batch_size
+            ) as batches:
+                yield from batches
 
     def write_json_file_atomically(
         self, path: str, lines: Iterable[bytes], *, overwrite: bool = False

@@ -13,6 +13,7 @@ from obstore.store import MemoryStore
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.arrow.object_store_files import ObjectStoreFiles
 from bayou.engines.memory.files import MemoryFiles
+from bayou.kernel import closeable
 from bayou.kernel.engine import ByteRange, ParquetWriteOptions
 from bayou.testing import EngineSuite
 
@@ -45,6 +46,7 @@ class XorFiles(MemoryFiles):
     Outputs of `MemoryFiles` go through `put`.
     """
 
+    @closeable
     def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
         for data in super().read_files(ranges):
             yield flipped(data)

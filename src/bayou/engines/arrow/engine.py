@@ -9,12 +9,12 @@ from bayou.engines.arrow.json import ArrowJsonHandler
 from bayou.engines.arrow.parquet import ArrowParquetHandler
 from bayou.errors import ArgumentError
 from bayou.kernel.engine import (
-    EngineDescription,
     ExpressionHandler,
     FileSystemClient,
     JsonHandler,
     ParquetHandler,
 )
+from bayou.kernel.engine_description import EngineDescription, EngineFactory
 from bayou.kernel.predicates.evaluation import DefaultExpressionHandler
 
 __all__ = ["ArrowEngine"]
@@ -34,6 +34,8 @@ class ArrowEngine:
         json: replaces JSON.
         parquet: replaces Parquet.
         expressions: replaces expressions.
+        factory: a function or class, at the top of a module, that makes this very engine of
+            `storage_options`. An engine with handlers of your own travels to workers by it.
     """
 
     KIND = "arrow"
@@ -47,9 +49,11 @@ class ArrowEngine:
         json: JsonHandler | None = None,
         parquet: ParquetHandler | None = None,
         expressions: ExpressionHandler | None = None,
+        factory: EngineFactory | None = None,
     ) -> None:
         self._options = dict(storage_options or {})
         self._is_custom = any(h is not None for h in (files, json, parquet, expressions))
+        self._factory = factory
         self._files = files or ArrowFiles(self._options)
         self._json = json or ArrowJsonHandler(self._files)
         self._parquet = parquet or ArrowParquetHandler(self._files)
@@ -79,13 +83,15 @@ class ArrowEngine:
         """How a worker builds an equivalent engine.
 
         Raises:
-            ArgumentError: a handler was replaced, which a description can't carry.
+            ArgumentError: a handler was replaced and no factory was given.
         """
+        if self._factory is not None:
+            return EngineDescription.of(self._factory, self._options)
         if self._is_custom:
             raise ArgumentError(
-                "this ArrowEngine has handlers of your own, which can't travel to a worker; build "
-                "the engine there, or give your engine class its own description()",
-                argument="files, json, parquet, expressions",
+                "This ArrowEngine has handlers of your own, which can't travel to a worker. Give "
+                "ArrowEngine a factory that makes such an engine of its storage options.",
+                argument="factory",
             )
         return EngineDescription(kind=self.KIND, options=self._options)
 

@@ -7,7 +7,7 @@ them is decoded text by text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import IO, Any, TypeAlias, cast
 
 import pyarrow as pa
@@ -15,8 +15,12 @@ import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
 from bayou.engines.arrow.conversion import converter
+from bayou.engines.arrow.json_lines import read_lines
 from bayou.engines.arrow.json_values import parse_texts
-from bayou.kernel.engine import FileSystemClient
+from bayou.errors import SerializationError
+from bayou.kernel.closeable import closeable
+from bayou.kernel.engine import FileStatus, FileSystemClient
+from bayou.kernel.predicates.model import Predicate
 
 __all__ = ["ArrowJsonHandler"]
 
@@ -33,18 +37,42 @@ _BLOCK = 4 << 20
 
 
 class ArrowJsonHandler:
-    """Parses with `pyarrow.json`, writes through the engine's files."""
+    """Parses with `pyarrow.json`, reads and writes through the engine's files."""
 
     def __init__(self, files: FileSystemClient) -> None:
         self._files = files
 
-    def parse_json(self, texts: pa.Array[Any], output_schema: pa.Schema) -> pa.RecordBatch:
+    def parse_json(
+        self,
+        texts: pa.Array[Any],
+        output_schema: pa.Schema,
+        selection: pa.BooleanArray | None = None,
+    ) -> pa.RecordBatch:
+        if selection is not None:
+            texts = pc.call_function("if_else", [selection, texts, pa.scalar(None, texts.type)])
         if not _is_plain(output_schema):
             return parse_texts(texts, output_schema)
         batch = _parse_fast(texts, output_schema)
         if batch is not None:
             return batch
         return _parse_mixed(texts, output_schema)
+
+    @closeable
+    def read_json_files(
+        self,
+        files: Iterable[FileStatus],
+        physical_schema: pa.Schema,
+        predicate: Predicate | None = None,
+        *,
+        batch_size: int = 65_536,
+    ) -> Iterator[pa.RecordBatch]:
+        with read_lines(self._files, files, batch_size) as found:
+            for lines in found:
+                try:
+                    yield self.parse_json(lines.texts, physical_schema)
+                except SerializationError:
+                    lines.refuse_bad()
+                    raise
 
     def write_json_file_atomically(
         self, path: str, lines: Iterable[bytes], *, overwrite: bool = False

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bayou.engines.memory.files import MemoryFiles
 from bayou.engines.memory.json import MemoryJsonHandler
 from bayou.engines.memory.parquet import MemoryParquetHandler
-from bayou.kernel.engine import EngineDescription, ExpressionHandler
+from bayou.kernel.engine import ExpressionHandler
+from bayou.kernel.engine_description import EngineDescription
 from bayou.kernel.predicates.evaluation import DefaultExpressionHandler
 
 __all__ = ["MemoryEngine"]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import json
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
 
 from bayou.errors import SerializationError
-from bayou.kernel.engine import FileSystemClient
+from bayou.kernel.closeable import closeable
+from bayou.kernel.engine import ByteRange, FileStatus, FileSystemClient
+from bayou.kernel.predicates.model import Predicate
 
 __all__ = ["MemoryJsonHandler"]
 
@@ -23,16 +25,39 @@ class MemoryJsonHandler:
     def __init__(self, files: FileSystemClient) -> None:
         self._files = files
 
-    def parse_json(self, texts: pa.Array[Any], output_schema: pa.Schema) -> pa.RecordBatch:
-        rows = [_decode(text) for text in texts.to_pylist()]
-        columns = [
-            pa.array([_fit(row.get(field.name), field.type) for row in rows], type=field.type)
-            for field in output_schema
+    def parse_json(
+        self,
+        texts: pa.Array[Any],
+        output_schema: pa.Schema,
+        selection: pa.BooleanArray | None = None,
+    ) -> pa.RecordBatch:
+        chosen = [True] * len(texts) if selection is None else selection.to_pylist()
+        rows = [
+            _decode(text) if is_chosen else {}
+            for text, is_chosen in zip(texts.to_pylist(), chosen, strict=True)
         ]
-        if not columns:
-            rows_only: Any = pa.array([{}] * len(rows), pa.struct([]))
-            return pa.RecordBatch.from_struct_array(rows_only)
-        return pa.RecordBatch.from_arrays(columns, schema=output_schema)
+        return _batch(rows, output_schema)
+
+    @closeable
+    def read_json_files(
+        self,
+        files: Iterable[FileStatus],
+        physical_schema: pa.Schema,
+        predicate: Predicate | None = None,
+        *,
+        batch_size: int = 65_536,
+    ) -> Iterator[pa.RecordBatch]:
+        for file in files:
+            with self._files.read_files([ByteRange(path=file.path)]) as contents:
+                lines = next(contents).split(b"\n")
+            rows: list[dict[str, Any]] = []
+            for number, line in enumerate(lines, 1):
+                try:
+                    rows += [_decode(line.decode())] if line.strip() else []
+                except (SerializationError, UnicodeDecodeError) as error:
+                    raise SerializationError(f"{file.path}, line {number}: {error}") from error
+            for first in range(0, len(rows), batch_size):
+                yield _batch(rows[first : first + batch_size], physical_schema)
 
     def write_json_file_atomically(
         self, path: str, lines: Iterable[bytes], *, overwrite: bool = False
@@ -42,6 +67,17 @@ class MemoryJsonHandler:
             self._files.put(path, data)
             return True
         return self._files.put_if_absent(path, data)
+
+
+def _batch(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = [
+        pa.array([_fit(row.get(field.name), field.type) for row in rows], type=field.type)
+        for field in schema
+    ]
+    if not columns:
+        rows_only: Any = pa.array([{}] * len(rows), pa.struct([]))
+        return pa.RecordBatch.from_struct_array(rows_only)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _decode(text: str | None) -> dict[str, Any]:

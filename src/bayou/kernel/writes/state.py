@@ -7,23 +7,24 @@ from dataclasses import dataclass
 
 import msgspec
 
-from bayou.errors import SerializationError
 from bayou.kernel.engine import ParquetWriteOptions
+from bayou.kernel.wire_format import WireFormat
 from bayou.protocol.properties import TableProperties
 from bayou.protocol.schema import VOID, DataType, StructType
 
 __all__ = ["TransactionState", "WriteContext"]
 
-_FORMAT = 1
 _DEFAULT_TARGET_FILE_SIZE = 128 * 1024 * 1024
 
 
 class _WireState(msgspec.Struct, frozen=True, array_like=True):
-    format: int
     table: str
     schema: str
     partition_columns: tuple[str, ...]
     configuration: dict[str, str]
+
+
+_WIRE = WireFormat("transaction state", 1, _WireState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +96,8 @@ class TransactionState:
 
     def to_bytes(self) -> bytes:
         """For another process."""
-        return msgspec.msgpack.encode(
+        return _WIRE.encode(
             _WireState(
-                _FORMAT,
                 self.table,
                 self.schema.to_json(),
                 self.partition_columns,
@@ -112,20 +112,14 @@ class TransactionState:
         Raises:
             SerializationError: not such bytes, or of a newer version of the package.
         """
-        try:
-            wire = msgspec.msgpack.decode(data, type=_WireState)
-        except msgspec.DecodeError as error:
-            raise SerializationError(f"These bytes aren't a transaction state: {error}.") from error
-        if wire.format > _FORMAT:
-            raise SerializationError(
-                f"This transaction state has format {wire.format}; this version of Bayou reads up "
-                f"to {_FORMAT}. Run the same version in every process."
-            )
-        return cls(
-            table=wire.table,
-            schema=StructType.from_json(wire.schema),
-            partition_columns=wire.partition_columns,
-            configuration=wire.configuration,
+        return _WIRE.decode(
+            data,
+            lambda wire: cls(
+                table=wire.table,
+                schema=StructType.from_json(wire.schema),
+                partition_columns=wire.partition_columns,
+                configuration=wire.configuration,
+            ),
         )
 
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType as SparkStructType
 from bayou.errors import BayouError, PredicateError, SchemaError
 from bayou.kernel import Scan, ScanFile
 from bayou.kernel.arrow_types import to_arrow_schema
-from bayou.kernel.engine import EngineDescription
+from bayou.kernel.engine_description import EngineDescription
 from bayou.kernel.predicates.evaluation import DefaultExpressionHandler, resolve
 from bayou.kernel.predicates.model import Predicate, referenced_columns
 from bayou.kernel.predicates.sql import parse_predicate

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from bayou.engines import for_path, from_description
 from bayou.errors import MetadataChangedError
 from bayou.kernel import Operation, Snapshot, Table, Transaction, TransactionBuilder
-from bayou.kernel.engine import Engine, EngineDescription
+from bayou.kernel.engine import Engine
+from bayou.kernel.engine_description import EngineDescription
 from bayou.protocol.actions import Action, AddFile
 from bayou.protocol.schema import VOID, StructType
 from bayou.spark.source.options import SourceOptions

@@ -21,7 +21,7 @@ from bayou.kernel import (
     read_scan_file,
     write_data,
 )
-from bayou.kernel.engine import EngineDescription
+from bayou.kernel.engine_description import EngineDescription
 from bayou.protocol.actions import AddFile, decode_actions, encode_actions
 from bayou.spark.source.partitions import row_groups_of
 

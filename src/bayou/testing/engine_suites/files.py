@@ -88,6 +88,15 @@ class FileSystemClientSuite(HandlerSuite):
         with pytest.raises(FileMissingError):
             engine.files.status(f"{root}/folder")
 
+    def test_listings_and_readings_can_be_closed_early(self, engine: Engine, root: str) -> None:
+        _put_all(engine, root, ["a", "b", "c"], b"1")
+        with engine.files.list_from(f"{root}/a") as listed:
+            assert next(listed).path == f"{root}/a"
+        assert list(listed) == []
+        with engine.files.read_files([ByteRange(path=f"{root}/a")] * 50) as contents:
+            assert next(contents) == b"1"
+        assert list(contents) == []
+
     def test_files_are_read_in_the_order_asked_for(self, engine: Engine, root: str) -> None:
         names = [f"{i:03d}" for i in range(100)]
         for name in names:

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from bayou.errors import SerializationError
-from bayou.kernel.engine import ByteRange, Engine
+from bayou.errors import FileMissingError, SerializationError
+from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.testing.engine_suites.fixtures import HandlerSuite
 
 __all__ = ["JsonHandlerSuite"]
@@ -22,6 +22,7 @@ _STATS = pa.schema(
         ("minValues", pa.struct([("a", pa.int32()), ("f", pa.float64()), ("s", pa.string())])),
     ]
 )
+_LINES = pa.schema([("v", pa.int64())])
 
 
 class JsonHandlerSuite(HandlerSuite):
@@ -175,6 +176,97 @@ class JsonHandlerSuite(HandlerSuite):
         with pytest.raises(SerializationError):
             _parse(engine, ['{"numRecords":1}{"numRecords":2}', ""], _STATS)
 
+    def test_rows_that_are_not_selected_are_nulls_whatever_their_texts_hold(
+        self, engine: Engine
+    ) -> None:
+        texts: pa.Array[Any] = pa.array(
+            ['{"numRecords":1}', "no JSON", None, '{"numRecords":4}', '{"numRecords":5}'],
+            pa.string(),
+        )
+        selection = pa.array([True, False, True, False, None], pa.bool_())
+        batch = engine.json.parse_json(texts, _STATS, selection)
+        assert batch.schema.equals(_STATS, check_metadata=True)
+        assert batch.column("numRecords").to_pylist() == [1, None, None, None, None]
+
+    def test_a_selected_text_that_is_no_json_is_refused(self, engine: Engine) -> None:
+        texts: pa.Array[Any] = pa.array(["{}", "no JSON"], pa.string())
+        with pytest.raises(SerializationError):
+            engine.json.parse_json(texts, _STATS, pa.array([False, True]))
+
+    def test_no_selected_row_gives_a_batch_of_nulls(self, engine: Engine) -> None:
+        texts: pa.Array[Any] = pa.array(["x", "y"], pa.string())
+        batch = engine.json.parse_json(texts, _STATS, pa.array([False, False]))
+        assert batch.to_pylist() == [{"numRecords": None, "minValues": None}] * 2
+
+    def test_files_are_read_in_their_order_and_no_batch_has_rows_of_two(
+        self, engine: Engine, root: str
+    ) -> None:
+        files = [
+            _put(engine, f"{root}/{name}.json", "".join(f'{{"v":{name}{i}}}\n' for i in range(5)))
+            for name in (3, 1, 2)
+        ]
+        with engine.json.read_json_files(iter(files), _LINES, batch_size=2) as batches:
+            found: list[list[Any]] = [batch.column("v").to_pylist() for batch in batches]
+        assert all(0 < len(values) <= 2 for values in found)
+        assert all(len({value // 10 for value in values}) == 1 for values in found)
+        assert [value for values in found for value in values] == [
+            name * 10 + i for name in (3, 1, 2) for i in range(5)
+        ]
+
+    def test_batches_of_files_have_exactly_the_schema(self, engine: Engine, root: str) -> None:
+        schema = pa.schema(
+            [
+                pa.field("w", pa.struct([("x", pa.int8())]), metadata={"a": "b"}),
+                pa.field("v", pa.int64(), nullable=False),
+                pa.field("m", pa.map_(pa.string(), pa.string())),
+            ]
+        )
+        file = _put(engine, f"{root}/a.json", '{"v":1,"other":2}\n{"m":{"k":"v"},"v":"x"}')
+        with engine.json.read_json_files([file], schema) as batches:
+            (batch,) = batches
+        assert batch.schema.equals(schema, check_metadata=True)
+        assert batch.to_pylist() == [
+            {"w": None, "v": 1, "m": None},
+            {"w": None, "v": None, "m": [("k", "v")]},
+        ]
+
+    def test_blank_lines_and_empty_files_give_no_rows(self, engine: Engine, root: str) -> None:
+        empty = _put(engine, f"{root}/empty.json", "")
+        blank = _put(engine, f"{root}/blank.json", '\n  \r\n{"v":1}\r\n\n{"v":2}')
+        with engine.json.read_json_files([empty, blank, empty], _LINES) as batches:
+            assert [batch.column("v").to_pylist() for batch in batches] == [[1, 2]]
+
+    def test_lines_of_several_blocks_of_bytes_are_whole(self, engine: Engine, root: str) -> None:
+        filler = "é" * 20_000
+        lines = [f'{{"v":{i},"filler":"{filler}"}}' for i in range(500)]  # 20 MB
+        file = _put(engine, f"{root}/large.json", "\n".join(lines))
+        with engine.json.read_json_files([file, file], _LINES, batch_size=100) as batches:
+            found = [value for batch in batches for value in batch.column("v").to_pylist()]
+        assert found == [*range(500), *range(500)]
+
+    @pytest.mark.parametrize("line", [b"{", b"[1]", b'{"v":1}{"v":2}', b'{"v":"\xff"}'])
+    def test_a_bad_line_of_a_file_is_refused_by_file_and_number(
+        self, engine: Engine, root: str, line: bytes
+    ) -> None:
+        engine.files.mkdirs(root)
+        path = f"{root}/bad.json"
+        engine.files.put(path, b'{"v":1}\n\n' + line + b'\n{"v":2}\n')
+        with pytest.raises(SerializationError, match=r"bad\.json, line 3"):
+            list(engine.json.read_json_files([engine.files.status(path)], _LINES))
+
+    def test_a_missing_json_file_is_an_error(self, engine: Engine, root: str) -> None:
+        gone = FileStatus(path=f"{root}/gone.json", size=3, modification_time=0)
+        with pytest.raises(FileMissingError) as caught:
+            list(engine.json.read_json_files([gone], _LINES))
+        assert caught.value.path == gone.path
+
+    def test_closing_the_reading_of_json_files_ends_it(self, engine: Engine, root: str) -> None:
+        file = _put(engine, f"{root}/a.json", '{"v":1}\n{"v":2}\n')
+        batches = engine.json.read_json_files([file, file], _LINES, batch_size=1)
+        assert next(batches).num_rows == 1
+        batches.close()
+        assert list(batches) == []
+
     def test_lines_are_written_with_their_ends(self, engine: Engine, root: str) -> None:
         engine.files.mkdirs(root)
         path = f"{root}/00000000000000000000.json"
@@ -191,6 +283,12 @@ class JsonHandlerSuite(HandlerSuite):
         assert _content(engine, path) == b"1\n"
         assert engine.json.write_json_file_atomically(path, [b"3"], overwrite=True) is True
         assert _content(engine, path) == b"3\n"
+
+
+def _put(engine: Engine, path: str, text: str) -> FileStatus:
+    engine.files.mkdirs(path.rpartition("/")[0])
+    engine.files.put(path, text.encode())
+    return engine.files.status(path)
 
 
 def _parse(engine: Engine, texts: list[Any], schema: pa.Schema) -> list[dict[str, Any]]:

@@ -68,6 +68,13 @@ class ParquetReadingSuite(HandlerSuite):
         values = [v for batch in batches for v in batch.column(0).to_pylist()]
         assert values == [*range(200, 300), *range(100, 200), *range(100)]
 
+    def test_the_reading_of_files_can_be_closed_early(self, engine: Engine, root: str) -> None:
+        file = _write(engine, root, pa.table({"a": range(100)}))
+        schema = pa.schema([("a", pa.int64())])
+        with engine.parquet.read_parquet_files([file] * 3, schema, batch_size=10) as batches:
+            assert next(batches).column(0).to_pylist() == list(range(10))
+        assert list(batches) == []
+
     def test_a_missing_column_reads_as_null(self, engine: Engine, root: str) -> None:
         file = _write(engine, root, pa.table({"a": [1, 2]}))
         schema = pa.schema([("new", pa.list_(pa.string())), ("a", pa.int64())])
