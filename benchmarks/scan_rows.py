@@ -1,0 +1,196 @@
+"""Reading rows in one process, beside `deltalake`, plain pyarrow and polars.
+
+usage: scan_rows.py [--rows N] [--small-files N] [--runs N]
+
+Two tables: 16 files of a million rows with 8 columns, read whole and 2 columns of them; and 10,000
+files of 100 rows each. Every number is of a process of its own, the median of the runs, with the
+files in the disk's cache. Rows are streamed and counted, and nothing else happens to them; a peer
+is asked for the same columns. Plain pyarrow gets the list of files, and does without the log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import measure
+import pyarrow as pa
+import pyarrow.compute as pc
+from million_files import CACHE
+from rich.console import Console
+from rich.table import Table as Grid
+
+import bayou
+
+FILES, SMALL_ROWS = 16, 100
+TWO = ("id", "amount")
+
+Work = Callable[[], int]
+Columns = Sequence[str] | None
+
+
+def rows_table(rows: int) -> Path:
+    """The table of large files; made where it isn't there."""
+    path = CACHE / f"rows-{rows}"
+    if not _has(path, FILES):
+        for n in range(FILES):
+            part = _rows(n * (rows // FILES), rows // FILES)
+            bayou.write(str(path), part, mode="append" if n else "error")
+    return path
+
+
+def small_files_table(files: int) -> Path:
+    """The table of small files; made where it isn't there."""
+    path = CACHE / f"small-files-{files}"
+    if not _has(path, files):
+        data = _rows(0, files * SMALL_ROWS)
+        part = pc.divide(data.column("id"), SMALL_ROWS)
+        bayou.write(
+            str(path), data.append_column("part", part), mode="error", partition_by=["part"]
+        )
+    return path
+
+
+def _has(path: Path, files: int) -> bool:
+    table = bayou.table(str(path))
+    return table.exists() and table.snapshot().files().num_rows == files
+
+
+def _rows(start: int, count: int) -> pa.Table:
+    ids = pa.array(range(start, start + count), pa.int64())
+    mixed = pc.bit_wise_and(pc.multiply(ids, 2_654_435_761), 0xFFFFFF)  # spread, reproducible
+    seconds = pc.add(ids, 1_700_000_000)
+    return pa.table(
+        {
+            "id": ids,
+            "at": pc.cast(pc.multiply(seconds, 1_000_000), pa.timestamp("us", "UTC")),
+            "day": pc.cast(pc.cast(pc.divide(seconds, 86_400), pa.int32()), pa.date32()),
+            "kind": pc.binary_join_element_wise(
+                "kind", pc.cast(pc.bit_wise_and(mixed, 15), pa.string()), "-"
+            ),
+            "name": pc.binary_join_element_wise("name", pc.cast(mixed, pa.string()), "-"),
+            "amount": pc.divide(pc.cast(mixed, pa.float64()), 100.0),
+            "count": pc.cast(pc.bit_wise_and(mixed, 1023), pa.int32()),
+            "good": pc.equal(pc.bit_wise_and(mixed, 1), 1),
+        }
+    )
+
+
+def by_bayou(table: str, columns: Columns) -> Work:
+    """`to_batches`."""
+
+    def count() -> int:
+        found = bayou.table(table).to_batches(columns=columns)
+        return sum(batch.num_rows for batch in found)
+
+    return count
+
+
+def by_deltalake(table: str, columns: Columns) -> Work:
+    """`deltalake`'s own query engine, streamed."""
+    import deltalake
+
+    def count() -> int:
+        names = ", ".join(columns or ("*",))
+        found = (
+            deltalake.QueryBuilder()
+            .register("t", deltalake.DeltaTable(table))
+            .execute(f"SELECT {names} FROM t")
+        )
+        return sum(pa.record_batch(batch).num_rows for batch in found)
+
+    return count
+
+
+def by_pyarrow(table: str, columns: Columns) -> Work:
+    """A pyarrow dataset of the table's files, all cores."""
+    import pyarrow.dataset as ds
+
+    files = [str(file) for file in sorted(Path(table).rglob("*.parquet"))]
+    files = [file for file in files if "_delta_log" not in file]
+
+    def count() -> int:
+        found = ds.dataset(files).to_batches(columns=None if columns is None else list(columns))
+        return sum(batch.num_rows for batch in found)
+
+    return count
+
+
+def by_polars(table: str, columns: Columns) -> Work:
+    """Polars' scan of a Delta table, collected in chunks."""
+    import polars as pl
+
+    def count() -> int:
+        frame = pl.scan_delta(table)
+        if columns is not None:
+            frame = frame.select(columns)
+        return frame.collect(engine="streaming").height
+
+    return count
+
+
+PROGRAMS: dict[str, Callable[[str, Columns], Work]] = {
+    "bayou": by_bayou,
+    "deltalake": by_deltalake,
+    "pyarrow, no log": by_pyarrow,
+    "polars": by_polars,
+}
+COLUMNS: dict[str, Columns] = {"all": None, "2": TWO}
+
+
+def run(console: Console, rows: int, small_files: int, runs: int) -> None:
+    """Measure every program on both tables and print what they took."""
+    cases = (
+        (f"{rows:,} rows in {FILES} files, all 8 columns", rows_table(rows), "all"),
+        (f"{rows:,} rows in {FILES} files, 2 of 8 columns", rows_table(rows), "2"),
+        (
+            f"{small_files * SMALL_ROWS:,} rows in {small_files:,} files, 2 of 9 columns",
+            small_files_table(small_files),
+            "2",
+        ),
+    )
+    for title, table, columns in cases:
+        measured = {
+            name: measure.repeat([__file__, "--measure", name, str(table), columns], runs)
+            for name in PROGRAMS
+        }
+        assert len({one.result for one in measured.values()}) == 1, title
+        console.print(_grid(title, measured))
+
+
+def _grid(title: str, measured: dict[str, measure.Measurement]) -> Grid:
+    grid = Grid(title=title, title_justify="left")
+    grid.add_column("")
+    for heading in ("seconds", "bayou beside it", "peak MB", "bayou beside it"):
+        grid.add_column(heading, justify="right")
+    ours = measured["bayou"]
+    for name, one in measured.items():
+        grid.add_row(
+            name,
+            f"{one.seconds:.2f}",
+            "" if one is ours else f"{ours.seconds / one.seconds:.2f}x",
+            f"{one.peak_bytes / 1e6:,.0f}",
+            "" if one is ours else f"{ours.peak_bytes / one.peak_bytes:.2f}x",
+        )
+    return grid
+
+
+def main(arguments: Sequence[str]) -> None:
+    """The command line; `--measure` is the measured process."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=16_000_000)
+    parser.add_argument("--small-files", type=int, default=10_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.measure:
+        name, table, columns = options.measure
+        measure.report(PROGRAMS[name](table, COLUMNS[columns]))
+    else:
+        run(Console(width=measure.WIDTH), options.rows, options.small_files, options.runs)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
