@@ -14,6 +14,7 @@ import ingest_latency
 import kafka_to_delta
 import measure
 import plan_million_files
+import scan_rows
 from rich.console import Console
 
 
@@ -24,6 +25,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parser.parse_args(arguments)
     console = Console(width=measure.WIDTH)
     plan_million_files.run(console, 1_000_000, options.runs)
+    scan_rows.run(console, scan_rows.ROWS, scan_rows.SMALL_FILES, options.runs)
     ingest.run(console, options.runs)
     kafka_to_delta.run(console, 1)  # a run takes minutes
     ingest_latency.run(console, options.runs)
