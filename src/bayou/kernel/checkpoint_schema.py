@@ -15,6 +15,7 @@ __all__ = [
     "CHECKPOINT_SCHEMA",
     "METADATA_SCHEMA",
     "REMOVE_TYPE",
+    "SIDECAR_SCHEMA",
     "actions_to_array",
     "checkpoint_batch",
     "removes_to_array",
@@ -92,6 +93,27 @@ METADATA_SCHEMA = pa.schema(
     ]
 )
 """Everything but files."""
+
+SIDECAR_SCHEMA = pa.schema(
+    [
+        pa.field(
+            "checkpointMetadata",
+            pa.struct([pa.field("version", pa.int64()), pa.field("tags", _STRING_MAP)]),
+        ),
+        pa.field(
+            "sidecar",
+            pa.struct(
+                [
+                    pa.field("path", pa.string()),
+                    pa.field("sizeInBytes", pa.int64()),
+                    pa.field("modificationTime", pa.int64()),
+                    pa.field("tags", _STRING_MAP),
+                ]
+            ),
+        ),
+    ]
+)
+"""What only the V2 spec has."""
 
 CHECKPOINT_SCHEMA = pa.schema(
     [*METADATA_SCHEMA, pa.field("add", ADD_TYPE), pa.field("remove", REMOVE_TYPE)]

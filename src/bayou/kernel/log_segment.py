@@ -6,15 +6,13 @@ A segment is the newest complete checkpoint at or below the version and the comm
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from bayou.errors import (
     CorruptTableError,
     FileMissingError,
-    TableError,
     TableNotFoundError,
-    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from bayou.kernel.closeable import closeable
@@ -23,8 +21,11 @@ from bayou.protocol import last_checkpoint
 from bayou.protocol.file_names import (
     LAST_CHECKPOINT,
     LOG_DIRECTORY,
+    ChecksumFile,
     ClassicCheckpoint,
     CommitFile,
+    CompactedCommits,
+    LogFile,
     MultiPartCheckpoint,
     UuidCheckpoint,
     commit_file_name,
@@ -32,20 +33,43 @@ from bayou.protocol.file_names import (
     parse_log_file,
 )
 
-__all__ = ["Checkpoint", "LogSegment", "commit_files", "load_log_segment", "log_path"]
+__all__ = [
+    "Checkpoint",
+    "CompactedFile",
+    "LogSegment",
+    "commit_files",
+    "load_log_segment",
+    "log_path",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A complete checkpoint: its version and its files, in the order of their parts."""
+    """A complete checkpoint: its version and its files, in the order of their parts.
+
+    Attributes:
+        version: the version it holds.
+        files: one, or several of a multi-part checkpoint; sidecars aren't among them.
+        uuid_named: it follows the V2 spec for certain; a classic name may hold either.
+    """
 
     version: int
     files: tuple[FileStatus, ...]
+    uuid_named: bool = False
 
     @property
     def size(self) -> int:
         """Bytes of all files."""
         return sum(f.size for f in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedFile:
+    """The commits `version..end_version` in one file (PROTOCOL.md, Log Compaction Files)."""
+
+    version: int
+    end_version: int
+    file: FileStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +82,9 @@ class LogSegment:
         checkpoint: the newest complete checkpoint, None where replay starts at version 0.
         commits: commits behind the checkpoint, ascending and without a gap.
         last_commit: the commit of `version`, None where log cleanup has taken it.
+        compacted: ascending and without overlap, all behind the checkpoint; each saves reads.
+        checksum: version and file of the newest version checksum that isn't older than the
+            checkpoint, None for none.
     """
 
     table: str
@@ -65,6 +92,8 @@ class LogSegment:
     checkpoint: Checkpoint | None
     commits: tuple[FileStatus, ...]
     last_commit: FileStatus | None
+    compacted: tuple[CompactedFile, ...] = ()
+    checksum: tuple[int, FileStatus] | None = None
 
 
 def log_path(table: str) -> str:
@@ -72,27 +101,36 @@ def log_path(table: str) -> str:
     return f"{table}/{LOG_DIRECTORY}"
 
 
-def load_log_segment(engine: Engine, table: str, version: int | None = None) -> LogSegment:
+def load_log_segment(
+    engine: Engine, table: str, version: int | None = None, *, without: Collection[str] = ()
+) -> LogSegment:
     """List the log and choose the files of a version, the latest where it is None.
 
     One request for the hint and one listing from the hinted checkpoint on; a second listing from
     the beginning where the hint was wrong or lies above the version, or where a commit seems to be
     missing: a listing that isn't atomic may miss a commit that is made meanwhile and show the next.
 
+    Args:
+        without: paths of checkpoint files that can't be read, to do without.
+
     Raises:
         TableNotFoundError: no log at the path.
         VersionNotFoundError: the log doesn't reach the version, or begins after it.
         CorruptTableError: a commit is missing in between.
     """
-    hint = _hinted_version(engine, table)
+    if version is not None and version < 0:
+        raise VersionNotFoundError(
+            f"Version {version} of {table} doesn't exist: versions begin at 0.", table=table
+        )
+    hint = None if without else _hinted_version(engine, table)
     start = hint if hint is not None and (version is None or hint <= version) else 0
     try:
-        segment = _segment_from(engine, table, start, version)
+        segment = _segment_from(engine, table, start, version, without)
         if segment is not None:
             return segment
     except CorruptTableError:
         pass
-    segment = _segment_from(engine, table, 0, version)
+    segment = _segment_from(engine, table, 0, version, without)
     if segment is None:
         raise _not_found(table)
     return segment
@@ -125,71 +163,125 @@ def _hinted_version(engine: Engine, table: str) -> int | None:
     return None if hint is None else hint.version
 
 
-def _segment_from(engine: Engine, table: str, start: int, version: int | None) -> LogSegment | None:
+class _Listing:
+    """What a listing of the log has up to a version, and the first version above it."""
+
+    def __init__(self, version: int | None, without: Collection[str]) -> None:
+        self.commits: dict[int, FileStatus] = {}
+        self.later: int | None = None
+        self._version = version
+        self._without = without
+        self._parts: dict[tuple[int, int, str], dict[int, FileStatus]] = {}
+        self._compacted: list[CompactedFile] = []
+        self._checksum: tuple[int, FileStatus] | None = None
+
+    def take(self, status: FileStatus) -> None:
+        """Sort one file in."""
+        match parse_log_file(_name(status)):
+            case None:
+                pass
+            case CommitFile(version=found):
+                if self._is_above(found):
+                    self.later = found if self.later is None else self.later
+                else:
+                    self.commits[found] = status
+            case ClassicCheckpoint() | MultiPartCheckpoint() | UuidCheckpoint() as file:
+                if self._is_above(file.version):
+                    self.later = file.version if self.later is None else self.later
+                elif status.size > 0 and status.path not in self._without:
+                    # Empty where a writer died on a store without atomic writes.
+                    self._take_checkpoint(file, status)
+            case CompactedCommits(version=first, end_version=last):
+                if not self._is_above(last):
+                    self._compacted.append(
+                        CompactedFile(version=first, end_version=last, file=status)
+                    )
+            case ChecksumFile(version=found):
+                if not self._is_above(found):
+                    self._checksum = found, status  # ascending: the last is the newest
+            case _:
+                pass
+
+    def checkpoint(self) -> Checkpoint | None:
+        """The newest one with all its parts.
+
+        Of several at one version that with a UUID is preferred, then a single file.
+        """
+        best: Checkpoint | None = None
+        for version, count, uuid in sorted(
+            self._parts, key=lambda key: (key[0], bool(key[2]), -key[1], key[2])
+        ):
+            files = self._parts[version, count, uuid]
+            if len(files) == count:
+                best = Checkpoint(
+                    version=version,
+                    files=tuple(files[i] for i in sorted(files)),
+                    uuid_named=bool(uuid),
+                )
+        return best
+
+    def compacted(self, base: int, latest: int) -> tuple[CompactedFile, ...]:
+        """Those behind version `base` that save reads.
+
+        The commit of the latest version is read in any case, for its `commitInfo`.
+        """
+        longest: dict[int, CompactedFile] = {}
+        for file in self._compacted:
+            known = longest.get(file.version)
+            if known is None or known.end_version < file.end_version:
+                longest[file.version] = file
+        chosen = []
+        version = base + 1
+        while version <= latest:
+            found = longest.get(version)
+            if found is not None and min(found.end_version, latest - 1) > version:
+                chosen.append(found)
+                version = found.end_version
+            version += 1
+        return tuple(chosen)
+
+    def checksum(self, base: int) -> tuple[int, FileStatus] | None:
+        """The newest at or above version `base`."""
+        if self._checksum is None or self._checksum[0] < base:
+            return None
+        return self._checksum
+
+    def _is_above(self, version: int) -> bool:
+        return self._version is not None and version > self._version
+
+    def _take_checkpoint(self, file: LogFile, status: FileStatus) -> None:
+        match file:
+            case MultiPartCheckpoint():
+                parts = self._parts.setdefault((file.version, file.parts, ""), {})
+                parts[file.part] = status
+            case UuidCheckpoint():
+                self._parts[file.version, 1, file.uuid] = {1: status}
+            case ClassicCheckpoint():
+                self._parts[file.version, 1, ""] = {1: status}
+            case _:
+                pass
+
+
+def _segment_from(
+    engine: Engine, table: str, start: int, version: int | None, without: Collection[str]
+) -> LogSegment | None:
     """The segment out of a listing from `start`; None where that can't be said from there."""
-    commits: dict[int, FileStatus] = {}
-    parts: dict[tuple[int, int], dict[int, FileStatus]] = {}
-    v2_checkpoint: FileStatus | None = None
-    later: int | None = None
+    listing = _Listing(version, without)
     try:
         for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(start)}"):
-            match parse_log_file(_name(status)):
-                case CommitFile(version=found):
-                    if version is None or found <= version:
-                        commits[found] = status
-                    elif later is None:
-                        later = found
-                case ClassicCheckpoint() | MultiPartCheckpoint() as file:
-                    if version is not None and file.version > version:
-                        later = file.version if later is None else later
-                    elif status.size > 0:  # else a writer died on a store without atomic writes
-                        part, count = 1, 1
-                        if isinstance(file, MultiPartCheckpoint):
-                            part, count = file.part, file.parts
-                        parts.setdefault((file.version, count), {})[part] = status
-                case UuidCheckpoint() as file if version is None or file.version <= version:
-                    v2_checkpoint = status
-                case _:
-                    pass
+            listing.take(status)
     except FileMissingError as error:
         raise _not_found(table) from error
-    checkpoint = _newest_complete(parts)
+    checkpoint = listing.checkpoint()
     if checkpoint is None and start > 0:
         return None
-    try:
-        return _assemble(table, commits, checkpoint, version, later)
-    except TableError as error:
-        if v2_checkpoint is None or (isinstance(error, VersionNotFoundError) and later is None):
-            raise
-        raise UnsupportedFeatureError(
-            f"{table} can't be rebuilt without its V2 checkpoint {v2_checkpoint.path} (table "
-            "feature v2Checkpoint), which this version of Bayou doesn't read.",
-            table=table,
-            features=["v2Checkpoint"],
-        ) from error
-
-
-def _newest_complete(
-    parts: dict[tuple[int, int], dict[int, FileStatus]],
-) -> Checkpoint | None:
-    """The newest checkpoint with all its parts; a single file is preferred at equal versions."""
-    best: Checkpoint | None = None
-    for (version, count), files in sorted(
-        parts.items(), key=lambda item: (item[0][0], -item[0][1])
-    ):
-        if len(files) == count:
-            best = Checkpoint(version=version, files=tuple(files[i] for i in sorted(files)))
-    return best
+    return _assemble(table, listing, checkpoint, version)
 
 
 def _assemble(
-    table: str,
-    commits: dict[int, FileStatus],
-    checkpoint: Checkpoint | None,
-    version: int | None,
-    later: int | None,
+    table: str, listing: _Listing, checkpoint: Checkpoint | None, version: int | None
 ) -> LogSegment:
-    """The segment; `later` is the first version in the log above the one asked for, if any."""
+    commits, later = listing.commits, listing.later
     base = -1 if checkpoint is None else checkpoint.version
     tail_versions = [v for v in sorted(commits) if v > base]
     if not tail_versions and checkpoint is None:
@@ -218,6 +310,8 @@ def _assemble(
         checkpoint=checkpoint,
         commits=tuple(commits[v] for v in tail_versions),
         last_commit=commits.get(latest),
+        compacted=listing.compacted(base, latest),
+        checksum=listing.checksum(base),
     )
 
 

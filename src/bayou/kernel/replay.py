@@ -9,18 +9,17 @@ part of it only drops the rows whose key was touched. Parts are independent of e
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.errors import CorruptTableError, FileMissingError, UnsupportedFeatureError
-from bayou.kernel.checkpoint_schema import METADATA_SCHEMA
+from bayou.errors import CorruptTableError, FileMissingError
 from bayou.kernel.closeable import CloseableIterator, closeable
-from bayou.kernel.engine import ByteRange, Engine, FileSplit, FileStatus
-from bayou.kernel.log_segment import Checkpoint, LogSegment
+from bayou.kernel.engine import ByteRange, Engine, FileStatus
+from bayou.kernel.log_segment import LogSegment
 from bayou.kernel.scan_file import adds_to_array
 from bayou.protocol.actions import (
     Action,
@@ -40,7 +39,6 @@ __all__ = [
     "TouchedKeys",
     "read_commit",
     "read_commits",
-    "replay_checkpoint_metadata",
     "replay_commits",
 ]
 
@@ -185,7 +183,40 @@ def read_commit(table: str, version: int, file: FileStatus, data: bytes) -> Comm
 
 
 def replay_commits(engine: Engine, segment: LogSegment) -> ReplayState:
-    """The commit phase: replay a segment's commits, newest first."""
+    """The commit phase: replay a segment's commits, newest first.
+
+    Log compaction files stand for their commits; where one can't be read, the commits do.
+
+    Raises:
+        CorruptTableError: a commit is gone, or a line of it isn't an action.
+    """
+    if segment.compacted:
+        try:
+            return _replay(engine, segment)
+        except CorruptTableError:
+            segment = replace(segment, compacted=())
+    return _replay(engine, segment)
+
+
+def _newest_first(engine: Engine, segment: LogSegment) -> CloseableIterator[CommitActions]:
+    """The fewest files that hold a segment's commits; the latest commit is always one of them."""
+    first = segment.version - len(segment.commits) + 1
+    instead = {
+        version: compacted
+        for compacted in segment.compacted
+        for version in range(compacted.version, compacted.end_version + 1)
+    }
+    files: list[tuple[int, FileStatus]] = []
+    for version, file in enumerate(segment.commits, first):
+        compacted = instead.get(version)
+        if compacted is None or version == segment.version:
+            files.append((version, file))
+        elif version == min(compacted.end_version, segment.version - 1):
+            files.append((version, compacted.file))
+    return read_commits(engine, segment.table, reversed(files))
+
+
+def _replay(engine: Engine, segment: LogSegment) -> ReplayState:
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     transactions: dict[str, Transaction] = {}
@@ -194,9 +225,7 @@ def replay_commits(engine: Engine, segment: LogSegment) -> ReplayState:
     seen: set[tuple[str, str | None]] = set()
     adds: list[AddFile] = []
     removes: list[RemoveFile] = []
-    first = segment.version - len(segment.commits) + 1
-    newest_first = reversed(list(enumerate(segment.commits, first)))
-    for commit in read_commits(engine, segment.table, newest_first):
+    for commit in _newest_first(engine, segment):
         keys: list[tuple[str, str | None]] = []
         for action in commit.actions:
             match action:
@@ -231,105 +260,6 @@ def replay_commits(engine: Engine, segment: LogSegment) -> ReplayState:
         adds=adds_to_array(adds),
         removes=tuple(removes),
         commit_info=commit_info,
-    )
-
-
-_KEY_FIELDS = pa.schema(
-    [
-        pa.field("protocol", pa.struct([pa.field("minReaderVersion", pa.int32())])),
-        pa.field("metaData", pa.struct([pa.field("id", pa.string())])),
-        pa.field("txn", pa.struct([pa.field("appId", pa.string())])),
-        pa.field("domainMetadata", pa.struct([pa.field("domain", pa.string())])),
-        pa.field("sidecar", pa.struct([pa.field("path", pa.string())])),
-    ]
-)
-"""One required field of each kind of action that isn't a file."""
-
-_WIRE_TYPES: dict[str, type[Any]] = {
-    "protocol": Protocol,
-    "metaData": Metadata,
-    "txn": Transaction,
-    "domainMetadata": DomainMetadata,
-}
-
-
-def replay_checkpoint_metadata(engine: Engine, table: str, checkpoint: Checkpoint) -> list[Action]:
-    """Everything in a checkpoint but files: protocol, metadata, transactions, domains.
-
-    A checkpoint of many files has few such rows. One required field of each kind tells which rows
-    they are, and what else they hold is read no further than to the last of them.
-
-    Raises:
-        CorruptTableError: the checkpoint can't be read.
-        UnsupportedFeatureError: it is a V2 checkpoint with sidecars.
-    """
-    actions: list[Action] = []
-    for file in checkpoint.files:
-        present, rows = _locate_metadata(engine, table, file)
-        if not present:
-            continue
-        schema = pa.schema([METADATA_SCHEMA.field(name) for name in present])
-        with _read_checkpoint(engine, file, schema) as batches:
-            for batch in batches:
-                for name in present:
-                    actions.extend(_to_actions(table, file, batch.column(name), _WIRE_TYPES[name]))
-                rows -= batch.num_rows
-                if rows <= 0:
-                    break
-    return actions
-
-
-def _locate_metadata(engine: Engine, table: str, file: FileStatus) -> tuple[list[str], int]:
-    """Kinds of actions other than files that a checkpoint file has, and how many rows to read."""
-    present: dict[str, None] = {}
-    rows = seen = 0
-    for batch in _read_checkpoint(engine, file, _KEY_FIELDS):
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            if column.null_count == len(column):
-                continue
-            if name == "sidecar":
-                raise _v2_checkpoint(table, file)
-            present[name] = None
-            last = pc.max(pc.indices_nonzero(pc.is_valid(column))).as_py()
-            rows = max(rows, seen + last + 1)
-        seen += batch.num_rows
-    return list(present), rows
-
-
-def _read_checkpoint(
-    engine: Engine, file: FileStatus, schema: pa.Schema
-) -> CloseableIterator[pa.RecordBatch]:
-    split = FileSplit(path=file.path, size=file.size)
-    return engine.parquet.read_parquet_files([split], schema)
-
-
-def _to_actions(table: str, file: FileStatus, column: Any, wire_type: type[Any]) -> Iterator[Any]:
-    for value in column.drop_null().to_pylist(maps_as_pydicts="lossy"):
-        try:
-            yield msgspec.convert(_without_nulls(value), wire_type)
-        except msgspec.ValidationError as error:
-            raise CorruptTableError(
-                f"Checkpoint {file.path} of {table} holds an action that isn't one: {error}.",
-                table=table,
-                file=file.path,
-            ) from error
-
-
-def _without_nulls(value: dict[str, Any]) -> dict[str, Any]:
-    """A null field of a struct is one that isn't there."""
-    return {
-        k: _without_nulls(v) if isinstance(v, dict) else v
-        for k, v in value.items()
-        if v is not None
-    }
-
-
-def _v2_checkpoint(table: str, file: FileStatus) -> UnsupportedFeatureError:
-    return UnsupportedFeatureError(
-        f"{table} has a V2 checkpoint with sidecars ({file.path}), table feature v2Checkpoint, "
-        "which this version of Bayou doesn't read.",
-        table=table,
-        features=["v2Checkpoint"],
     )
 
 

@@ -9,20 +9,24 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.errors import ArgumentError, SchemaError, UnsupportedFeatureError
+from bayou.errors import (
+    ArgumentError,
+    CorruptTableError,
+    SchemaError,
+    TableError,
+    UnsupportedFeatureError,
+)
+from bayou.kernel.checkpoint_contents import locate_checkpoint_files
 from bayou.kernel.closeable import CloseableIterator, closeable
-from bayou.kernel.engine import Engine
+from bayou.kernel.engine import Engine, FileSplit
+from bayou.kernel.log_segment import Checkpoint
 from bayou.kernel.predicates.evaluation import resolve
 from bayou.kernel.predicates.model import And, Predicate, referenced_columns
 from bayou.kernel.predicates.skipping import SkippingPlan
 from bayou.kernel.predicates.sql import parse_predicate
 from bayou.kernel.pruning import Pruning
 from bayou.kernel.row import FilteredColumnarBatch
-from bayou.kernel.scan_file import (
-    ScanFile,
-    ScanFileBatch,
-    scan_batch,
-)
+from bayou.kernel.scan_file import ADD_TYPE, ScanFile, ScanFileBatch, scan_batch
 from bayou.kernel.scan_source import ScanDefinition, ScanSource
 from bayou.kernel.scan_wire import decode_scan, encode_scan
 from bayou.kernel.slices import (
@@ -31,7 +35,7 @@ from bayou.kernel.slices import (
     replay_checkpoint_adds,
     tail_slices,
 )
-from bayou.kernel.table_state import TableState
+from bayou.kernel.table_state import TableState, load_table_state
 from bayou.kernel.transform import (
     METADATA_COLUMNS,
     ROW_COMMIT_VERSION,
@@ -181,6 +185,8 @@ class Scan:
     @property
     def checkpoint_bytes(self) -> int:
         """Bytes of the checkpoint that replay reads; 0 without one."""
+        if self._source.contents is not None:
+            return self._source.contents.size
         return 0 if self._source.checkpoint is None else self._source.checkpoint.size
 
     @closeable
@@ -212,10 +218,16 @@ class Scan:
                 "the scan that it was made from.",
                 argument="slices",
             )
-        tail = tail_slices(source.tail, max_slices)
-        if source.checkpoint is None:
-            return tail
-        return tail + checkpoint_slices(engine, source.table, source.checkpoint, max_slices)
+        tail, contents = source.tail, source.contents
+        if source.checkpoint is not None and contents is None:
+            try:
+                contents = locate_checkpoint_files(engine, source.table, source.checkpoint)
+            except CorruptTableError as error:
+                tail = self._live_files_without(engine, source.checkpoint, error)
+        files = () if contents is None else contents.files
+        return tail_slices(tail, max_slices) + checkpoint_slices(
+            engine, source.table, files, max_slices
+        )
 
     @closeable
     def replay_slice(self, engine: Engine, part: LogSlice) -> Iterator[ScanFileBatch]:
@@ -229,6 +241,36 @@ class Scan:
         ) as found:
             for adds, untouched in found:
                 yield from self._kept(engine, adds, untouched)
+
+    def _live_files_without(
+        self, engine: Engine, checkpoint: Checkpoint, error: CorruptTableError
+    ) -> pa.StructArray:
+        """All live files of the version by older files of the log, `ADD_TYPE`.
+
+        Raises:
+            CorruptTableError: `error`, where the checkpoint is needed.
+        """
+        source = self._source
+        try:
+            state = load_table_state(
+                engine, source.table, source.version, without=[f.path for f in checkpoint.files]
+            )
+        except TableError:
+            raise error from None
+        contents = state.checkpoint_contents
+        if contents is None and state.log_segment.checkpoint is not None:
+            contents = locate_checkpoint_files(engine, source.table, state.log_segment.checkpoint)
+        columns = [field.name for field in ADD_TYPE]
+        touched = state.replay_state.touched
+        parts: list[Any] = [state.tail]
+        for file in () if contents is None else contents.files:
+            split = FileSplit(path=file.path, size=file.size)
+            with replay_checkpoint_adds(engine, source.table, split, touched, columns) as found:
+                for adds, untouched in found:
+                    parts.append(adds if untouched is None else adds.filter(untouched))
+        live = pa.concat_arrays(parts)
+        assert isinstance(live, pa.StructArray)
+        return live
 
     def scan_state(self, engine: Engine) -> ScanState:
         """What a worker needs to read scan files, besides the files."""

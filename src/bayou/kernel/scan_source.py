@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from bayou.kernel.checkpoint_contents import CheckpointContents
 from bayou.kernel.log_segment import Checkpoint
 from bayou.kernel.predicates.model import Predicate
 from bayou.kernel.replay import TouchedKeys
@@ -25,9 +26,12 @@ class ScanSource:
         schema: the table's whole schema.
         partition_columns: in the table's order.
         columns: fields of `add` that the table's features make necessary.
+        version: the version, -1 where it isn't known: the scan came as bytes.
         checkpoint: None where the commits alone make up the version.
+        contents: the checkpoint's top level, None where it hasn't been read.
         touched: keys that the commits behind the checkpoint touched.
-        tail: live files that those commits added, `ADD_TYPE`; None where the slices bring them.
+        tail: live files outside of the checkpoint's Parquet files, `ADD_TYPE`; None where the
+            slices bring them.
         row_tracking: physical names of the columns that hold row ids and row commit versions,
             None where row tracking isn't enabled.
     """
@@ -36,7 +40,9 @@ class ScanSource:
     schema: StructType
     partition_columns: tuple[str, ...]
     columns: tuple[str, ...]
+    version: int
     checkpoint: Checkpoint | None
+    contents: CheckpointContents | None
     touched: TouchedKeys
     tail: pa.StructArray | None
     row_tracking: tuple[str, str] | None
@@ -49,9 +55,11 @@ class ScanSource:
             schema=state.schema,
             partition_columns=state.partition_columns,
             columns=_feature_columns(state),
+            version=state.version,
             checkpoint=state.log_segment.checkpoint,
+            contents=state.checkpoint_contents,
             touched=state.replay_state.touched,
-            tail=state.replay_state.adds,
+            tail=state.tail,
             row_tracking=_row_tracking_columns(state),
         )
 

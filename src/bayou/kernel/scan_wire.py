@@ -68,7 +68,9 @@ def _definition(wire: _WireScan) -> ScanDefinition:
         schema=schema,
         partition_columns=wire.partition_columns,
         columns=wire.columns,
+        version=-1,
         checkpoint=None,
+        contents=None,
         touched=TouchedKeys(
             array_from_bytes(wire.touched_paths), array_from_bytes(wire.touched_keys)
         ),

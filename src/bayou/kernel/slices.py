@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from bayou.errors import CorruptTableError, FileMissingError, StorageError
+from bayou.errors import StorageError
 from bayou.kernel.arrow_ipc import array_from_bytes, array_to_bytes
+from bayou.kernel.checkpoint_contents import unreadable_checkpoint
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import Engine, FileSplit, FileStatus
-from bayou.kernel.log_segment import Checkpoint
 from bayou.kernel.replay import TouchedKeys
 from bayou.kernel.scan_file import ADD_TYPE
 from bayou.kernel.wire_format import WireFormat
@@ -28,7 +28,6 @@ __all__ = [
     "checkpoint_slices",
     "replay_checkpoint_adds",
     "tail_slices",
-    "unreadable_checkpoint",
 ]
 
 _TAIL_ROWS = 50_000
@@ -88,9 +87,9 @@ def tail_slices(adds: pa.StructArray, max_slices: int | None) -> list[LogSlice]:
 
 
 def checkpoint_slices(
-    engine: Engine, table: str, checkpoint: Checkpoint, max_slices: int | None
+    engine: Engine, table: str, files: Sequence[FileStatus], max_slices: int | None
 ) -> list[LogSlice]:
-    """Split a checkpoint into about `max_slices`, never inside a row group.
+    """Split a checkpoint's files into about `max_slices`, never inside a row group.
 
     Without `max_slices`, or with no more than there are files, a slice is a file and no footer is
     read.
@@ -99,15 +98,15 @@ def checkpoint_slices(
         CorruptTableError: the file is gone or isn't a checkpoint.
     """
     whole = [
-        LogSlice(split=FileSplit(path=f.path, size=f.size), estimated_bytes=f.size)
-        for f in checkpoint.files
+        LogSlice(split=FileSplit(path=f.path, size=f.size), estimated_bytes=f.size) for f in files
     ]
     if max_slices is None or max_slices <= len(whole):
         return whole
+    size = sum(f.size for f in files)
     return [
         part
-        for f in checkpoint.files
-        for part in _split_file(engine, table, f, round(max_slices * f.size / checkpoint.size))
+        for f in files
+        for part in _split_file(engine, table, f, round(max_slices * f.size / size))
     ]
 
 
@@ -141,17 +140,6 @@ def replay_checkpoint_adds(
                 yield widened, touched.untouched(widened)
     except StorageError as error:
         raise unreadable_checkpoint(table, split.path, error) from error
-
-
-def unreadable_checkpoint(table: str, path: str, error: StorageError) -> CorruptTableError:
-    """The error for a checkpoint file that can't be read."""
-    what = "is gone" if isinstance(error, FileMissingError) else "can't be read"
-    return CorruptTableError(
-        f"Checkpoint file {path} of {table} {what}: {error} Restore it, or delete the checkpoint "
-        "if all commits from version 0 on are still there.",
-        table=table,
-        file=path,
-    )
 
 
 def _widen(adds: pa.StructArray) -> pa.StructArray:

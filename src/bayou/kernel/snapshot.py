@@ -26,6 +26,7 @@ class Snapshot(TableState):
         return cls(
             segment=state.log_segment,
             replay=state.replay_state,
+            contents=state.checkpoint_contents,
             protocol=state.protocol,
             metadata=state.metadata,
             schema=state.schema,

@@ -5,20 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 
 import pyarrow as pa
 
-from bayou.errors import CorruptTableError, SchemaError, StorageError, UnsupportedFeatureError
+from bayou.errors import CorruptTableError, SchemaError, TableError, UnsupportedFeatureError
 from bayou.kernel.arrow_types import to_arrow_schema
+from bayou.kernel.checkpoint_contents import CheckpointContents, read_checkpoint
+from bayou.kernel.checksum import usable_checksum
 from bayou.kernel.engine import Engine
-from bayou.kernel.log_segment import LogSegment, load_log_segment
-from bayou.kernel.replay import ReplayState, replay_checkpoint_metadata, replay_commits
-from bayou.kernel.slices import unreadable_checkpoint
+from bayou.kernel.log_segment import Checkpoint, LogSegment, load_log_segment
+from bayou.kernel.replay import ReplayState, replay_commits
+from bayou.kernel.scan_file import adds_to_array
 from bayou.protocol import features
-from bayou.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction
+from bayou.protocol.actions import Action, DomainMetadata, Metadata, Protocol, Transaction
 from bayou.protocol.properties import TableProperties
 from bayou.protocol.schema import SchemaJsonError, StructType
 
@@ -37,6 +39,7 @@ class TableState:
         *,
         segment: LogSegment,
         replay: ReplayState,
+        contents: CheckpointContents | None,
         protocol: Protocol,
         metadata: Metadata,
         schema: StructType,
@@ -45,6 +48,7 @@ class TableState:
     ) -> None:
         self._segment = segment
         self._replay = replay
+        self._contents = contents
         self._protocol = protocol
         self._metadata = metadata
         self._schema = schema
@@ -140,29 +144,82 @@ class TableState:
         return self._domains
 
     @property
+    def checkpoint_contents(self) -> CheckpointContents | None:
+        """The checkpoint's top level; None without one, and where a checksum saved reading it."""
+        return self._contents
+
+    @cached_property
+    def tail(self) -> pa.StructArray:
+        """Live files outside of the checkpoint's Parquet files, `ADD_TYPE`.
+
+        Those that the commits behind it added, and before them those of a JSON checkpoint.
+        """
+        added = self._replay.adds
+        if self._contents is None or not self._contents.adds:
+            return added
+        own = adds_to_array(self._contents.adds)
+        untouched = self._replay.touched.untouched(own)
+        tail = pa.concat_arrays([own if untouched is None else own.filter(untouched), added])
+        assert isinstance(tail, pa.StructArray)
+        return tail
+
+    @property
     def checkpoint_bytes(self) -> int:
         """Bytes of the checkpoint behind this version, 0 without one."""
+        if self._contents is not None:
+            return self._contents.size
         return 0 if self._segment.checkpoint is None else self._segment.checkpoint.size
 
 
-def load_table_state(engine: Engine, table: str, version: int | None = None) -> TableState:
+def load_table_state(
+    engine: Engine, table: str, version: int | None = None, *, without: Collection[str] = ()
+) -> TableState:
     """Open a version, the latest where it is None.
+
+    A checkpoint that can't be read is done without, where older files of the log make up the same
+    version.
+
+    Args:
+        without: paths of checkpoint files that can't be read.
 
     Raises:
         TableNotFoundError, VersionNotFoundError, CorruptTableError: see `load_log_segment`.
         UnsupportedFeatureError: the protocol asks a reader for what isn't supported.
     """
-    segment = load_log_segment(engine, table, version)
+    avoided = set(without)
+    unreadable: CorruptTableError | None = None
+    while True:
+        try:
+            segment = load_log_segment(engine, table, version, without=avoided)
+        except TableError as error:
+            if unreadable is None:
+                raise
+            raise unreadable from error
+        try:
+            return _load(engine, segment)
+        except _UnreadableCheckpointError as error:
+            unreadable = unreadable or error.cause
+            avoided.update(error.paths)
+
+
+class _UnreadableCheckpointError(Exception):
+    """A checkpoint that can't be read; there may be another way to the version."""
+
+    def __init__(self, cause: CorruptTableError, paths: Collection[str]) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+        self.paths = paths
+
+
+def _load(engine: Engine, segment: LogSegment) -> TableState:
     replay = replay_commits(engine, segment)
     protocol, metadata = replay.protocol, replay.metadata
     transactions = dict(replay.transactions)
     domains = dict(replay.domains)
+    contents: CheckpointContents | None = None
     if segment.checkpoint is not None:
-        try:
-            actions = replay_checkpoint_metadata(engine, table, segment.checkpoint)
-        except StorageError as error:
-            raise unreadable_checkpoint(table, error.path, error) from error
-        for action in actions:
+        older, contents = _before_commits(engine, segment, segment.checkpoint, replay)
+        for action in older:
             match action:
                 case Protocol():
                     protocol = protocol or action
@@ -174,6 +231,7 @@ def load_table_state(engine: Engine, table: str, version: int | None = None) -> 
                     domains.setdefault(action.domain, action)
                 case _:
                     pass
+    table = segment.table
     if protocol is None or metadata is None:
         what = "protocol" if protocol is None else "metaData"
         raise CorruptTableError(
@@ -186,12 +244,38 @@ def load_table_state(engine: Engine, table: str, version: int | None = None) -> 
     return TableState(
         segment=segment,
         replay=replay,
+        contents=contents,
         protocol=protocol,
         metadata=metadata,
         schema=schema,
         transactions=transactions,
         domains=domains,
     )
+
+
+def _before_commits(
+    engine: Engine, segment: LogSegment, checkpoint: Checkpoint, replay: ReplayState
+) -> tuple[Sequence[Action], CheckpointContents | None]:
+    """What held before the segment's commits, out of a version checksum or the checkpoint."""
+    known = usable_checksum(engine, segment, replay)
+    actions: list[Action] = []
+    if known is not None:
+        assert known.protocol is not None  # that of a usable one
+        assert known.metadata is not None
+        actions = [
+            known.protocol,
+            known.metadata,
+            *(known.set_transactions or ()),
+            *(known.domain_metadata or ()),
+        ]
+        features_named = known.protocol.reader_features or ()
+        if not checkpoint.uuid_named and features.V2_CHECKPOINT not in features_named:
+            return actions, None
+    try:
+        contents = read_checkpoint(engine, segment.table, checkpoint)
+    except CorruptTableError as error:
+        raise _UnreadableCheckpointError(error, [f.path for f in checkpoint.files]) from error
+    return actions or contents.actions, contents
 
 
 def _schema(table: str, metadata: Metadata) -> StructType:

@@ -15,6 +15,11 @@ from bayou.errors import (
     TablePropertyError,
     UnsupportedFeatureError,
 )
+from bayou.kernel.checkpoint_contents import (
+    CheckpointContents,
+    locate_checkpoint_files,
+    unreadable_checkpoint,
+)
 from bayou.kernel.checkpoint_schema import (
     CHECKPOINT_SCHEMA,
     REMOVE_TYPE,
@@ -25,7 +30,7 @@ from bayou.kernel.checkpoint_schema import (
 from bayou.kernel.engine import ByteRange, Engine, FileSplit
 from bayou.kernel.log_segment import log_path
 from bayou.kernel.scan_file import ADD_TYPE
-from bayou.kernel.slices import replay_checkpoint_adds, unreadable_checkpoint
+from bayou.kernel.slices import replay_checkpoint_adds
 from bayou.kernel.table_state import TableState, load_table_state
 from bayou.protocol import last_checkpoint, properties
 from bayou.protocol.file_names import LAST_CHECKPOINT, checkpoint_file_name
@@ -105,10 +110,11 @@ class _Counts:
 def _batches(engine: Engine, state: TableState) -> Iterator[pa.RecordBatch]:
     now = time.time_ns() // 1_000_000
     yield from _metadata_batches(state, now)
-    for adds in _live_adds(engine, state):
+    previous = _previous(engine, state)
+    for adds in _live_adds(engine, state, previous):
         yield checkpoint_batch("add", _without_data_change(adds))
     expired = now - state.table_properties.deleted_file_retention_ms
-    for removes in _tombstones(engine, state):
+    for removes in _tombstones(engine, state, previous):
         kept = removes.filter(
             pc.greater(pc.fill_null(pc.struct_field(removes, "deletionTimestamp"), 0), expired)
         )
@@ -132,22 +138,33 @@ def _metadata_batches(state: TableState, now: int) -> Iterator[pa.RecordBatch]:
         yield checkpoint_batch("domainMetadata", actions_to_array("domainMetadata", domains))
 
 
-def _live_adds(engine: Engine, state: TableState) -> Iterator[pa.StructArray]:
+def _previous(engine: Engine, state: TableState) -> CheckpointContents | None:
+    """The checkpoint behind the state."""
+    checkpoint = state.log_segment.checkpoint
+    if checkpoint is None:
+        return None
+    return state.checkpoint_contents or locate_checkpoint_files(engine, state.path, checkpoint)
+
+
+def _live_adds(
+    engine: Engine, state: TableState, previous: CheckpointContents | None
+) -> Iterator[pa.StructArray]:
     columns = [f.name for f in ADD_TYPE]
-    previous = state.log_segment.checkpoint
     for file in () if previous is None else previous.files:
         split = FileSplit(path=file.path, size=file.size)
         for adds, untouched in replay_checkpoint_adds(
             engine, state.path, split, state.replay_state.touched, columns
         ):
             yield adds if untouched is None else adds.filter(untouched)
-    if len(state.replay_state.adds):
-        yield state.replay_state.adds
+    if len(state.tail):
+        yield state.tail
 
 
-def _tombstones(engine: Engine, state: TableState) -> Iterator[pa.StructArray]:
+def _tombstones(
+    engine: Engine, state: TableState, previous: CheckpointContents | None
+) -> Iterator[pa.StructArray]:
     schema = pa.schema([pa.field("remove", REMOVE_TYPE)])
-    previous = state.log_segment.checkpoint
+    touched = state.replay_state.touched
     for file in () if previous is None else previous.files:
         split = FileSplit(path=file.path, size=file.size)
         try:
@@ -156,10 +173,14 @@ def _tombstones(engine: Engine, state: TableState) -> Iterator[pa.StructArray]:
                 if removes.null_count == len(removes):
                     continue
                 removes = removes.drop_null()
-                untouched = state.replay_state.touched.untouched(removes)
+                untouched = touched.untouched(removes)
                 yield removes if untouched is None else removes.filter(untouched)
         except StorageError as error:
             raise unreadable_checkpoint(state.path, file.path, error) from error
+    if previous is not None and previous.removes:
+        own = removes_to_array(previous.removes)
+        untouched = touched.untouched(own)
+        yield own if untouched is None else own.filter(untouched)
     if state.replay_state.removes:
         yield removes_to_array(state.replay_state.removes)
 

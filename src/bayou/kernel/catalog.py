@@ -1,0 +1,85 @@
+"""Catalogs: who says which commits of a catalog-managed table count.
+
+Commits of such a table may be ratified and not yet published in `_delta_log` (PROTOCOL.md,
+Catalog-managed tables). A connector that reads them implements `Catalog` over its catalog's client
+and gives it to `Table.for_path`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from bayou.kernel.engine import FileStatus
+from bayou.protocol import features
+
+__all__ = ["Catalog", "InlineCommit", "RatifiedCommit", "RatifiedCommits", "is_catalog_managed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatifiedCommit:
+    """A commit that the catalog has ratified.
+
+    Attributes:
+        version: its version.
+        path: where it is staged: decoded, absolute or relative to the table; None for one that is
+            stored in the catalog.
+        content: its JSON lines, of a commit that is stored in the catalog; None for a staged one.
+        modification_time: when it was ratified or written, ms since the epoch.
+    """
+
+    version: int
+    path: str | None = None
+    content: bytes | None = None
+    modification_time: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatifiedCommits:
+    """A catalog's answer.
+
+    Attributes:
+        latest_version: the latest ratified version, published or not; nothing above it counts.
+        commits: ratified commits that the catalog still keeps, ascending and without a gap; empty
+            where all are published. They count instead of published files of the same version.
+    """
+
+    latest_version: int
+    commits: tuple[RatifiedCommit, ...] = ()
+
+
+class Catalog(Protocol):
+    """A catalog of tables. Safe to be used from several threads."""
+
+    def ratified_commits(self, table: str, end_version: int | None = None) -> RatifiedCommits:
+        """The table's ratified commits, up to a version where one is given.
+
+        Args:
+            table: the table's fully qualified path.
+
+        Raises:
+            TableNotFoundError: the catalog knows no such table.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InlineCommit(FileStatus):
+    """A commit whose bytes are at hand; `path` is where it will be published."""
+
+    content: bytes
+
+
+def is_catalog_managed(reader_features: Collection[str]) -> bool:
+    """Whether these features make a catalog the judge of commits."""
+    return any(name in _NAMES for name in reader_features)
+
+
+_NAMES = frozenset(
+    {
+        features.CATALOG_MANAGED,
+        features.CATALOG_MANAGED_PREVIEW,
+        features.CATALOG_OWNED_PREVIEW,
+    }
+)
