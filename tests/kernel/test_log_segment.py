@@ -11,7 +11,6 @@ from bayou.engines.arrow.files import ArrowFiles
 from bayou.errors import (
     CorruptTableError,
     TableNotFoundError,
-    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from bayou.kernel import closeable
@@ -223,24 +222,73 @@ def test_a_log_folder_without_commits_is_not_a_table(log):
         load(log)
 
 
-UUID_CHECKPOINT = f"{2:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
+def test_of_checkpoints_of_one_version_that_with_a_uuid_is_taken(log):
+    write_commits(log, 4)
+    log.checkpoint(2, HEAD, parts=2)
+    log.checkpoint(2, HEAD)
+    (name,) = log.v2_checkpoint(2, HEAD)
+    checkpoint = load(log).checkpoint
+    assert checkpoint is not None
+    assert checkpoint.uuid_named
+    assert [f.path for f in checkpoint.files] == [log.path(name)]
 
 
-def test_a_version_that_needs_its_v2_checkpoint_is_refused_by_name(log):
-    write_commits(log, 5)
-    log.put(UUID_CHECKPOINT, b"{}")
-    log.delete(f"{0:020d}.json")
-    with pytest.raises(UnsupportedFeatureError, match=UUID_CHECKPOINT) as caught:
-        load(log)
-    assert caught.value.features == ("v2Checkpoint",)
+def test_the_newest_checkpoint_counts_whatever_its_name(log):
+    write_commits(log, 6)
+    log.v2_checkpoint(2, HEAD, kind="json")
+    log.checkpoint(4, HEAD)
+    log.delete(log.checkpoint(5, HEAD, parts=2)[1])
+    checkpoint = load(log).checkpoint
+    assert checkpoint is not None
+    assert (checkpoint.version, checkpoint.uuid_named) == (4, False)
 
 
-def test_a_v2_checkpoint_is_not_needed_where_all_commits_are_there(log):
-    write_commits(log, 5)
-    log.put(UUID_CHECKPOINT, b"{}")
-    assert load(log).version == 4
-    with pytest.raises(VersionNotFoundError):
-        load(log, 9)
+def test_files_to_do_without_are_passed_over(log):
+    write_commits(log, 4)
+    log.checkpoint(1, HEAD)
+    (name,) = log.checkpoint(2, HEAD)
+    segment = load_log_segment(log.engine, log.table, without=[log.path(name)])
+    assert segment.checkpoint is not None
+    assert segment.checkpoint.version == 1
+
+
+@pytest.mark.parametrize(
+    ("files", "chosen"),
+    [
+        ([(1, 4)], [(1, 4)]),
+        ([(1, 2), (1, 4), (2, 3)], [(1, 4)]),
+        ([(1, 3), (4, 6)], [(1, 3), (4, 6)]),
+        ([(5, 7)], [(5, 7)]),  # the latest commit is read besides
+        ([(6, 7)], []),  # as many files as without
+        ([(0, 1), (3, 9)], [(0, 1)]),  # ends above the version
+    ],
+    ids=["one", "longest", "two", "up to the latest", "saves nothing", "too far"],
+)
+def test_compacted_commits_are_taken_where_they_save_reads(log, files, chosen):
+    write_commits(log, 8)
+    for first, last in files:
+        log.compaction(first, last)
+    assert [(c.version, c.end_version) for c in load(log, 7).compacted] == chosen
+
+
+def test_compacted_commits_that_begin_before_the_checkpoint_do_not_count(log):
+    write_commits(log, 8)
+    log.checkpoint(3, HEAD)
+    log.compaction(2, 6)
+    log.compaction(4, 6)
+    assert [(c.version, c.end_version) for c in load(log).compacted] == [(4, 6)]
+
+
+def test_the_newest_checksum_up_to_the_version_counts_unless_older_than_the_checkpoint(log):
+    write_commits(log, 6)
+    log.checkpoint(3, HEAD)
+    log.checksum(2)
+    assert load(log).checksum is None
+    log.checksum(4)
+    log.checksum(5)
+    assert load(log).checksum[0] == 5
+    assert load(log, 4).checksum[0] == 4
+    assert load(log, 3).checksum is None
 
 
 class TornListing(ArrowFiles):

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import io
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from bayou.engines.arrow import ArrowEngine
@@ -191,6 +187,7 @@ def test_a_log_without_protocol_or_metadata_is_refused(log, actions, missing):
 def test_a_checkpoint_that_is_not_parquet_is_named(log):
     log.commit(*HEAD)
     log.commit(add("a"))
+    log.delete(f"{0:020d}.json")
     path = log.put(f"{1:020d}.checkpoint.parquet", b"PAR1 no, it is not")
     with pytest.raises(CorruptTableError, match="can't be read") as caught:
         snapshot(log)
@@ -216,18 +213,41 @@ def test_a_footer_that_cannot_be_read_is_named(log):
     assert caught.value.file == log.path(name)
 
 
-def test_a_checkpoint_with_sidecars_is_refused_by_name(log):
-    log.commit(*HEAD)
-    log.commit(add("a"))
-    sink = io.BytesIO()
-    pq.write_table(
-        pa.table({"sidecar": [{"path": "x.parquet", "sizeInBytes": 1, "modificationTime": 1}]}),
-        sink,
-    )
-    log.put(f"{1:020d}.checkpoint.parquet", sink.getvalue())
-    with pytest.raises(UnsupportedFeatureError, match="V2 checkpoint") as caught:
-        snapshot(log)
-    assert caught.value.features == ("v2Checkpoint",)
+def write_for_compaction(log: LogWriter) -> None:
+    """Five commits, of which 1 to 3 are compacted."""
+    log.commit(*HEAD, add("a"))
+    log.commit(add("b"), txn("app", 1))
+    log.commit(remove("a"), add("c"))
+    log.commit(remove("c"), txn("app", 2))
+    log.compaction(1, 3, add("b"), remove("a"), remove("c"), txn("app", 2))
+    log.commit(commit_info(operation="WRITE"), add("d"))
+
+
+def test_compacted_commits_stand_for_theirs(log):
+    write_for_compaction(log)
+    for version in (1, 2, 3):
+        log.put(f"{version:020d}.json", b"not read")
+    found = snapshot(log)
+    assert live(log) == ["b", "d"]
+    assert found.transactions == {"app": 2}
+    assert {r.path for r in found.replay_state.removes} == {"a", "c"}
+    assert found.replay_state.commit_info.get("operation") == "WRITE"
+
+
+def test_compacted_commits_that_cannot_be_read_are_read_one_by_one(log):
+    write_for_compaction(log)
+    log.put(f"{1:020d}.{3:020d}.compacted.json", b"nonsense")
+    assert live(log) == ["b", "d"]
+
+
+def test_the_commit_info_of_the_latest_commit_is_known_where_it_is_compacted(log):
+    write_for_compaction(log)
+    log.delete(f"{1:020d}.{3:020d}.compacted.json")
+    log.compaction(1, 4, add("b"), add("d"), remove("a"), remove("c"), txn("app", 2))
+    for version in (1, 2, 3):
+        log.put(f"{version:020d}.json", b"not read")
+    assert live(log) == ["b", "d"]
+    assert snapshot(log).replay_state.commit_info.get("operation") == "WRITE"
 
 
 def test_nulls_inside_of_a_checkpoints_metadata_are_fields_that_are_not_there(log):
@@ -244,6 +264,7 @@ def test_nulls_inside_of_a_checkpoints_metadata_are_fields_that_are_not_there(lo
 def test_a_checkpoint_action_that_is_not_one_is_named(log):
     log.commit(*HEAD)
     (name,) = log.checkpoint(0, [{"protocol": {"minReaderVersion": 1}}, HEAD[1]])
+    log.delete(f"{0:020d}.json")
     with pytest.raises(CorruptTableError, match="an action that isn't one") as caught:
         snapshot(log)
     assert caught.value.file == log.path(name)

@@ -72,7 +72,6 @@ def test_a_table_that_uses_nothing_new_can_be_read(protocol):
         # Off-spec: the mode is on, the feature isn't among the reader's.
         (listed(), {"delta.columnMapping.mode": "name"}, PLAIN, ["columnMapping"]),
         (listed("typeWidening"), {}, marked("delta.typeChanges"), ["typeWidening"]),
-        (listed("catalogManaged"), {}, PLAIN, ["catalogManaged"]),
         (
             listed("variantType"),
             {},

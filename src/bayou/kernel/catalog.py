@@ -7,14 +7,29 @@ and gives it to `Table.for_path`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from bayou.errors import VersionNotFoundError
 from bayou.kernel.engine import FileStatus
 from bayou.protocol import features
+from bayou.protocol.file_names import (
+    LOG_DIRECTORY,
+    STAGED_COMMIT_DIRECTORY,
+    commit_file_name,
+    is_absolute_uri,
+)
 
-__all__ = ["Catalog", "InlineCommit", "RatifiedCommit", "RatifiedCommits", "is_catalog_managed"]
+__all__ = [
+    "Catalog",
+    "InlineCommit",
+    "RatifiedCommit",
+    "RatifiedCommits",
+    "is_catalog_managed",
+    "ratified_files",
+    "ratified_version",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +86,42 @@ class InlineCommit(FileStatus):
     content: bytes
 
 
+def ratified_version(table: str, ratified: RatifiedCommits, version: int | None) -> int:
+    """The version to load: nothing above the latest ratified one counts.
+
+    Raises:
+        VersionNotFoundError: the one asked for is above it.
+    """
+    if version is not None and version > ratified.latest_version:
+        raise VersionNotFoundError(
+            f"{table} has no version {version}; the latest that its catalog ratified is "
+            f"{ratified.latest_version}.",
+            table=table,
+            latest=ratified.latest_version,
+        )
+    return ratified.latest_version if version is None else version
+
+
+def ratified_files(table: str, ratified: RatifiedCommits) -> Iterator[tuple[int, FileStatus]]:
+    """(version, file) of the commits that the catalog keeps, in its order."""
+    for commit in ratified.commits:
+        published = f"{table}/{LOG_DIRECTORY}/{commit_file_name(commit.version)}"
+        if commit.content is not None:
+            yield (
+                commit.version,
+                InlineCommit(
+                    path=published,
+                    size=len(commit.content),
+                    modification_time=commit.modification_time,
+                    content=commit.content,
+                ),
+            )
+        else:
+            path = published if commit.path is None else _staged_path(table, commit.path)
+            status = FileStatus(path=path, size=0, modification_time=commit.modification_time)
+            yield commit.version, status
+
+
 def is_catalog_managed(reader_features: Collection[str]) -> bool:
     """Whether these features make a catalog the judge of commits."""
     return any(name in _NAMES for name in reader_features)
@@ -83,3 +134,11 @@ _NAMES = frozenset(
         features.CATALOG_OWNED_PREVIEW,
     }
 )
+
+
+def _staged_path(table: str, path: str) -> str:
+    """Bare names are those of the folder for staged commits."""
+    if is_absolute_uri(path):
+        return path
+    folder = table if "/" in path else f"{table}/{LOG_DIRECTORY}/{STAGED_COMMIT_DIRECTORY}"
+    return f"{folder}/{path}"

@@ -248,9 +248,7 @@ def _locate(engine: Engine, file: FileStatus) -> tuple[list[str], int]:
     return list(present), rows
 
 
-def _read(
-    engine: Engine, file: FileStatus, schema: pa.Schema
-) -> CloseableIterator[pa.RecordBatch]:
+def _read(engine: Engine, file: FileStatus, schema: pa.Schema) -> CloseableIterator[pa.RecordBatch]:
     split = FileSplit(path=file.path, size=file.size)
     return engine.parquet.read_parquet_files([split], schema)
 

@@ -8,7 +8,6 @@ in-commit timestamps were enabled, `commitInfo.inCommitTimestamp` alone counts.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator
 
 from bayou.errors import (
     CorruptTableError,
@@ -17,7 +16,7 @@ from bayou.errors import (
     VersionNotFoundError,
 )
 from bayou.kernel.engine import Engine, FileStatus
-from bayou.kernel.log_segment import log_path
+from bayou.kernel.log_segment import log_path, monotonic_times
 from bayou.kernel.replay import CommitActions, read_commits
 from bayou.kernel.table_state import TableState
 from bayou.protocol.actions import CommitInfo
@@ -45,16 +44,9 @@ _ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
 
 def commit_timestamp(state: TableState) -> int:
     """Time of the version in ms: in-commit, else its commit file's (or checkpoint's) time."""
-    info = state.replay_state.commit_info
-    if _has_in_commit_timestamps(state) and info is not None:
-        stamp = info.get("inCommitTimestamp")
-        if isinstance(stamp, int):
-            return stamp
-    segment = state.log_segment
-    if segment.last_commit is not None:
-        return segment.last_commit.modification_time
-    assert segment.checkpoint is not None  # a version has a commit or a checkpoint
-    return max(f.modification_time for f in segment.checkpoint.files)
+    if _has_in_commit_timestamps(state) and state.in_commit_timestamp is not None:
+        return state.in_commit_timestamp
+    return state.log_segment.file_time
 
 
 def commit_time(commit: CommitActions) -> int:
@@ -65,17 +57,6 @@ def commit_time(commit: CommitActions) -> int:
             if isinstance(stamp, int):
                 return stamp
     return commit.file.modification_time
-
-
-def monotonic_times(commits: Iterable[tuple[int, FileStatus]]) -> Iterator[tuple[int, int]]:
-    """(version, ms) of commits in ascending order, each time above the one before it."""
-    last: int | None = None
-    for version, file in commits:
-        time = file.modification_time
-        if last is not None and time <= last:
-            time = last + 1
-        last = time
-        yield version, time
 
 
 def version_at(engine: Engine, latest: TableState, timestamp: int) -> int:
@@ -169,13 +150,13 @@ def _time_text(
 
 def _listing(engine: Engine, latest: TableState) -> tuple[list[tuple[int, FileStatus]], list[int]]:
     """All commits up to the latest version, and the versions of complete checkpoints."""
-    commits: list[tuple[int, FileStatus]] = []
+    commits: dict[int, FileStatus] = {}
     parts: dict[tuple[int, int], int] = {}
     try:
         for status in engine.files.list_from(f"{log_path(latest.path)}/{list_prefix(0)}"):
             match parse_log_file(status.path.rsplit("/", 1)[-1]):
                 case CommitFile(version=version) if version <= latest.version:
-                    commits.append((version, status))
+                    commits[version] = status
                 case ClassicCheckpoint(version=version) | UuidCheckpoint(version=version):
                     parts[version, 1] = 1
                 case MultiPartCheckpoint() as file:
@@ -187,7 +168,12 @@ def _listing(engine: Engine, latest: TableState) -> tuple[list[tuple[int, FileSt
         raise TableNotFoundError(
             f"The log of {latest.path} was deleted while it was read.", table=latest.path
         ) from error
-    return commits, sorted(version for (version, count), n in parts.items() if n == count)
+    if latest.catalog is not None:
+        # What the catalog ratified counts, published or not.
+        tail = latest.log_segment.commits
+        commits.update(enumerate(tail, latest.version - len(tail) + 1))
+    complete = sorted(version for (version, count), n in parts.items() if n == count)
+    return sorted(commits.items(), key=lambda item: item[0]), complete
 
 
 def _earliest_recreatable(commits: list[tuple[int, FileStatus]], checkpoints: list[int]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bayou.kernel.catalog import Catalog
 from bayou.kernel.commit_times import commit_time
 from bayou.kernel.engine import Engine
 from bayou.kernel.log_segment import commit_files
@@ -13,7 +14,9 @@ from bayou.protocol.actions import CommitInfo
 __all__ = ["read_history"]
 
 
-def read_history(engine: Engine, table: str, limit: int | None = None) -> list[dict[str, Any]]:
+def read_history(
+    engine: Engine, table: str, limit: int | None = None, *, catalog: Catalog | None = None
+) -> list[dict[str, Any]]:
     """Provenance of the commits that are still in the log, newest first.
 
     Each entry is the commit's `commitInfo` as it was written, with `version` and `timestamp` (ms
@@ -23,7 +26,7 @@ def read_history(engine: Engine, table: str, limit: int | None = None) -> list[d
     Raises:
         TableNotFoundError: there is no log.
     """
-    newest_first = list(commit_files(engine, table))[::-1]
+    newest_first = list(commit_files(engine, table, catalog=catalog))[::-1]
     if limit is not None:
         newest_first = newest_first[:limit]
     entries: list[dict[str, Any]] = []

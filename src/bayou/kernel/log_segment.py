@@ -6,7 +6,7 @@ A segment is the newest complete checkpoint at or below the version and the comm
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from bayou.errors import (
@@ -15,6 +15,7 @@ from bayou.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
+from bayou.kernel.catalog import Catalog, RatifiedCommits, ratified_files, ratified_version
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.protocol import last_checkpoint
@@ -40,6 +41,7 @@ __all__ = [
     "commit_files",
     "load_log_segment",
     "log_path",
+    "monotonic_times",
 ]
 
 
@@ -82,6 +84,8 @@ class LogSegment:
         checkpoint: the newest complete checkpoint, None where replay starts at version 0.
         commits: commits behind the checkpoint, ascending and without a gap.
         last_commit: the commit of `version`, None where log cleanup has taken it.
+        file_time: when its file was written, ms since the epoch, raised above those of the commits
+            before it that were listed; the checkpoint's where there is no such file.
         compacted: ascending and without overlap, all behind the checkpoint; each saves reads.
         checksum: version and file of the newest version checksum that isn't older than the
             checkpoint, None for none.
@@ -92,6 +96,7 @@ class LogSegment:
     checkpoint: Checkpoint | None
     commits: tuple[FileStatus, ...]
     last_commit: FileStatus | None
+    file_time: int
     compacted: tuple[CompactedFile, ...] = ()
     checksum: tuple[int, FileStatus] | None = None
 
@@ -102,7 +107,12 @@ def log_path(table: str) -> str:
 
 
 def load_log_segment(
-    engine: Engine, table: str, version: int | None = None, *, without: Collection[str] = ()
+    engine: Engine,
+    table: str,
+    version: int | None = None,
+    *,
+    without: Collection[str] = (),
+    catalog: Catalog | None = None,
 ) -> LogSegment:
     """List the log and choose the files of a version, the latest where it is None.
 
@@ -112,6 +122,7 @@ def load_log_segment(
 
     Args:
         without: paths of checkpoint files that can't be read, to do without.
+        catalog: the one that manages the table; its ratified commits are the table's.
 
     Raises:
         TableNotFoundError: no log at the path.
@@ -122,35 +133,66 @@ def load_log_segment(
         raise VersionNotFoundError(
             f"Version {version} of {table} doesn't exist: versions begin at 0.", table=table
         )
+    unpublished: dict[int, FileStatus] = {}
+    if catalog is not None:
+        ratified = catalog.ratified_commits(table, version)
+        version = ratified_version(table, ratified, version)
+        unpublished = {v: f for v, f in ratified_files(table, ratified) if v <= version}
     hint = None if without else _hinted_version(engine, table)
     start = hint if hint is not None and (version is None or hint <= version) else 0
     try:
-        segment = _segment_from(engine, table, start, version, without)
+        segment = _segment_from(engine, table, start, _Listing(version, without, unpublished))
         if segment is not None:
             return segment
     except CorruptTableError:
         pass
-    segment = _segment_from(engine, table, 0, version, without)
+    segment = _segment_from(engine, table, 0, _Listing(version, without, unpublished))
     if segment is None:
         raise _not_found(table)
     return segment
 
 
 @closeable
-def commit_files(engine: Engine, table: str, start: int = 0) -> Iterator[tuple[int, FileStatus]]:
+def commit_files(
+    engine: Engine, table: str, start: int = 0, *, catalog: Catalog | None = None
+) -> Iterator[tuple[int, FileStatus]]:
     """(version, file) of the commits from `start` on, ascending, as the listing gives them.
+
+    Args:
+        catalog: the one that manages the table: commits that it ratified come in the place of those
+            published, and none above its latest version.
 
     Raises:
         TableNotFoundError: there is no log folder.
     """
+    ratified = RatifiedCommits(latest_version=-1)
+    if catalog is not None:
+        ratified = catalog.ratified_commits(table)
+    unpublished = {v: f for v, f in ratified_files(table, ratified) if v >= start}
     try:
         with engine.files.list_from(f"{log_path(table)}/{list_prefix(start)}") as statuses:
             for status in statuses:
                 file = parse_log_file(_name(status))
-                if isinstance(file, CommitFile):
-                    yield file.version, status
+                if not isinstance(file, CommitFile):
+                    continue
+                if catalog is not None and file.version > ratified.latest_version:
+                    break
+                yield file.version, unpublished.pop(file.version, status)
     except FileMissingError as error:
-        raise _not_found(table) from error
+        if not unpublished:
+            raise _not_found(table) from error
+    yield from sorted(unpublished.items(), key=lambda item: item[0])
+
+
+def monotonic_times(commits: Iterable[tuple[int, FileStatus]]) -> Iterator[tuple[int, int]]:
+    """(version, ms) of commits in ascending order, each time above the one before it."""
+    last: int | None = None
+    for version, file in commits:
+        time = file.modification_time
+        if last is not None and time <= last:
+            time = last + 1
+        last = time
+        yield version, time
 
 
 def _hinted_version(engine: Engine, table: str) -> int | None:
@@ -166,10 +208,13 @@ def _hinted_version(engine: Engine, table: str) -> int | None:
 class _Listing:
     """What a listing of the log has up to a version, and the first version above it."""
 
-    def __init__(self, version: int | None, without: Collection[str]) -> None:
+    def __init__(
+        self, version: int | None, without: Collection[str], ratified: Mapping[int, FileStatus]
+    ) -> None:
+        self.version = version
+        self.ratified = ratified
         self.commits: dict[int, FileStatus] = {}
         self.later: int | None = None
-        self._version = version
         self._without = without
         self._parts: dict[tuple[int, int, str], dict[int, FileStatus]] = {}
         self._compacted: list[CompactedFile] = []
@@ -247,7 +292,7 @@ class _Listing:
         return self._checksum
 
     def _is_above(self, version: int) -> bool:
-        return self._version is not None and version > self._version
+        return self.version is not None and version > self.version
 
     def _take_checkpoint(self, file: LogFile, status: FileStatus) -> None:
         match file:
@@ -262,26 +307,23 @@ class _Listing:
                 pass
 
 
-def _segment_from(
-    engine: Engine, table: str, start: int, version: int | None, without: Collection[str]
-) -> LogSegment | None:
+def _segment_from(engine: Engine, table: str, start: int, listing: _Listing) -> LogSegment | None:
     """The segment out of a listing from `start`; None where that can't be said from there."""
-    listing = _Listing(version, without)
     try:
         for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(start)}"):
             listing.take(status)
     except FileMissingError as error:
-        raise _not_found(table) from error
+        if not listing.ratified:
+            raise _not_found(table) from error
+    listing.commits.update(listing.ratified)
     checkpoint = listing.checkpoint()
     if checkpoint is None and start > 0:
         return None
-    return _assemble(table, listing, checkpoint, version)
+    return _assemble(table, listing, checkpoint)
 
 
-def _assemble(
-    table: str, listing: _Listing, checkpoint: Checkpoint | None, version: int | None
-) -> LogSegment:
-    commits, later = listing.commits, listing.later
+def _assemble(table: str, listing: _Listing, checkpoint: Checkpoint | None) -> LogSegment:
+    version, commits, later = listing.version, listing.commits, listing.later
     base = -1 if checkpoint is None else checkpoint.version
     tail_versions = [v for v in sorted(commits) if v > base]
     if not tail_versions and checkpoint is None:
@@ -310,9 +352,19 @@ def _assemble(
         checkpoint=checkpoint,
         commits=tuple(commits[v] for v in tail_versions),
         last_commit=commits.get(latest),
+        file_time=_file_time(commits, checkpoint, latest),
         compacted=listing.compacted(base, latest),
         checksum=listing.checksum(base),
     )
+
+
+def _file_time(
+    commits: Mapping[int, FileStatus], checkpoint: Checkpoint | None, latest: int
+) -> int:
+    if latest in commits:
+        return dict(monotonic_times(sorted(commits.items(), key=lambda item: item[0])))[latest]
+    assert checkpoint is not None  # a version has a commit or a checkpoint
+    return max(f.modification_time for f in checkpoint.files)
 
 
 def _gap(

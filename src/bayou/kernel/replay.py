@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import CorruptTableError, FileMissingError
+from bayou.kernel.catalog import InlineCommit
 from bayou.kernel.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.kernel.log_segment import LogSegment
@@ -151,9 +152,11 @@ def read_commits(
         CorruptTableError: a commit is gone, or a line of it isn't an action.
     """
     known = list(files)
+    stored = [f for _, f in known if not isinstance(f, InlineCommit)]
     try:
-        with engine.files.read_files(ByteRange(path=f.path) for _, f in known) as contents:
-            for (version, file), data in zip(known, contents, strict=True):
+        with engine.files.read_files(ByteRange(path=f.path) for f in stored) as contents:
+            for version, file in known:
+                data = file.content if isinstance(file, InlineCommit) else next(contents)
                 yield read_commit(table, version, file, data)
     except FileMissingError as error:
         raise CorruptTableError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bayou.kernel.catalog import Catalog
 from bayou.kernel.commit_times import commit_timestamp
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan import ScanBuilder
@@ -20,13 +21,22 @@ class Snapshot(TableState):
     """
 
     @classmethod
-    def load(cls, engine: Engine, table: str, version: int | None = None) -> Snapshot:
+    def load(
+        cls,
+        engine: Engine,
+        table: str,
+        version: int | None = None,
+        *,
+        catalog: Catalog | None = None,
+    ) -> Snapshot:
         """Open a version, the latest where it is None; raises as `load_table_state` does."""
-        state = load_table_state(engine, table, version)
+        state = load_table_state(engine, table, version, catalog=catalog)
         return cls(
             segment=state.log_segment,
             replay=state.replay_state,
             contents=state.checkpoint_contents,
+            catalog=state.catalog,
+            in_commit_timestamp=state.in_commit_timestamp,
             protocol=state.protocol,
             metadata=state.metadata,
             schema=state.schema,
@@ -39,7 +49,8 @@ class Snapshot(TableState):
         """When the version was committed, milliseconds since the epoch.
 
         The in-commit timestamp where the table has those, else the commit file's modification
-        time (PROTOCOL.md, In-Commit Timestamps).
+        time, raised above those of the commits before it (PROTOCOL.md, In-Commit Timestamps).
+        `Table.snapshot_as_of_timestamp` goes by the same.
         """
         return commit_timestamp(self)
 

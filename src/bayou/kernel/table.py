@@ -7,6 +7,7 @@ from typing import Any
 from bayou.errors import TableNotFoundError
 from bayou.kernel.changes.boundary import CommitBoundary
 from bayou.kernel.changes.commit_range import CommitRangeBuilder
+from bayou.kernel.catalog import Catalog
 from bayou.kernel.commit_times import version_at
 from bayou.kernel.engine import Engine
 from bayou.kernel.history import read_history
@@ -22,18 +23,24 @@ __all__ = ["Table"]
 class Table:
     """A Delta table at a path, whether or not there is one yet; holds no engine and no state."""
 
-    __slots__ = ("_path",)
+    __slots__ = ("_catalog", "_path")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, catalog: Catalog | None = None) -> None:
         self._path = path
+        self._catalog = catalog
 
     def __repr__(self) -> str:
         return f"Table({self._path!r})"
 
     @classmethod
-    def for_path(cls, engine: Engine, path: str) -> Table:
-        """The table at a path; nothing is read."""
-        return cls(engine.files.resolve_path(path))
+    def for_path(cls, engine: Engine, path: str, catalog: Catalog | None = None) -> Table:
+        """The table at a path; nothing is read.
+
+        Args:
+            catalog: the one that manages the table (PROTOCOL.md, Catalog-managed tables): it says
+                which commits count.
+        """
+        return cls(engine.files.resolve_path(path), catalog)
 
     @property
     def path(self) -> str:
@@ -43,7 +50,7 @@ class Table:
     def exists(self, engine: Engine) -> bool:
         """Whether there is a log with at least one version."""
         try:
-            load_log_segment(engine, self._path)
+            load_log_segment(engine, self._path, catalog=self._catalog)
         except TableNotFoundError:
             return False
         return True
@@ -56,11 +63,11 @@ class Table:
             CorruptTableError: its log breaks PROTOCOL.md.
             UnsupportedFeatureError: it needs of a reader what isn't supported.
         """
-        return Snapshot.load(engine, self._path)
+        return Snapshot.load(engine, self._path, catalog=self._catalog)
 
     def snapshot_as_of_version(self, engine: Engine, version: int) -> Snapshot:
         """A version by its number; raises VersionNotFoundError where it can't be rebuilt."""
-        return Snapshot.load(engine, self._path, version)
+        return Snapshot.load(engine, self._path, version, catalog=self._catalog)
 
     def snapshot_as_of_timestamp(self, engine: Engine, timestamp: int) -> Snapshot:
         """The last version committed at or before a time in ms since the epoch.
@@ -71,11 +78,13 @@ class Table:
         """
         latest = self.latest_snapshot(engine)
         version = version_at(engine, latest, timestamp)
-        return latest if version == latest.version else Snapshot.load(engine, self._path, version)
+        if version == latest.version:
+            return latest
+        return self.snapshot_as_of_version(engine, version)
 
     def history(self, engine: Engine, limit: int | None = None) -> list[dict[str, Any]]:
         """Provenance of the commits still in the log, newest first; see `read_history`."""
-        return read_history(engine, self._path, limit)
+        return read_history(engine, self._path, limit, catalog=self._catalog)
 
     def commit_range_builder(self, start: CommitBoundary) -> CommitRangeBuilder:
         """Begin a range of commits, whose raw actions an incremental connector reads."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from bayou.errors import CorruptTableError, SchemaError, TableError, UnsupportedFeatureError
 from bayou.kernel.arrow_types import to_arrow_schema
+from bayou.kernel.catalog import Catalog, is_catalog_managed
 from bayou.kernel.checkpoint_contents import CheckpointContents, read_checkpoint
 from bayou.kernel.checksum import usable_checksum
 from bayou.kernel.engine import Engine
@@ -20,7 +21,14 @@ from bayou.kernel.log_segment import Checkpoint, LogSegment, load_log_segment
 from bayou.kernel.replay import ReplayState, replay_commits
 from bayou.kernel.scan_file import adds_to_array
 from bayou.protocol import features
-from bayou.protocol.actions import Action, DomainMetadata, Metadata, Protocol, Transaction
+from bayou.protocol.actions import (
+    Action,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    Transaction,
+)
 from bayou.protocol.properties import TableProperties
 from bayou.protocol.schema import SchemaJsonError, StructType
 
@@ -40,6 +48,8 @@ class TableState:
         segment: LogSegment,
         replay: ReplayState,
         contents: CheckpointContents | None,
+        catalog: Catalog | None,
+        in_commit_timestamp: int | None,
         protocol: Protocol,
         metadata: Metadata,
         schema: StructType,
@@ -49,6 +59,8 @@ class TableState:
         self._segment = segment
         self._replay = replay
         self._contents = contents
+        self._catalog = catalog
+        self._in_commit_timestamp = in_commit_timestamp
         self._protocol = protocol
         self._metadata = metadata
         self._schema = schema
@@ -148,6 +160,16 @@ class TableState:
         """The checkpoint's top level; None without one, and where a checksum saved reading it."""
         return self._contents
 
+    @property
+    def in_commit_timestamp(self) -> int | None:
+        """Ms since the epoch, as the version's commit says; None where it doesn't."""
+        return self._in_commit_timestamp
+
+    @property
+    def catalog(self) -> Catalog | None:
+        """The catalog that was asked for the table's commits."""
+        return self._catalog
+
     @cached_property
     def tail(self) -> pa.StructArray:
         """Live files outside of the checkpoint's Parquet files, `ADD_TYPE`.
@@ -172,7 +194,12 @@ class TableState:
 
 
 def load_table_state(
-    engine: Engine, table: str, version: int | None = None, *, without: Collection[str] = ()
+    engine: Engine,
+    table: str,
+    version: int | None = None,
+    *,
+    without: Collection[str] = (),
+    catalog: Catalog | None = None,
 ) -> TableState:
     """Open a version, the latest where it is None.
 
@@ -181,6 +208,7 @@ def load_table_state(
 
     Args:
         without: paths of checkpoint files that can't be read.
+        catalog: the one that manages the table, None for a table without.
 
     Raises:
         TableNotFoundError, VersionNotFoundError, CorruptTableError: see `load_log_segment`.
@@ -190,13 +218,13 @@ def load_table_state(
     unreadable: CorruptTableError | None = None
     while True:
         try:
-            segment = load_log_segment(engine, table, version, without=avoided)
+            segment = load_log_segment(engine, table, version, without=avoided, catalog=catalog)
         except TableError as error:
             if unreadable is None:
                 raise
             raise unreadable from error
         try:
-            return _load(engine, segment)
+            return _load(engine, segment, catalog)
         except _UnreadableCheckpointError as error:
             unreadable = unreadable or error.cause
             avoided.update(error.paths)
@@ -211,14 +239,15 @@ class _UnreadableCheckpointError(Exception):
         self.paths = paths
 
 
-def _load(engine: Engine, segment: LogSegment) -> TableState:
+def _load(engine: Engine, segment: LogSegment, catalog: Catalog | None) -> TableState:
     replay = replay_commits(engine, segment)
     protocol, metadata = replay.protocol, replay.metadata
     transactions = dict(replay.transactions)
     domains = dict(replay.domains)
     contents: CheckpointContents | None = None
+    stamp: int | None = None
     if segment.checkpoint is not None:
-        older, contents = _before_commits(engine, segment, segment.checkpoint, replay)
+        older, contents, stamp = _before_commits(engine, segment, segment.checkpoint, replay)
         for action in older:
             match action:
                 case Protocol():
@@ -241,10 +270,13 @@ def _load(engine: Engine, segment: LogSegment) -> TableState:
         )
     schema = _schema(table, metadata)
     _check_readable(table, protocol, metadata, schema)
+    _check_catalog(table, protocol, catalog)
     return TableState(
+        catalog=catalog,
         segment=segment,
         replay=replay,
         contents=contents,
+        in_commit_timestamp=stamp if replay.commit_info is None else _stamp(replay.commit_info),
         protocol=protocol,
         metadata=metadata,
         schema=schema,
@@ -255,11 +287,19 @@ def _load(engine: Engine, segment: LogSegment) -> TableState:
 
 def _before_commits(
     engine: Engine, segment: LogSegment, checkpoint: Checkpoint, replay: ReplayState
-) -> tuple[Sequence[Action], CheckpointContents | None]:
-    """What held before the segment's commits, out of a version checksum or the checkpoint."""
+) -> tuple[Sequence[Action], CheckpointContents | None, int | None]:
+    """What held before the segment's commits, out of a version checksum or the checkpoint.
+
+    Returns:
+        Actions; the checkpoint's top level, None where it wasn't read; the version's in-commit
+        timestamp, where a checksum of the very version says it.
+    """
     known = usable_checksum(engine, segment, replay)
     actions: list[Action] = []
+    stamp: int | None = None
     if known is not None:
+        if segment.checksum is not None and segment.checksum[0] == segment.version:
+            stamp = known.in_commit_timestamp_opt
         assert known.protocol is not None  # that of a usable one
         assert known.metadata is not None
         actions = [
@@ -270,12 +310,17 @@ def _before_commits(
         ]
         features_named = known.protocol.reader_features or ()
         if not checkpoint.uuid_named and features.V2_CHECKPOINT not in features_named:
-            return actions, None
+            return actions, None, stamp
     try:
         contents = read_checkpoint(engine, segment.table, checkpoint)
     except CorruptTableError as error:
         raise _UnreadableCheckpointError(error, [f.path for f in checkpoint.files]) from error
-    return actions or contents.actions, contents
+    return actions or contents.actions, contents, stamp
+
+
+def _stamp(info: CommitInfo) -> int | None:
+    stamp = info.get("inCommitTimestamp")
+    return stamp if isinstance(stamp, int) else None
 
 
 def _schema(table: str, metadata: Metadata) -> StructType:
@@ -303,4 +348,15 @@ def _check_readable(table: str, protocol: Protocol, metadata: Metadata, schema: 
             "Parquet is supported.",
             table=table,
             features=[f"format {metadata.format.provider}"],
+        )
+
+
+def _check_catalog(table: str, protocol: Protocol, catalog: Catalog | None) -> None:
+    if catalog is None and is_catalog_managed(protocol.reader_features or ()):
+        raise UnsupportedFeatureError(
+            f"{table} is managed by a catalog (table feature {features.CATALOG_MANAGED}), which "
+            "alone knows its latest commits: give Table.for_path that catalog, or read the table "
+            "by its name there.",
+            table=table,
+            features=[features.CATALOG_MANAGED],
         )

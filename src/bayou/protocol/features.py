@@ -46,6 +46,7 @@ DOMAIN_METADATA = "domainMetadata"
 V2_CHECKPOINT = "v2Checkpoint"
 CATALOG_MANAGED = "catalogManaged"
 CATALOG_MANAGED_PREVIEW = "catalogManaged-preview"
+CATALOG_OWNED_PREVIEW = "catalogOwned-preview"
 ICEBERG_COMPAT_V1 = "icebergCompatV1"
 ICEBERG_COMPAT_V2 = "icebergCompatV2"
 CLUSTERING = "clustering"
@@ -129,8 +130,10 @@ FEATURES: Mapping[str, TableFeature] = {
         _writer(DOMAIN_METADATA, write=True),
         # A listed feature alone changes nothing: the kernel looks at the checkpoint itself.
         _reader_writer(V2_CHECKPOINT, read=True),
-        _reader_writer(CATALOG_MANAGED, read=False),
-        _reader_writer(CATALOG_MANAGED_PREVIEW, read=False),
+        # Whether a catalog is at hand is for the kernel to say.
+        _reader_writer(CATALOG_MANAGED, read=True),
+        _reader_writer(CATALOG_MANAGED_PREVIEW, read=True),
+        _reader_writer(CATALOG_OWNED_PREVIEW, read=True),
         _writer(ICEBERG_COMPAT_V1),
         _writer(ICEBERG_COMPAT_V2),
         _writer(CLUSTERING),

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import io
 import json
+import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -162,8 +163,13 @@ class LogWriter:
         *,
         parts: int | None = None,
         row_group_size: int = 1000,
+        parsed: pa.StructType | None = None,
     ) -> list[str]:
-        """Write a classic checkpoint, of several parts where `parts` is given; gives the names."""
+        """Write a classic checkpoint, of several parts where `parts` is given; gives the names.
+
+        Args:
+            parsed: further fields of `add`, such as `stats_parsed` and `partitionValues_parsed`.
+        """
         names = [f"{version:020d}.checkpoint.parquet"]
         if parts is not None:
             names = [
@@ -172,12 +178,76 @@ class LogWriter:
             ]
         for number, name in enumerate(names):
             rows = [_row(action) for action in actions[number :: len(names)]]
-            sink = io.BytesIO()
-            pq.write_table(
-                pa.Table.from_pylist(rows, _CHECKPOINT_SCHEMA), sink, row_group_size=row_group_size
-            )
-            self.put(name, sink.getvalue())
+            schema = _with_add_fields(_CHECKPOINT_SCHEMA, parsed)
+            self.put(name, _parquet(rows, schema, row_group_size))
         return names
+
+    def v2_checkpoint(
+        self,
+        version: int,
+        actions: Sequence[WireAction],
+        *,
+        kind: Literal["json", "parquet", "classic"] = "parquet",
+        sidecars: int = 0,
+        tags: Mapping[str, str] | None = None,
+    ) -> list[str]:
+        """Write a V2 checkpoint; gives the names of its files, sidecars behind the first.
+
+        Args:
+            kind: a UUID name with either ending, or a classic name.
+            sidecars: how many files the adds and removes go to; 0 leaves them in the first.
+            tags: of the checkpointMetadata action.
+        """
+        top = [{"checkpointMetadata": {"version": version, "tags": dict(tags or {})}}]
+        files = [a for a in actions if "add" in a or "remove" in a] if sidecars else []
+        names = []
+        for number in range(sidecars):
+            name = f"_sidecars/{uuid.uuid4()}.parquet"
+            rows = [_row(action) for action in files[number::sidecars]]
+            data = _parquet(rows, _SIDECAR_SCHEMA, 1000)
+            self.engine.files.mkdirs(self.path("_sidecars"))
+            self.put(name, data)
+            names.append(name)
+            body = {"path": name.split("/")[1], "sizeInBytes": len(data), "modificationTime": 1}
+            top.append({"sidecar": body})
+        rest = [*top, *(a for a in actions if a not in files)]
+        first = f"{version:020d}.checkpoint.parquet"
+        if kind != "classic":
+            first = f"{version:020d}.checkpoint.{uuid.uuid4()}.{kind}"
+        if kind == "json":
+            self.put(first, "".join(f"{json.dumps(action)}\n" for action in rest).encode())
+        else:
+            self.put(first, _parquet([_row(action) for action in rest], _V2_SCHEMA, 1000))
+        return [first, *names]
+
+    def compaction(self, version: int, end_version: int, *actions: WireAction) -> str:
+        """Write a log compaction file; gives its name."""
+        name = f"{version:020d}.{end_version:020d}.compacted.json"
+        self.put(name, "".join(f"{json.dumps(action)}\n" for action in actions).encode())
+        return name
+
+    def checksum(self, version: int, **fields: Any) -> str:
+        """Write a version checksum of these fields; gives its name."""
+        name = f"{version:020d}.crc"
+        required = {"tableSizeBytes": 0, "numFiles": 0, "numMetadata": 1, "numProtocol": 1}
+        self.put(name, json.dumps({**required, **fields}).encode())
+        return name
+
+
+def _parquet(rows: Sequence[Mapping[str, Any]], schema: pa.Schema, row_group_size: int) -> bytes:
+    sink = io.BytesIO()
+    table = pa.Table.from_pylist(list(rows), schema)
+    pq.write_table(table, sink, row_group_size=row_group_size)
+    return sink.getvalue()
+
+
+def _with_add_fields(schema: pa.Schema, further: pa.StructType | None) -> pa.Schema:
+    if further is None:
+        return schema
+    index = schema.get_field_index("add")
+    add_type: Any = schema.field("add").type
+    fields = [f for f in add_type if f.name not in {g.name for g in further}]
+    return schema.set(index, pa.field("add", pa.struct([*fields, *further])))
 
 
 def _struct(**fields: pa.DataType) -> pa.StructType:
@@ -239,6 +309,23 @@ _CHECKPOINT_SCHEMA = pa.schema(
             ),
         )
     )
+)
+
+
+_SIDECAR_SCHEMA = pa.schema([_CHECKPOINT_SCHEMA.field(name) for name in ("add", "remove")])
+_V2_SCHEMA = pa.schema(
+    [
+        *_CHECKPOINT_SCHEMA,
+        *_struct(
+            checkpointMetadata=_struct(version=pa.int64(), tags=_STRINGS),
+            sidecar=_struct(
+                path=pa.string(),
+                sizeInBytes=pa.int64(),
+                modificationTime=pa.int64(),
+                tags=_STRINGS,
+            ),
+        ),
+    ]
 )
 
 

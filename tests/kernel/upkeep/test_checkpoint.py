@@ -197,6 +197,7 @@ def test_a_checkpoint_to_build_on_that_cannot_be_read_is_named(log):
     log.commit(*HEAD, add("a"))
     checkpoint(log.engine, log.table)
     log.commit(add("b"))
+    log.delete(f"{0:020d}.json")
     path = log.put(f"{0:020d}.checkpoint.parquet", b"nonsense")
     with pytest.raises(CorruptTableError) as caught:
         checkpoint(log.engine, log.table)
