@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from bayou.errors import TableNotFoundError
+from bayou.kernel.catalog import Catalog
 from bayou.kernel.changes.boundary import CommitBoundary
 from bayou.kernel.changes.commit_range import CommitRangeBuilder
-from bayou.kernel.catalog import Catalog
 from bayou.kernel.commit_times import version_at
 from bayou.kernel.engine import Engine
 from bayou.kernel.history import read_history
