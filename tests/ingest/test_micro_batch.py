@@ -43,6 +43,7 @@ def writer(tmp_path, target):
     return MicroBatchWriter(
         topic=topic,
         engine=None,
+        watch=None,
         target=target,
         dead_letters=None,
         json_schema=None,

@@ -47,15 +47,20 @@ def run(
 
 
 class _Telling:
-    """A reporter that also says at once why a topic stopped, for others may go on for days."""
+    """A reporter that also says at once why a topic stopped, for others may go on for days.
+
+    What stops several topics alike, such as brokers that don't answer, is said once.
+    """
 
     def __init__(self, reporter: Reporter, output: Output) -> None:
         self._output = output
+        self._told: set[str] = set()
         self.topic_started = reporter.topic_started
         self.batch_committed = reporter.batch_committed
         self._topic_finished = reporter.topic_finished
 
     def topic_finished(self, event: TopicSummary) -> None:
         self._topic_finished(event)
-        if event.error is not None:
+        if event.error is not None and event.error.message not in self._told:
+            self._told.add(event.error.message)
             self._output.error(event.error.message, kind=type(event.error).__name__)

@@ -1,16 +1,16 @@
-"""What the pipeline asks the broker before it starts: partitions, their bounds, identities."""
+"""What the pipeline asks the broker: partitions, their bounds, identities."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from bayou.errors import ArgumentError, KafkaError
-from bayou.ingest.offsets import KafkaTopic, OffsetSpan
+from bayou.ingest.offsets import KafkaTopic, OffsetSpan, recreated_error
 from bayou.spark.kafka.cluster import KafkaCluster
 from bayou.spark.kafka.options import TopicSelection
 from bayou.spark.kafka.properties import parse_properties
 
-__all__ = ["describe_topic"]
+__all__ = ["TopicWatch", "describe_topic"]
 
 
 def describe_topic(name: str, properties: Mapping[str, str]) -> KafkaTopic:
@@ -42,3 +42,34 @@ def describe_topic(name: str, properties: Mapping[str, str]) -> KafkaTopic:
         if p in earliest and p in latest
     }
     return KafkaTopic(name=name, cluster_id=cluster_id, topic_id=topic_id, bounds=bounds)
+
+
+class TopicWatch:
+    """Whether a topic is still the one that a run began with. Connects when first asked.
+
+    Args:
+        topic: as the run found it.
+        properties: librdkafka's properties, `bootstrap.servers` among them.
+        key: the topic's name in the configuration, for messages.
+    """
+
+    def __init__(self, topic: KafkaTopic, properties: Mapping[str, str], *, key: str) -> None:
+        self._topic = topic
+        self._properties = properties
+        self._key = key
+        self._cluster: KafkaCluster | None = None
+
+    def check_still_there(self) -> None:
+        """One request. What was read before it is of that topic, if it doesn't raise.
+
+        Raises:
+            PipelineError: the topic was deleted and made again.
+            KafkaError: no broker answers, or there is no such topic.
+        """
+        if self._topic.topic_id is None:
+            return  # the broker doesn't tell
+        if self._cluster is None:
+            self._cluster = KafkaCluster(parse_properties(self._properties))
+        now = self._cluster.topic_id(self._topic.name)
+        if now is not None and now != self._topic.topic_id:
+            raise recreated_error(self._topic.name, self._topic.topic_id, now, key=self._key)

@@ -17,11 +17,13 @@ from bayou.errors import (
     StorageError,
 )
 from bayou.ingest.batch_task import BatchTask, TaskOutcome
+from bayou.ingest.broker import TopicWatch
 from bayou.ingest.config import Topic
 from bayou.ingest.dead_letter_table import DeadLetterTable
 from bayou.ingest.decode import DecodePlan, additions, merge_fields
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.progress import BatchReport
+from bayou.ingest.retries import pause_before
 from bayou.ingest.rows import RowLayout
 from bayou.ingest.spark_errors import SparkFailedError, translated
 from bayou.ingest.target_table import TargetTable
@@ -33,8 +35,6 @@ from bayou.spark.source.tasks import decode_adds
 
 __all__ = ["MicroBatchWriter"]
 
-_FIRST_PAUSE = 0.5
-_LONGEST_PAUSE = 30.0
 _WORTH_A_RETRY = (
     StorageError,
     CommitFailedError,
@@ -52,6 +52,7 @@ class MicroBatchWriter:
         *,
         topic: Topic,
         engine: Engine,
+        watch: TopicWatch,
         target: TargetTable,
         dead_letters: DeadLetterTable,
         json_schema: str | None,
@@ -61,6 +62,7 @@ class MicroBatchWriter:
     ) -> None:
         self._topic = topic
         self._engine = engine
+        self._watch = watch
         self._target = target
         self._dead_letters = dead_letters
         self._json_schema = json_schema
@@ -111,8 +113,8 @@ class MicroBatchWriter:
                     raise self._second_copy() from error
                 if attempt == retries:
                     raise self._given_up(error, attempt) from error
-            time.sleep(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
             attempt += 1
+            time.sleep(pause_before(attempt))
 
     def _attempt(
         self, spark: SparkSession, spans: Mapping[int, OffsetSpan], began: float
@@ -134,6 +136,11 @@ class MicroBatchWriter:
                 break
             self._discard(outcomes)
             columns = self._widened(columns, new_fields)
+        try:
+            self._watch.check_still_there()
+        except BayouError:
+            self._discard(outcomes)
+            raise
         version = self._commit(transaction, outcomes, new)
         return BatchReport(
             topic=self._topic.key,

@@ -26,6 +26,7 @@ __all__ = [
     "fixed_start",
     "next_offsets",
     "ranges_between",
+    "recreated_error",
     "start_app_id",
     "starting_offsets",
 ]
@@ -122,13 +123,25 @@ def check_not_recreated(topic: KafkaTopic, transactions: Mapping[str, int], *, k
     ids = {i for i in (_of_topic(topic, application)[0] for application in transactions) if i}
     others = sorted(ids - {topic.topic_id, "-"})
     if others:
-        raise PipelineError(
-            f"topic {key!r}: the table has records of an earlier Kafka topic {topic.name!r}, which "
-            f"was deleted and recreated since (its id was {others[0]}, now it is "
-            f"{topic.topic_id}). Write the new topic to a table of its own (table-path), or move "
-            "this table and its dead letters aside to begin again.",
-            topic=key,
-        )
+        raise recreated_error(topic.name, others[0], topic.topic_id, key=key)
+
+
+def recreated_error(name: str, was: str, now: str, *, key: str) -> PipelineError:
+    """The error for a topic that isn't the one whose records a table has.
+
+    Args:
+        name: the topic's.
+        was: id of the topic whose records the table has.
+        now: its id now.
+        key: the topic's name in the configuration.
+    """
+    return PipelineError(
+        f"topic {key!r}: the table has records of an earlier Kafka topic {name!r}, which was "
+        f"deleted and recreated since (its id was {was}, now it is {now}). Write the new topic to "
+        "a table of its own (table-path), or move this table and its dead letters aside to begin "
+        "again.",
+        topic=key,
+    )
 
 
 def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str) -> dict[int, int]:

@@ -13,10 +13,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from bayou.errors import BayouError, PipelineError, PrerequisiteError
+from bayou.ingest.errand import Errand
 from bayou.ingest.state import make_folder, unusable
 from bayou.spark import start_session
 
-__all__ = ["LOG_NAME", "pipeline_session"]
+__all__ = ["LOG_NAME", "pipeline_session", "start_workers"]
 
 LOG_NAME = "spark.log"
 """The file in the state path that Spark's log goes to."""
@@ -27,6 +28,11 @@ _CONF = {
     # batch.
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
+
+
+_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Rows never pass the JVM here, it plans and keeps books: the optimizing compiler and a parallel
+collector would take more of the first seconds than they ever give back."""
 
 
 def pipeline_session(
@@ -47,9 +53,27 @@ def pipeline_session(
     log = state_path / LOG_NAME
     with _stderr_of_children(log):
         try:
-            return start_session("bayou", {**_CONF, **conf}, master or "local[*]", time_zone="UTC")
+            return start_session(
+                "bayou",
+                {**_CONF, **conf},
+                master or "local[*]",
+                time_zone="UTC",
+                java_options=_JAVA_OPTIONS,
+            )
         except (PySparkException, Py4JError, ConnectionError) as error:
             raise _not_started(error, log) from error
+
+
+def start_workers(spark: SparkSession) -> Errand:
+    """Have Spark start its Python workers while it is busy with something else.
+
+    Returns:
+        Done when they are there. Need not be waited for: what goes wrong, the first batch will meet
+        too.
+    """
+    context = spark.sparkContext
+    tasks = context.defaultParallelism
+    return Errand(lambda: context.parallelize(range(tasks), tasks).map(abs).collect())
 
 
 @contextlib.contextmanager

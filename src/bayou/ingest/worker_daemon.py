@@ -15,7 +15,7 @@ import pyspark.daemon
 __all__: list[str] = []
 
 _TASKS = "pyspark.worker"
-_IMPORTS = ("pandas", "confluent_kafka", "bayou.ingest.batch_task", "bayou.spark.kafka")
+_IMPORTS = ("confluent_kafka", "bayou.ingest.batch_task", "bayou.spark.kafka")
 
 if __name__ == "__main__":
     if sys.argv[1:2] == [_TASKS]:

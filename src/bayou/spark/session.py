@@ -8,7 +8,7 @@ import os
 import pkgutil
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,7 @@ def start_session(
     master: str = "local[*]",
     *,
     time_zone: str | None = None,
+    java_options: Sequence[str] = (),
 ) -> SparkSession:
     """A quiet Spark session that works from any virtual environment, with Bayou enabled.
 
@@ -77,6 +78,7 @@ def start_session(
         conf: Spark settings by their names.
         master: Spark's master URL.
         time_zone: the session's time zone (`spark.sql.session.timeZone`), such as `UTC`.
+        java_options: for the driver's JVM.
 
     Raises:
         PrerequisiteError: there is no Java, or it is too old.
@@ -85,7 +87,9 @@ def start_session(
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+        "spark.driver.extraJavaOptions": " ".join(
+            (f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}", *java_options)
+        ),
     }
     if time_zone is not None:
         settings["spark.sql.session.timeZone"] = time_zone

@@ -110,6 +110,14 @@ class RunningPlan:
         """Ask it to end."""
         self.process.terminate()
 
+    def pause(self) -> None:
+        """Let nothing of it run until `resume`: its JVM neither, nor what asks the broker."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        os.killpg(self.process.pid, signal.SIGCONT)
+
     def kill(self) -> None:
         """End it by SIGKILL: the command itself, as the kernel would."""
         self.process.kill()

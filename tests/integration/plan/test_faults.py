@@ -33,6 +33,37 @@ def test_servers_that_go_away_for_a_while_are_waited_for(plan):
     plan.check_user_events(ledger)
 
 
+def test_brokers_that_are_away_for_long_end_no_topic(plan):
+    running = plan.start(*_QUICK)
+    for _ in range(3):
+        running.next("topic_started")
+    plan.produce_user_events(40)
+    running.next("batch_committed")
+    plan.kafka.kill()
+    time.sleep(36)  # the client gives up after 30
+    plan.kafka.start()
+    ledger = plan.produce_user_events(40)
+    running.next("batch_committed")
+    running.terminate()
+    assert running.end() == 0
+    assert running.told("error") is None
+    assert plan.run().code == 0
+    plan.check_user_events(ledger)
+
+
+def test_told_to_end_while_the_brokers_are_away_it_ends_well(plan):
+    running = plan.start(*_QUICK)
+    for _ in range(3):
+        running.next("topic_started")
+    time.sleep(8)
+    plan.kafka.kill()
+    time.sleep(32)
+    running.terminate()
+    code = running.end()
+    plan.kafka.start()
+    assert (code, running.told("error")) == (0, None)
+
+
 def test_a_store_that_stays_away_is_one_error_and_the_rest_comes_later(plan):
     ledger = plan.produce_user_events(200)
     running = plan.start(
@@ -114,6 +145,29 @@ class TestATopicThatChanged:
         taken.kafka.create_topic("custom.topic.v1", 4)
         taken.send("custom.topic.v1", [b'{"id": 2}'] * 40)
         self._check(taken, "deleted and recreated", "table of its own (table-path)")
+
+    def test_deleted_and_recreated_while_it_runs(self, taken):
+        running = taken.start(
+            *_QUICK, "--set", "connector.topics.custom-topic.processing.flush-interval=1"
+        )
+        for _ in range(3):
+            running.next("topic_started")
+        taken.send("custom.topic.v1", [b'{"id": 1}'] * 12)
+        assert running.next("batch_committed")["topic"] == "custom-topic"
+        running.pause()
+        taken.kafka.delete_topic("custom.topic.v1")
+        taken.kafka.create_topic("custom.topic.v1", 4)
+        taken.send("custom.topic.v1", [b'{"id": 2}'] * 80)
+        running.resume()
+        message = running.next("error")["message"]
+        assert "deleted and recreated since" in message
+        assert "table of its own (table-path)" in message
+        ledger = taken.produce_user_events(50)
+        running.next("batch_committed")
+        running.terminate()
+        assert running.end() == 1
+        assert taken.table("custom_topic").to_pyarrow_table().column("id").to_pylist() == [1] * 24
+        taken.check_user_events(ledger)
 
     def test_records_gone_by_retention(self, taken):
         taken.send("custom.topic.v1", [b'{"id": 2}'] * 12)

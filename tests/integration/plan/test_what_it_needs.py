@@ -25,11 +25,12 @@ def one_topic(tmp_path):
     return str(config)
 
 
-def test_a_broker_that_is_down_is_one_error_after_a_while(plan, one_topic):
+def test_a_broker_that_is_down_is_one_error_for_all_topics_after_a_while(plan):
     plan.environment["KAFKA_BOOTSTRAP_SERVERS"] = "127.0.0.1:1"
-    run = plan.run(config=one_topic)
+    run = plan.run()
     assert run.code == 1
     assert run.seconds < 60
+    assert [topic["error"]["type"] for topic in run.of("topic_finished")] == ["KafkaError"] * 3
     message = _only_error(run.events)
     assert "No answer from the Kafka brokers 127.0.0.1:1 within 30 s" in message
     assert "Check that they run" in message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -71,5 +72,10 @@ def _encoded(value: object) -> Any:
 
 
 def _write(row: Mapping[str, Any]) -> None:
-    sys.stdout.write(msgspec.json.encode(row, enc_hook=_encoded).decode() + "\n")
-    sys.stdout.flush()
+    line = msgspec.json.encode(row, enc_hook=_encoded).decode() + "\n"
+    with _WRITING:  # topics report from threads of their own
+        sys.stdout.write(line)
+        sys.stdout.flush()
+
+
+_WRITING = threading.Lock()

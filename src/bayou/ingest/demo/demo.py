@@ -23,7 +23,7 @@ from bayou.ingest.config import load_configuration
 from bayou.ingest.demo.flights import FLIGHTS, JSON_SCHEMA, json_records, read_flights
 from bayou.ingest.pipeline import run_pipeline
 from bayou.ingest.progress import Reporter, TopicSummary
-from bayou.ingest.session import pipeline_session
+from bayou.ingest.session import pipeline_session, start_workers
 from bayou.ingest.spark_errors import translated
 from bayou.spark.kafka import EmbeddedBroker, KafkaDataSource, ProducedRecord
 
@@ -183,7 +183,7 @@ def _warm_up(spark: SparkSession, servers: str) -> None:
     }
     with translated(_TOPIC):
         spark.read.format("bayou-kafka").options(**options).load().collect()
-        spark.range(2, numPartitions=2).mapInArrow(lambda batches: batches, "id long").collect()
+        start_workers(spark).finish()
 
 
 def _clean(folder: Path) -> None:

@@ -82,8 +82,6 @@ class KafkaCluster:
 
     def identity(self, topic: str) -> tuple[str | None, str | None]:
         """Cluster id and topic id; see `topic_identity`."""
-        from confluent_kafka import TopicCollection
-
         metadata = self._metadata(topic)
         if not _exists(metadata.topics[topic]):
             raise KafkaError(
@@ -94,6 +92,16 @@ class KafkaCluster:
         cluster_id = cast("str | None", metadata.cluster_id) or None
         if cluster_id is not None and cluster_id.startswith(_MOCK_CLUSTER):
             return cluster_id, None  # it has no controller, which alone knows topic ids
+        return cluster_id, self.topic_id(topic)
+
+    def topic_id(self, topic: str) -> str | None:
+        """The topic's id by one request, None where the brokers know none.
+
+        Raises:
+            KafkaError: no answer, or no such topic.
+        """
+        from confluent_kafka import TopicCollection
+
         answer = self._admin.describe_topics(
             TopicCollection([topic]), request_timeout=self._timeout
         )
@@ -101,7 +109,7 @@ class KafkaCluster:
         none = topic_id is None or (
             topic_id.get_most_significant_bits() == 0 == topic_id.get_least_significant_bits()
         )
-        return cluster_id, None if none else str(topic_id)
+        return None if none else str(topic_id)
 
     def _topics(self, names: Collection[str] | None) -> dict[str, TopicMetadata]:
         """Metadata of the topics that exist, of all of them where no names are given."""

@@ -1,0 +1,272 @@
+"""One topic of a run: its streaming query, from where its table stands to its summary."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from contextlib import ExitStack
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from bayou.engines import for_path
+from bayou.errors import BayouError, KafkaError
+from bayou.ingest.broker import TopicWatch, describe_topic
+from bayou.ingest.config import Configuration, Topic
+from bayou.ingest.dead_letter_table import DeadLetterTable
+from bayou.ingest.decode import record_columns
+from bayou.ingest.errand import Errand
+from bayou.ingest.micro_batch import MicroBatchWriter
+from bayou.ingest.offsets import batch_end, ranges_between, starting_offsets
+from bayou.ingest.progress import Reporter, TopicStarted, TopicSummary
+from bayou.ingest.retries import pause_before
+from bayou.ingest.spark_errors import as_error, translated
+from bayou.ingest.state import topic_state
+from bayou.ingest.target_table import TargetTable
+from bayou.protocol.schema import StructType
+
+__all__ = ["TopicRun"]
+
+_SOUND = 120.0
+"""Seconds that a query runs before it counts as sound, so that its retries begin anew."""
+
+
+class TopicRun:
+    """One topic's query, from its start to its summary."""
+
+    def __init__(
+        self, configuration: Configuration, topic: Topic, schema: str | None, reporter: Reporter
+    ) -> None:
+        self._configuration = configuration
+        self._topic = topic
+        self._schema = schema
+        self._reporter = reporter
+        self._resources = ExitStack()
+        self._query: StreamingQuery | None = None
+        self._queries = 0
+        self._failures = 0
+        self._recovery: Errand | None = None
+        self._over = threading.Event()
+        self.has_work = False
+        self._in_batch = threading.Lock()
+        self._ended = False
+        self._error: BayouError | None = None
+        self._summary: TopicSummary | None = None
+        self._rows = self._dead_letters = self._commits = 0
+        self._version: int | None = None
+        self._began = self._last = time.monotonic()
+
+    @property
+    def active(self) -> bool:
+        """Whether the query goes on by itself, or is about to be started again."""
+        if self._recovery is not None and self._recovery.under_way:
+            return True
+        return self._query is not None and bool(self._query.isActive)
+
+    def prepare(self, *, once: bool) -> None:
+        """Ask broker and tables where things stand; an error is kept for the summary.
+
+        With `once` a topic whose records are all in the table has no work.
+        """
+        try:
+            self._state = self._resources.enter_context(
+                topic_state(self._configuration.state_path, self._topic.key)
+            )
+            self._started = self._open()
+        except BayouError as error:
+            self._error = error
+            return
+        self.has_work = not once or self._started.waiting > 0
+
+    def tell_if_idle(self) -> None:
+        """Report the start of a topic that was prepared and has no work."""
+        if self._error is None and not self.has_work:
+            self._reporter.topic_started(self._started)
+
+    def begin(self, spark: SparkSession, *, once: bool) -> None:
+        """Begin to read where there is work; an error is kept for the summary."""
+        if not self.has_work:
+            return
+        self._reporter.topic_started(self._started)
+        self._began = self._last = time.monotonic()
+        try:
+            self._start_query(spark, once=once)
+        except BayouError as error:
+            self._error = error
+
+    def recover(self, spark: SparkSession, *, once: bool) -> bool:
+        """Start a query again that the brokers failed, `max-retries` times at most.
+
+        A query that ran for a while, or brought a batch, begins to count anew.
+
+        Returns:
+            Whether that is under way: after a pause, in a thread of its own, from where the table
+            stands then. Otherwise the topic has ended.
+        """
+        query = self._query
+        if query is None or self._error is not None:
+            return False
+        failure = query.exception()
+        if failure is None:
+            return False
+        if time.monotonic() - self._query_began > _SOUND:
+            self._failures = 0
+        error = as_error(failure, self._topic.key, self._configuration.state_path)
+        if not self._may_retry(error):
+            return False
+        self._query = None
+        self._recovery = Errand(lambda: self._recover(spark, query, once=once))
+        return True
+
+    def finish(self) -> TopicSummary:
+        """End the query after its running batch, and tell; a second call changes nothing."""
+        if self._summary is not None:
+            return self._summary
+        self._end_recovery()
+        query = self._query
+        if query is not None:
+            with self._in_batch:
+                self._ended = True
+            failure = None if query.isActive else query.exception()
+            query.stop()
+            if failure is not None and self._error is None:
+                self._error = as_error(failure, self._topic.key, self._configuration.state_path)
+        self._query = None
+        self._resources.close()
+        self._summary = TopicSummary(
+            topic=self._topic.key,
+            table_path=self._topic.table_path,
+            rows=self._rows,
+            dead_letters=self._dead_letters,
+            commits=self._commits,
+            version=self._version,
+            seconds=self._last - self._began,
+            error=self._error,
+        )
+        self._reporter.topic_finished(self._summary)
+        return self._summary
+
+    def abandon(self) -> None:
+        """Let go of everything, in the middle of a batch if need be; after `finish` nothing."""
+        self._ended = True
+        self._over.set()
+        query, self._query = self._query, None
+        if query is not None:
+            with contextlib.suppress(Exception):  # Spark may be gone already; so is the query
+                query.stop()
+        self._resources.close()
+
+    def _open(self) -> TopicStarted:
+        connector = self._configuration.connector
+        config = self._topic.config
+        kafka = describe_topic(config.kafka_topic, connector.kafka.client_properties())
+        storage_options = connector.storage.storage_options()
+        engine = for_path(self._topic.table_path, storage_options)
+        target = TargetTable(engine, self._topic, kafka)
+        dead_letters = DeadLetterTable(engine, self._topic, kafka)
+        columns = StructType() if self._schema is None else record_columns(self._schema)
+        writer = MicroBatchWriter(
+            topic=self._topic,
+            engine=engine,
+            watch=TopicWatch(kafka, connector.kafka.client_properties(), key=self._topic.key),
+            target=target,
+            dead_letters=dead_letters,
+            json_schema=self._schema,
+            schema_columns=columns,
+            storage_options=storage_options,
+            kafka_options=self._kafka_options(kafka.name),
+        )
+        covered, start = writer.open(), config.starting_offsets
+        if start == "latest" and not covered:
+            covered = dead_letters.fix_start({p: there.end for p, there in kafka.bounds.items()})
+        self._position = starting_offsets(kafka, covered, key=self._topic.key)
+        self._version = target.version
+        waiting = sum(max(0, kafka.bounds[p].end - o) for p, o in self._position.items())
+        self._kafka, self._writer, self._target = kafka, writer, target
+        return TopicStarted(
+            topic=self._topic.key,
+            kafka_topic=kafka.name,
+            table_path=target.path,
+            partitions=len(kafka.bounds),
+            waiting=waiting,
+        )
+
+    def _kafka_options(self, topic: str) -> dict[str, str]:
+        properties = self._configuration.connector.kafka.client_properties()
+        return {"subscribe": topic, **{f"kafka.{name}": v for name, v in properties.items()}}
+
+    def _start_query(self, spark: SparkSession, *, once: bool) -> None:
+        processing = self._topic.config.processing
+        start = {self._kafka.name: {str(p): o for p, o in self._position.items()}}
+        options = {
+            **self._kafka_options(self._kafka.name),
+            "startingOffsets": json.dumps(start),
+            "maxOffsetsPerTrigger": str(processing.batch_size),
+        }
+        if not once:
+            options["minOffsetsPerTrigger"] = str(processing.batch_size)
+            options["maxRecordDelay"] = f"{int(processing.flush_interval * 1000)}ms"
+        self._queries += 1
+        self._checkpoint = self._state / str(self._queries)
+        self._query_began = time.monotonic()
+        with translated(self._topic.key, self._configuration.state_path):
+            # The query only finds out what there is: tasks read the records of a batch themselves.
+            records = spark.readStream.format("bayou-kafka").options(**options).load()
+            writer = (
+                records.writeStream.foreachBatch(self._on_batch)
+                .option("checkpointLocation", self._checkpoint.as_uri())
+                .queryName(f"bayou {self._topic.key}")
+            )
+            writer = writer.trigger(availableNow=True) if once else writer
+            self._query = writer.start()
+
+    def _may_retry(self, error: BayouError) -> bool:
+        """Count a failure; whether another attempt is due."""
+        self._failures += 1
+        retries = self._topic.config.processing.max_retries
+        return isinstance(error, KafkaError) and self._failures <= retries
+
+    def _recover(self, spark: SparkSession, failed: StreamingQuery, *, once: bool) -> None:
+        """Start again where the table stands; while the brokers stay away, after another pause."""
+        failed.stop()  # has Spark forget its name
+        while not self._over.wait(pause_before(self._failures)):
+            try:
+                self._open()
+                if not self._over.is_set():
+                    self._start_query(spark, once=once)
+                return
+            except BayouError as error:
+                if not self._may_retry(error):
+                    self._error = error
+                    return
+
+    def _end_recovery(self) -> None:
+        """No further query will be started."""
+        self._over.set()
+        if self._recovery is not None:
+            self._recovery.finish()
+
+    def _on_batch(self, records: DataFrame, batch_id: int) -> None:
+        with self._in_batch:
+            if self._ended:
+                return  # the checkpoint ends with the run; the table hasn't moved
+            try:
+                end = batch_end(self._checkpoint, batch_id, self._kafka.name, key=self._topic.key)
+                report = self._writer.process(
+                    records.sparkSession, ranges_between(self._position, end)
+                )
+            except BayouError as error:
+                self._error = error
+                self._ended = True
+                raise
+            self._failures = 0
+            self._position.update(end)
+            self._rows += report.rows
+            self._dead_letters += report.dead_letters
+            self._commits += report.version is not None
+            self._version = self._target.version
+            self._last = time.monotonic()
+            if report.spans:
+                self._reporter.batch_committed(report)
