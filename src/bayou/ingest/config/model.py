@@ -330,7 +330,9 @@ class ProcessingConfig(_Section):
         description="Seconds after the first waiting record until a commit is made anyway.",
     )
     max_retries: Annotated[int, Field(ge=0)] = Field(
-        default=3, description="Retries of a failed batch before the topic stops with an error."
+        default=3,
+        description="Retries of a failed batch, and of brokers that don't answer, before the "
+        "topic stops with an error.",
     )
 
 
