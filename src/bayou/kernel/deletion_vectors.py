@@ -1,0 +1,122 @@
+"""Deletion vectors: which rows of a data file don't count (PROTOCOL.md, Deletion Vectors)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+from pyroaring import BitMap64
+
+from bayou.errors import CorruptTableError, DataFileError, FileMissingError, StorageError
+from bayou.kernel.engine import ByteRange, Engine
+from bayou.kernel.scan_file import data_file_path
+from bayou.protocol.actions import DeletionVectorDescriptor
+from bayou.protocol.deletion_vectors import (
+    DeletionVectorError,
+    bitmap_of,
+    check_bitmap,
+    inline_data,
+    stored_vector,
+    unframe,
+)
+
+__all__ = ["load", "selection"]
+
+pc: Any = pyarrow.compute
+
+
+def load(engine: Engine, table: str, descriptor: DeletionVectorDescriptor) -> BitMap64:
+    """The positions of the deleted rows in the data file, counted from 0.
+
+    Args:
+        engine: its files are asked for the bytes of the vector and nothing else.
+        table: the table's path, to which a relative vector belongs.
+        descriptor: from an `add`, `remove` or `cdc` action.
+
+    Raises:
+        DataFileError: the vector's file is missing, can't be read, or is damaged; names it.
+        CorruptTableError: the descriptor, or a vector that stands in the log, breaks the format.
+    """
+    if descriptor.storage_type == "i":
+        try:
+            return _bitmap(inline_data(descriptor), descriptor)
+        except DeletionVectorError as error:
+            raise CorruptTableError(
+                f"A deletion vector in the log of {table} can't be read: {error}.", table=table
+            ) from error
+    return _load_stored(engine, table, descriptor)
+
+
+def selection(deleted: BitMap64, row_indices: pa.Array[Any]) -> pa.BooleanArray | None:
+    """Which rows of a batch are left; None where all are.
+
+    Args:
+        deleted: positions in the file.
+        row_indices: positions of the batch's rows in their file, ascending, without nulls.
+    """
+    count = len(row_indices)
+    if count == 0:
+        return None
+    first, last = row_indices[0].as_py(), row_indices[-1].as_py()
+    window = BitMap64()
+    window.add_range(first, last + 1)
+    window &= deleted
+    if not window:
+        return None
+    found = window.to_array()
+    gone = pa.Array.from_buffers(pa.uint64(), len(found), [None, pa.py_buffer(found)])
+    positions = gone.cast(pa.int64())
+    kept: Any
+    if last - first + 1 == count:
+        inside = pc.subtract(positions, first)
+        kept = pc.is_null(pc.inverse_permutation(inside, max_index=count - 1))
+    else:
+        kept = pc.invert(pc.is_in(row_indices, value_set=positions))
+    assert isinstance(kept, pa.BooleanArray)
+    return kept
+
+
+def _load_stored(engine: Engine, table: str, descriptor: DeletionVectorDescriptor) -> BitMap64:
+    try:
+        stored = stored_vector(descriptor)
+    except DeletionVectorError as error:
+        raise CorruptTableError(
+            f"The log of {table} describes a deletion vector ({descriptor.unique_id}) that can't "
+            f"be found: {error}.",
+            table=table,
+        ) from error
+    path = data_file_path(table, stored.path) if stored.is_absolute else f"{table}/{stored.path}"
+    wanted = ByteRange(path=path, offset=stored.offset, length=stored.length)
+    try:
+        data = b"".join(engine.files.read_files([wanted]))
+        return _bitmap(unframe(data, descriptor), descriptor)
+    except FileMissingError as error:
+        raise DataFileError(
+            f"Deletion vector file {path} of {table} is missing: the log names it, but it isn't "
+            "there. VACUUM may have deleted it while this version was read, or it was deleted by "
+            "hand; read a newer version, or restore the file.",
+            table=table,
+            file=path,
+        ) from error
+    except (StorageError, DeletionVectorError) as error:
+        raise DataFileError(
+            f"Deletion vector file {path} of {table} can't be read: the vector of "
+            f"{descriptor.size_in_bytes} bytes at offset {stored.offset}: {error}.",
+            table=table,
+            file=path,
+        ) from error
+
+
+def _bitmap(body: bytes, descriptor: DeletionVectorDescriptor) -> BitMap64:
+    serialized = bitmap_of(body)
+    check_bitmap(serialized)
+    try:
+        bitmap = BitMap64.deserialize(serialized)
+    except (ValueError, IndexError) as error:
+        raise DeletionVectorError(f"its bitmap can't be read: {error}") from error
+    if len(bitmap) != descriptor.cardinality:
+        raise DeletionVectorError(
+            f"it deletes {len(bitmap)} rows, the log says {descriptor.cardinality}"
+        )
+    return bitmap

@@ -1,0 +1,328 @@
+"""Deletion vectors on disk and in the log (PROTOCOL.md, Deletion Vectors, Deletion Vector Format).
+
+From a descriptor to the bytes of its 64-bit Roaring bitmap: where they are, Z85, file framing,
+checksum, magic number; and the structure of a bitmap, checked before a library is trusted with it.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+import zlib
+from dataclasses import dataclass
+from itertools import pairwise
+
+from bayou.protocol.actions import DeletionVectorDescriptor
+
+__all__ = [
+    "FORMAT_VERSION",
+    "DeletionVectorError",
+    "StoredVector",
+    "bitmap_of",
+    "check_bitmap",
+    "frame",
+    "inline_data",
+    "stored_vector",
+    "unframe",
+    "with_magic",
+    "z85_decode",
+    "z85_encode",
+]
+
+FORMAT_VERSION = 1
+"""First byte of a deletion vector file."""
+
+_MAGIC = 1681511377
+_NATIVE_MAGIC = 1681511376
+"""Of an older format: a count, then size and bytes of one 32-bit bitmap a key. delta-spark reads it
+in little-endian order, the inline example of PROTOCOL.md has it in big-endian order."""
+
+_UUID_CHARACTERS = 20
+_FRAME_BYTES = 8
+"""Size before and checksum behind a vector in a file."""
+
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_Z85_VALUES = {character: value for value, character in enumerate(_Z85)}
+
+
+class DeletionVectorError(ValueError):
+    """A descriptor or vector that breaks the format; the kernel names the table and file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredVector:
+    """Where a vector's frame is.
+
+    Attributes:
+        path: relative to the table's root, or an absolute URI, encoded as `add.path` is.
+        is_absolute: which of the two.
+        offset: first byte of the frame (see `unframe`).
+        length: bytes of the frame.
+    """
+
+    path: str
+    is_absolute: bool
+    offset: int
+    length: int
+
+
+def stored_vector(descriptor: DeletionVectorDescriptor) -> StoredVector:
+    """Where a vector of storage type `u` or `p` is.
+
+    A descriptor without offset means the file's first vector, which begins behind the version.
+
+    Raises:
+        DeletionVectorError: another storage type, or a text that isn't what its type asks for.
+    """
+    _check_sizes(descriptor)
+    offset = descriptor.offset or FORMAT_VERSION
+    if offset < 0:
+        raise DeletionVectorError(f"the offset {offset} is negative")
+    text = descriptor.path_or_inline_dv
+    match descriptor.storage_type:
+        case "p":
+            path, is_absolute = text, True
+        case "u":
+            path, is_absolute = _relative_path(text), False
+        case other:
+            raise DeletionVectorError(f"unknown storage type {other!r}")
+    return StoredVector(
+        path=path,
+        is_absolute=is_absolute,
+        offset=offset,
+        length=descriptor.size_in_bytes + _FRAME_BYTES,
+    )
+
+
+def inline_data(descriptor: DeletionVectorDescriptor) -> bytes:
+    """The bytes of a vector of storage type `i`.
+
+    Raises:
+        DeletionVectorError: not Z85, or not as many bytes as the descriptor says.
+    """
+    _check_sizes(descriptor)
+    data = z85_decode(descriptor.path_or_inline_dv)
+    size = descriptor.size_in_bytes
+    # Z85 knows groups of four bytes only: writers fill up the last one.
+    if not size <= len(data) < size + 4:
+        raise DeletionVectorError(f"it has {len(data)} bytes, the log says {size}")
+    return data[:size]
+
+
+def unframe(data: bytes, descriptor: DeletionVectorDescriptor) -> bytes:
+    """A vector's bytes out of its frame in a file: size, data, CRC-32, big-endian.
+
+    Raises:
+        DeletionVectorError: cut off, another size than the log says, or a wrong checksum.
+    """
+    size = descriptor.size_in_bytes
+    if len(data) < size + _FRAME_BYTES:
+        raise DeletionVectorError(
+            f"the file ends after {len(data)} of the {size + _FRAME_BYTES} bytes of the vector"
+        )
+    (stored,) = struct.unpack_from(">i", data)
+    if stored != size:
+        raise DeletionVectorError(f"the file gives its size as {stored} bytes, the log as {size}")
+    body = data[4 : 4 + size]
+    (expected,) = struct.unpack_from(">I", data, 4 + size)
+    found = zlib.crc32(body)
+    if found != expected:
+        raise DeletionVectorError(
+            f"its checksum is {found:08x}, the file says {expected:08x}: the file is damaged"
+        )
+    return body
+
+
+def frame(body: bytes) -> bytes:
+    """The inverse of `unframe`: what stands in a file at the vector's offset."""
+    return struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+
+
+def bitmap_of(body: bytes) -> bytes:
+    """A vector's bytes without the magic number: a portable 64-bit Roaring bitmap.
+
+    Raises:
+        DeletionVectorError: another magic number.
+    """
+    if len(body) >= 4:
+        if int.from_bytes(body[:4], "little") == _MAGIC:
+            return body[4:]
+        for order in ("<", ">"):
+            if struct.unpack_from(f"{order}I", body)[0] == _NATIVE_MAGIC:
+                return _portable(body, order)
+    magic = int.from_bytes(body[:4], "little")
+    raise DeletionVectorError(f"its magic number is {magic}, not {_MAGIC}")
+
+
+def with_magic(bitmap: bytes) -> bytes:
+    """The inverse of `bitmap_of`."""
+    return _MAGIC.to_bytes(4, "little") + bitmap
+
+
+def z85_decode(text: str) -> bytes:
+    """Bytes of a Z85 text.
+
+    Raises:
+        DeletionVectorError: not Z85.
+    """
+    if len(text) % 5:
+        raise DeletionVectorError(f"a Z85 text of {len(text)} characters isn't made of groups of 5")
+    result = bytearray()
+    for start in range(0, len(text), 5):
+        number = 0
+        for character in text[start : start + 5]:
+            value = _Z85_VALUES.get(character)
+            if value is None:
+                raise DeletionVectorError(f"{character!r} isn't a character of Z85")
+            number = number * 85 + value
+        if number >> 32:
+            raise DeletionVectorError(f"{text[start : start + 5]!r} isn't a group of Z85")
+        result += number.to_bytes(4, "big")
+    return bytes(result)
+
+
+def z85_encode(data: bytes) -> str:
+    """Z85 text of bytes, filled up with zeros to a multiple of four."""
+    padded = data + bytes(-len(data) % 4)
+    result: list[str] = []
+    for start in range(0, len(padded), 4):
+        number = int.from_bytes(padded[start : start + 4], "big")
+        group = []
+        for _ in range(5):
+            number, digit = divmod(number, 85)
+            group.append(_Z85[digit])
+        result += reversed(group)
+    return "".join(result)
+
+
+def check_bitmap(bitmap: bytes) -> None:
+    """Check a portable 64-bit Roaring bitmap: every container's header and contents.
+
+    A library that reads it trusts the counts in it, and writes beyond its memory where they lie.
+
+    Raises:
+        DeletionVectorError: cut off, more bytes than it has, or not in order.
+    """
+    try:
+        (count,) = struct.unpack_from("<Q", bitmap)
+        position, last = 8, -1
+        for _ in range(count):
+            (key,) = struct.unpack_from("<I", bitmap, position)
+            if key <= last or key >> 31:
+                raise DeletionVectorError("the keys of its buckets aren't in order")
+            last = key
+            position = _check_bucket(bitmap, position + 4)
+    except struct.error as error:
+        raise DeletionVectorError("its bitmap is cut off") from error
+    if position != len(bitmap):
+        raise DeletionVectorError(f"its bitmap has {len(bitmap) - position} bytes too many")
+
+
+# The 32-bit format: a cookie, one (key, cardinality - 1) pair a container, offsets, containers.
+_COOKIE_WITHOUT_RUNS = 12346
+_COOKIE_WITH_RUNS = 12347
+_OFFSETS_FROM = 4
+_MAX_ARRAY = 4096
+_BITSET_BYTES = 8192
+
+
+def _check_bucket(bitmap: bytes, start: int) -> int:
+    """Position behind the 32-bit bitmap that begins at `start`."""
+    cookie: int = struct.unpack_from("<I", bitmap, start)[0]
+    position = start + 4
+    run_flags = 0
+    if cookie & 0xFFFF == _COOKIE_WITH_RUNS:
+        count = (cookie >> 16) + 1
+        flag_bytes = (count + 7) // 8
+        run_flags = int.from_bytes(bitmap[position : position + flag_bytes], "little")
+        position += flag_bytes
+    elif cookie == _COOKIE_WITHOUT_RUNS:
+        (count,) = struct.unpack_from("<I", bitmap, position)
+        position += 4
+    else:
+        raise DeletionVectorError(f"its bitmap has the unknown cookie {cookie}")
+    if count > 1 << 16:
+        raise DeletionVectorError(f"its bitmap has {count} containers")
+    descriptions = struct.unpack_from(f"<{2 * count}H", bitmap, position)
+    position += 4 * count
+    if any(a >= b for a, b in pairwise(descriptions[::2])):
+        raise DeletionVectorError("the keys of its containers aren't in order")
+    if cookie == _COOKIE_WITHOUT_RUNS or count >= _OFFSETS_FROM:
+        offsets = struct.unpack_from(f"<{count}I", bitmap, position)
+        position += 4 * count
+    else:
+        offsets = ()
+    for i in range(count):
+        if offsets and offsets[i] != position - start:
+            raise DeletionVectorError("the offsets of its containers are wrong")
+        cardinality = descriptions[2 * i + 1] + 1
+        if run_flags >> i & 1:
+            position = _check_runs(bitmap, position, cardinality)
+        elif cardinality > _MAX_ARRAY:
+            position = _check_bitset(bitmap, position, cardinality)
+        else:
+            position = _check_array(bitmap, position, cardinality)
+    return position
+
+
+def _check_runs(bitmap: bytes, position: int, cardinality: int) -> int:
+    count: int = struct.unpack_from("<H", bitmap, position)[0]
+    numbers = struct.unpack_from(f"<{2 * count}H", bitmap, position + 2)
+    end = -1
+    for first, more in zip(numbers[::2], numbers[1::2], strict=True):
+        if first <= end:
+            raise DeletionVectorError("the runs of a container aren't in order")
+        end = first + more
+    if end >= 1 << 16 or sum(numbers[1::2]) + count != cardinality:
+        raise DeletionVectorError("the runs of a container aren't as many rows as it says")
+    return position + 2 + 4 * count
+
+
+def _check_bitset(bitmap: bytes, position: int, cardinality: int) -> int:
+    words = bitmap[position : position + _BITSET_BYTES]
+    if len(words) < _BITSET_BYTES:
+        raise DeletionVectorError("its bitmap is cut off")
+    if int.from_bytes(words, "little").bit_count() != cardinality:
+        raise DeletionVectorError("a container hasn't as many rows as it says")
+    return position + _BITSET_BYTES
+
+
+def _check_array(bitmap: bytes, position: int, cardinality: int) -> int:
+    numbers = struct.unpack_from(f"<{cardinality}H", bitmap, position)
+    if any(a >= b for a, b in pairwise(numbers)):
+        raise DeletionVectorError("the rows of a container aren't in order")
+    return position + 2 * cardinality
+
+
+def _portable(body: bytes, order: str) -> bytes:
+    """A bitmap of the older format in the portable one."""
+    try:
+        (count,) = struct.unpack_from(f"{order}I", body, 4)
+        position = 8
+        buckets: list[bytes] = []
+        for key in range(count):
+            (size,) = struct.unpack_from(f"{order}I", body, position)
+            position += 4 + size
+            if position > len(body):
+                raise DeletionVectorError("its bitmap is cut off")
+            buckets.append(struct.pack("<I", key) + body[position - size : position])
+    except struct.error as error:
+        raise DeletionVectorError("its bitmap is cut off") from error
+    if position != len(body):
+        raise DeletionVectorError(f"its bitmap has {len(body) - position} bytes too many")
+    return struct.pack("<Q", count) + b"".join(buckets)
+
+
+def _relative_path(text: str) -> str:
+    if len(text) < _UUID_CHARACTERS:
+        raise DeletionVectorError(f"{text!r} is too short for the name of a file")
+    prefix, encoded = text[:-_UUID_CHARACTERS], text[-_UUID_CHARACTERS:]
+    name = f"deletion_vector_{uuid.UUID(bytes=z85_decode(encoded))}.bin"
+    return f"{prefix}/{name}" if prefix else name
+
+
+def _check_sizes(descriptor: DeletionVectorDescriptor) -> None:
+    if descriptor.size_in_bytes < 0 or descriptor.cardinality < 0:
+        raise DeletionVectorError(
+            f"the log gives it {descriptor.size_in_bytes} bytes and {descriptor.cardinality} rows"
+        )
