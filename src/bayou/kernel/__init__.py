@@ -25,10 +25,11 @@ from bayou.kernel.predicates.model import Predicate, col, lit
 from bayou.kernel.row import FilteredColumnarBatch, Row
 from bayou.kernel.scan import Scan, ScanBuilder
 from bayou.kernel.scan_file import ScanFile, ScanFileBatch
+from bayou.kernel.scan_state import ScanState
 from bayou.kernel.slices import LogSlice
 from bayou.kernel.snapshot import Snapshot
 from bayou.kernel.table import Table
-from bayou.kernel.transform import ScanState, read_scan_file
+from bayou.kernel.transform import read_scan_file
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.data_writer import delete_data_files, write_data
 from bayou.kernel.writes.operation import Operation

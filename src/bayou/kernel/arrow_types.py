@@ -30,7 +30,13 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["from_arrow_schema", "from_arrow_type", "to_arrow_schema", "to_arrow_type"]
+__all__ = [
+    "from_arrow_schema",
+    "from_arrow_type",
+    "relabelled",
+    "to_arrow_schema",
+    "to_arrow_type",
+]
 
 _TO_ARROW: dict[DataType, pa.DataType] = {
     STRING: pa.string(),
@@ -96,6 +102,27 @@ def to_arrow_type(data_type: DataType) -> pa.DataType:
             return _TO_ARROW[data_type]
 
 
+def relabelled(batch: pa.RecordBatch, schema: pa.Schema, *, table: str = "") -> pa.RecordBatch:
+    """The same columns under another schema, without a copy.
+
+    Names, nullability and metadata may differ from the batch's, nested ones too.
+
+    Raises:
+        SchemaError: a type differs.
+    """
+    given = batch.schema
+    if given.equals(schema, check_metadata=True):
+        return batch
+    for have, want in zip(given, schema, strict=True):
+        if not _same_layout(have.type, want.type):
+            raise SchemaError(
+                f"column {have.name!r} has type {have.type}, where {want.type} was asked for",
+                table=table,
+                column=want.name,
+            )
+    return pa.record_batch(_Relabelled(batch, schema))
+
+
 def from_arrow_schema(schema: pa.Schema, *, table: str = "") -> StructType:
     """The Delta schema that holds data of an Arrow schema.
 
@@ -150,6 +177,29 @@ def from_arrow_type(arrow_type: pa.DataType, *, table: str = "", column: str = "
         table=table,
         column=column,
     )
+
+
+def _same_layout(one: Any, other: Any) -> bool:
+    if not pa.types.is_nested(one):
+        return bool(one == other)
+    return (
+        one.id == other.id
+        and one.num_fields == other.num_fields
+        and (not pa.types.is_fixed_size_list(one) or one.list_size == other.list_size)
+        and all(_same_layout(one.field(i).type, other.field(i).type) for i in range(one.num_fields))
+    )
+
+
+class _Relabelled:
+    """A batch as the Arrow PyCapsule interface hands it over, with another schema."""
+
+    def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:
+        self._batch = batch
+        self._schema = schema
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        _, columns = self._batch.__arrow_c_array__()
+        return self._schema.__arrow_c_schema__(), columns
 
 
 def _to_arrow_field(field: StructField) -> pa.Field[Any]:

@@ -13,16 +13,24 @@ from typing import Any, Literal, TypeAlias, cast
 import pyarrow as pa
 
 from bayou.kernel.arrow_types import to_arrow_type
-from bayou.kernel.engine import FIELD_ID_KEY
-from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
+from bayou.kernel.engine import FIELD_ID_KEY, VARIANT_KEY
+from bayou.protocol.schema import (
+    VARIANT,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+)
 
 __all__ = [
     "ColumnMappingMode",
     "column_mapping_mode",
     "physical_arrow_type",
-    "physical_field_metadata",
+    "physical_field",
     "physical_name",
     "physical_path",
+    "physical_stats_schema",
     "to_physical_schema",
     "without_mapping",
 ]
@@ -98,20 +106,30 @@ def without_mapping(schema: StructType) -> StructType:
     return cast("StructType", _without_mapping(schema))
 
 
-def physical_field_metadata(
-    field: StructField, mode: ColumnMappingMode
-) -> dict[bytes | str, bytes | str] | None:
-    """Arrow metadata that makes an engine look for the field by its id; None where by name.
+def physical_field(field: StructField, mode: ColumnMappingMode) -> pa.Field[Any]:
+    """The column that a data file is asked for, nullable.
 
     Raises:
-        ValueError: the mode is `id` and the field has no id.
+        ValueError: the mode is `id` and the field, or one nested in it, has no id.
     """
-    if mode != "id":
-        return None
-    field_id = field.metadata.get(ID_KEY)
-    if isinstance(field_id, int):
-        return {FIELD_ID_KEY: str(field_id).encode()}
-    raise ValueError(f"column {field.name!r} has no {ID_KEY}, though the mode is id")
+    return pa.field(
+        field.name if mode == "none" else physical_name(field),
+        physical_arrow_type(field.data_type, mode),
+        metadata={**_id_metadata(field, mode), **_type_metadata(field.data_type)} or None,
+    )
+
+
+def physical_stats_schema(stats_schema: pa.Schema, schema: StructType) -> pa.Schema:
+    """A schema of statistics (`numRecords`, `nullCount`, ...) by physical names.
+
+    Args:
+        stats_schema: by logical names, nested as `schema` is.
+        schema: the table's.
+    """
+    fields: list[pa.Field[Any]] = [
+        f.with_type(_physical_stats(f.type, schema)) for f in stats_schema
+    ]
+    return pa.schema(fields)
 
 
 def physical_arrow_type(data_type: DataType, mode: ColumnMappingMode) -> pa.DataType:
@@ -125,25 +143,46 @@ def physical_arrow_type(data_type: DataType, mode: ColumnMappingMode) -> pa.Data
     """
     match data_type:
         case StructType(fields):
-            return pa.struct(
-                [
-                    pa.field(
-                        f.name if mode == "none" else physical_name(f),
-                        physical_arrow_type(f.data_type, mode),
-                        metadata=physical_field_metadata(f, mode),
-                    )
-                    for f in fields
-                ]
-            )
+            return pa.struct([physical_field(f, mode) for f in fields])
         case ArrayType():
-            return pa.list_(
-                pa.field("element", physical_arrow_type(data_type.element_type, mode), True)
-            )
+            return pa.list_(_nested_field("element", data_type.element_type, mode))
         case MapType():
-            value: Any = pa.field("value", physical_arrow_type(data_type.value_type, mode), True)
+            value: Any = _nested_field("value", data_type.value_type, mode)
             return pa.map_(physical_arrow_type(data_type.key_type, mode), value)
         case _:
             return to_arrow_type(data_type)
+
+
+def _nested_field(name: str, data_type: DataType, mode: ColumnMappingMode) -> pa.Field[Any]:
+    metadata = _type_metadata(data_type) or None
+    return pa.field(name, physical_arrow_type(data_type, mode), metadata=metadata)
+
+
+def _id_metadata(field: StructField, mode: ColumnMappingMode) -> Mapping[bytes | str, bytes | str]:
+    if mode != "id":
+        return {}
+    field_id = field.metadata.get(ID_KEY)
+    if isinstance(field_id, int):
+        return {FIELD_ID_KEY: str(field_id).encode()}
+    raise ValueError(f"column {field.name!r} has no {ID_KEY}, though the mode is id")
+
+
+def _type_metadata(data_type: DataType) -> Mapping[bytes | str, bytes | str]:
+    return {VARIANT_KEY: b"true"} if data_type == VARIANT else {}
+
+
+def _physical_stats(data_type: Any, schema: StructType) -> pa.DataType:
+    if not pa.types.is_struct(data_type):
+        return cast("pa.DataType", data_type)
+    by_name = {f.name: f for f in schema}
+    fields: list[pa.Field[Any]] = []
+    for child in data_type:
+        field = by_name[child.name]
+        inner = field.data_type if isinstance(field.data_type, StructType) else StructType()
+        fields.append(
+            child.with_name(physical_name(field)).with_type(_physical_stats(child.type, inner))
+        )
+    return pa.struct(fields)
 
 
 def _physical_struct(schema: StructType) -> StructType:

@@ -31,6 +31,11 @@ FIELD_ID_KEY = b"PARQUET:field_id"
 """Key under which pyarrow keeps a Parquet field id in a field's metadata."""
 
 
+VARIANT_KEY = b"bayou.variant"
+"""Key in the metadata of a field of type `struct<metadata: binary, value: binary>` that makes it a
+variant: a file may hold it shredded, and the handler puts it together."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatus:
     """A file of the store: decoded path, size in bytes, modification time in ms since the epoch."""

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import CorruptTableError, SerializationError
+from bayou.kernel.arrow_types import relabelled
+from bayou.kernel.column_mapping import physical_name, physical_stats_schema
 from bayou.kernel.engine import Engine
 from bayou.kernel.predicates.skipping import SkippingPlan, typed_partition_array
 from bayou.protocol.schema import StructType
@@ -68,7 +70,7 @@ class Pruning:
         for name in self._plan.partition_columns:
             field = self._schema.get(name)
             assert field is not None  # the plan was built from this schema
-            texts = pc.map_lookup(values, name, "first")
+            texts = pc.map_lookup(values, physical_name(field), "first")
             try:
                 arrays[name] = typed_partition_array(texts, field.data_type)
             except (ValueError, ArithmeticError) as error:
@@ -82,8 +84,10 @@ class Pruning:
     def _parse_stats(
         self, engine: Engine, texts: pa.Array[Any], schema: pa.Schema
     ) -> pa.RecordBatch:
+        """Columns of `schema`, which has logical names, out of texts, which have physical ones."""
         try:
-            return engine.json.parse_json(texts, schema)
+            parsed = engine.json.parse_json(texts, physical_stats_schema(schema, self._schema))
+            return relabelled(parsed, schema, table=self._table)
         except SerializationError as error:
             raise CorruptTableError(
                 f"The log of {self._table} holds statistics that aren't JSON: {error}",

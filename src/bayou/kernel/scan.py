@@ -25,9 +25,11 @@ from bayou.kernel.predicates.model import And, Predicate, referenced_columns
 from bayou.kernel.predicates.skipping import SkippingPlan
 from bayou.kernel.predicates.sql import parse_predicate
 from bayou.kernel.pruning import Pruning
+from bayou.kernel.read_schema import select_columns
 from bayou.kernel.row import FilteredColumnarBatch
 from bayou.kernel.scan_file import ADD_TYPE, ScanFile, ScanFileBatch, scan_batch
 from bayou.kernel.scan_source import ScanDefinition, ScanSource
+from bayou.kernel.scan_state import METADATA_COLUMNS, ROW_COMMIT_VERSION, ROW_ID, ScanState
 from bayou.kernel.scan_wire import decode_scan, encode_scan
 from bayou.kernel.slices import (
     LogSlice,
@@ -36,13 +38,7 @@ from bayou.kernel.slices import (
     tail_slices,
 )
 from bayou.kernel.table_state import TableState, load_table_state
-from bayou.kernel.transform import (
-    METADATA_COLUMNS,
-    ROW_COMMIT_VERSION,
-    ROW_ID,
-    ScanState,
-    transform_physical_data,
-)
+from bayou.kernel.transform import transform_physical_data
 from bayou.protocol.schema import VOID, StructType
 
 __all__ = ["Scan", "ScanBuilder"]
@@ -71,7 +67,7 @@ class ScanBuilder:
         return builder
 
     def with_read_schema(self, schema: StructType | None) -> ScanBuilder:
-        """Only these top-level columns, in this order."""
+        """Only these columns, in this order; of structs only the fields named, in their order."""
         builder = copy.copy(self)
         builder._read_schema = schema
         return builder
@@ -104,7 +100,7 @@ class ScanBuilder:
             predicate = resolve(predicate, source.schema)
         read_schema = source.schema
         if self._read_schema is not None:
-            read_schema = _checked(source, self._read_schema)
+            read_schema = select_columns(source.table, source.schema, self._read_schema)
         return Scan(
             ScanDefinition(
                 source=source,
@@ -114,26 +110,6 @@ class ScanBuilder:
                 metadata_columns=_checked_metadata_columns(source, self._metadata_columns),
             )
         )
-
-
-def _checked(source: ScanSource, wanted: StructType) -> StructType:
-    for field in wanted:
-        known = source.schema.get(field.name)
-        if known is None or known.name != field.name:
-            raise SchemaError(
-                f"{source.table} has no column {field.name!r}; it has "
-                f"{', '.join(source.schema.names) or 'none'}.",
-                table=source.table,
-                column=field.name,
-            )
-        if known.data_type != field.data_type:
-            raise SchemaError(
-                f"Column {field.name!r} of {source.table} has type {known.data_type}; it can't be "
-                f"read as {field.data_type}.",
-                table=source.table,
-                column=field.name,
-            )
-    return source.schema.select(wanted.names)
 
 
 def _checked_metadata_columns(source: ScanSource, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -162,7 +138,8 @@ class Scan:
     """
 
     METADATA_COLUMNS = METADATA_COLUMNS
-    """`_metadata.file_path`, `_metadata.row_index`, `_metadata.row_id`,
+    """`_metadata.file_path`, `_metadata.file_name`, `_metadata.file_size`,
+    `_metadata.file_modification_time`, `_metadata.row_index`, `_metadata.row_id`,
     `_metadata.row_commit_version`."""
 
     __slots__ = ("_definition", "_plan", "_pruning", "_source")
@@ -281,6 +258,8 @@ class Scan:
             metadata_columns=self._definition.metadata_columns,
             row_tracking=self._source.row_tracking,
             predicate=self._data_predicate(),
+            column_mapping=self._source.column_mapping,
+            deletion_vectors="deletionVector" in self._source.columns,
         )
 
     def _data_predicate(self) -> Predicate | None:
@@ -306,10 +285,12 @@ class Scan:
     ) -> CloseableIterator[FilteredColumnarBatch]:
         """Rows of the table out of the rows of a data file.
 
+        The rows that the file's deletion vector names aren't selected.
+
         Args:
             batches: of `file`, read with `state.physical_read_schema`; closed with the result.
         """
-        return transform_physical_data(state, file, batches)
+        return transform_physical_data(engine, state, file, batches)
 
     def to_bytes(self) -> bytes:
         """For another process, which replays slices; files travel in the slices."""
@@ -345,21 +326,4 @@ class Scan:
                 selection = None
             elif kept < len(adds) // 2:
                 adds, selection = adds.filter(selection), None
-        _refuse_deletion_vectors(self._source.table, adds, selection)
         yield ScanFileBatch(scan_batch(self._source.table, adds), selection)
-
-
-def _refuse_deletion_vectors(
-    table: str, adds: pa.StructArray, selection: pa.BooleanArray | None
-) -> None:
-    vectors = pc.struct_field(adds, "deletionVector")
-    if vectors.null_count == len(vectors):
-        return
-    if selection is not None and vectors.filter(selection).null_count == selection.true_count:
-        return
-    raise UnsupportedFeatureError(
-        f"{table} has files with deletion vectors (table feature deletionVectors), which this "
-        "version of Bayou doesn't read.",
-        table=table,
-        features=["deletionVectors"],
-    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from bayou.kernel.checkpoint_contents import CheckpointContents
+from bayou.kernel.column_mapping import ColumnMappingMode
 from bayou.kernel.log_segment import Checkpoint
 from bayou.kernel.predicates.model import Predicate
 from bayou.kernel.replay import TouchedKeys
@@ -34,6 +35,7 @@ class ScanSource:
             slices bring them.
         row_tracking: physical names of the columns that hold row ids and row commit versions,
             None where row tracking isn't enabled.
+        column_mapping: how columns are found in data files and statistics.
     """
 
     table: str
@@ -46,6 +48,7 @@ class ScanSource:
     touched: TouchedKeys
     tail: pa.StructArray | None
     row_tracking: tuple[str, str] | None
+    column_mapping: ColumnMappingMode
 
     @classmethod
     def of(cls, state: TableState) -> ScanSource:
@@ -61,6 +64,7 @@ class ScanSource:
             touched=state.replay_state.touched,
             tail=state.tail,
             row_tracking=_row_tracking_columns(state),
+            column_mapping=state.column_mapping,
         )
 
 

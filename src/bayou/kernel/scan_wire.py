@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from bayou.kernel.arrow_ipc import array_from_bytes, array_to_bytes
+from bayou.kernel.column_mapping import ColumnMappingMode
 from bayou.kernel.predicates.wire import from_wire, to_wire
 from bayou.kernel.replay import TouchedKeys
 from bayou.kernel.scan_source import ScanDefinition, ScanSource
@@ -27,10 +28,11 @@ def encode_scan(scan: ScanDefinition) -> bytes:
         touched_keys=array_to_bytes(source.touched.keys),
         touched_paths=array_to_bytes(source.touched.paths),
         predicate=None if scan.predicate is None else to_wire(scan.predicate),
-        read_columns=scan.read_schema.names,
+        read_schema=scan.read_schema.to_json(),
         statistics=scan.statistics,
         metadata_columns=scan.metadata_columns,
         row_tracking=source.row_tracking,
+        column_mapping=source.column_mapping,
     )
     return _WIRE.encode(wire)
 
@@ -52,10 +54,11 @@ class _WireScan(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     touched_keys: bytes
     touched_paths: bytes
     predicate: list[Any] | None
-    read_columns: tuple[str, ...]
+    read_schema: str
     statistics: bool
     metadata_columns: tuple[str, ...]
     row_tracking: tuple[str, str] | None
+    column_mapping: ColumnMappingMode
 
 
 _WIRE = WireFormat("scan", 1, _WireScan)
@@ -76,11 +79,12 @@ def _definition(wire: _WireScan) -> ScanDefinition:
         ),
         tail=None,
         row_tracking=wire.row_tracking,
+        column_mapping=wire.column_mapping,
     )
     return ScanDefinition(
         source=source,
         predicate=None if wire.predicate is None else from_wire(wire.predicate),
-        read_schema=schema.select(wire.read_columns),
+        read_schema=StructType.from_json(wire.read_schema),
         statistics=wire.statistics,
         metadata_columns=wire.metadata_columns,
     )

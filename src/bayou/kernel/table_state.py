@@ -11,11 +11,22 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from bayou.errors import CorruptTableError, SchemaError, TableError, UnsupportedFeatureError
+from bayou.errors import (
+    CorruptTableError,
+    SchemaError,
+    TableError,
+    TablePropertyError,
+    UnsupportedFeatureError,
+)
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.kernel.catalog import Catalog, is_catalog_managed
 from bayou.kernel.checkpoint_contents import CheckpointContents, read_checkpoint
 from bayou.kernel.checksum import usable_checksum
+from bayou.kernel.column_mapping import (
+    ColumnMappingMode,
+    column_mapping_mode,
+    without_mapping,
+)
 from bayou.kernel.engine import Engine
 from bayou.kernel.log_segment import Checkpoint, LogSegment, load_log_segment
 from bayou.kernel.replay import ReplayState, replay_commits
@@ -29,7 +40,7 @@ from bayou.protocol.actions import (
     Protocol,
     Transaction,
 )
-from bayou.protocol.properties import TableProperties
+from bayou.protocol.properties import COLUMN_MAPPING_MODE, TableProperties
 from bayou.protocol.schema import SchemaJsonError, StructType
 
 __all__ = ["TableState", "load_table_state"]
@@ -119,6 +130,11 @@ class TableState:
     def table_properties(self) -> TableProperties:
         """Table properties parsed, with their defaults."""
         return TableProperties(self._metadata.configuration)
+
+    @cached_property
+    def column_mapping(self) -> ColumnMappingMode:
+        """How data files and the log name the columns (PROTOCOL.md, Column Mapping)."""
+        return column_mapping_mode(self._metadata.configuration)
 
     @property
     def transactions(self) -> Mapping[str, int]:
@@ -325,11 +341,18 @@ def _stamp(info: CommitInfo) -> int | None:
 
 def _schema(table: str, metadata: Metadata) -> StructType:
     try:
-        return StructType.from_json(metadata.schema_string)
+        schema = StructType.from_json(metadata.schema_string)
     except SchemaJsonError as error:
         raise SchemaError(
             f"The schema in the log of {table} can't be read: {error}.", table=table
         ) from error
+    try:
+        mode = column_mapping_mode(metadata.configuration)
+    except ValueError as error:
+        raise TablePropertyError(
+            f"{table} can't be read: {error}.", table=table, key=COLUMN_MAPPING_MODE.key
+        ) from error
+    return schema if mode != "none" else without_mapping(schema)
 
 
 def _check_readable(table: str, protocol: Protocol, metadata: Metadata, schema: StructType) -> None:

@@ -117,7 +117,6 @@ FEATURES: Mapping[str, TableFeature] = {
             kind="reader_writer",
             min_reader=2,
             min_writer=5,
-            read=False,
         ),
         _writer(IDENTITY_COLUMNS, min_writer=6),
         _writer(ALLOW_COLUMN_DEFAULTS),
@@ -189,8 +188,6 @@ def unsupported_for_read(
         feature = FEATURES.get(name)
         if feature is None or (not feature.read and _is_active(name, configuration, schema)):
             found.append(name)
-    if COLUMN_MAPPING not in found and _is_active(COLUMN_MAPPING, configuration, schema):
-        found.append(COLUMN_MAPPING)
     if VARIANT in _types(schema) and not any(name.startswith(VARIANT_TYPE) for name in found):
         found.append(VARIANT_TYPE)
     return found
