@@ -87,21 +87,6 @@ def test_a_vector_removed_before_its_feature_was_dropped_stays_removed(log):
     assert sorted(live(log)) == ["b", "c"]
 
 
-def test_a_live_file_with_a_vector_is_refused_by_name(log):
-    log.commit(*VECTORS, add("a", vector=deletion_vector("v")))
-    with pytest.raises(UnsupportedFeatureError, match="deletion vectors") as caught:
-        live(log)
-    assert caught.value.features == ("deletionVectors",)
-    assert caught.value.table == log.table
-
-
-def test_a_live_file_with_a_vector_in_a_checkpoint_is_refused_by_name(log):
-    log.commit(*VECTORS)
-    log.checkpoint(0, [*VECTORS, add("b"), add("a", vector=deletion_vector("v"))])
-    with pytest.raises(UnsupportedFeatureError, match="deletionVectors"):
-        live(log)
-
-
 def test_protocol_and_metadata_come_from_the_newest_commit_that_has_them(log):
     log.commit(*HEAD)
     log.checkpoint(0, HEAD)

@@ -19,7 +19,6 @@ from bayou.testing.log_writer import (
     LogWriter,
     WireAction,
     add,
-    deletion_vector,
     metadata,
     protocol,
     remove,
@@ -185,18 +184,6 @@ def test_statistics_that_are_not_json_are_named(log):
     log.commit(*HEAD, add("a", stats="{oops"))
     with pytest.raises(CorruptTableError, match="statistics that aren't JSON"):
         paths(log, builder(log).with_filter("id = 1").build())
-
-
-def test_a_file_with_a_vector_that_the_filter_leaves_out_is_no_obstacle(log):
-    log.commit(
-        protocol(3, 7, (["deletionVectors"], ["deletionVectors"])),
-        HEAD[1],
-        part("a", "2024-01-01", 0, 9),
-        part("b", "2024-01-02", 0, 9, vector=deletion_vector("v")),
-    )
-    assert paths(log, builder(log).with_filter("day = '2024-01-01'").build()) == ["a"]
-    with pytest.raises(UnsupportedFeatureError, match="deletionVectors"):
-        paths(log, builder(log).build())
 
 
 def test_an_unknown_metadata_column_is_refused(table):

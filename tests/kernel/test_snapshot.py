@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayou.errors import SchemaError, UnsupportedFeatureError
+from bayou.errors import SchemaError, TablePropertyError, UnsupportedFeatureError
 from bayou.kernel import Operation, Snapshot
 from bayou.testing.log_writer import LogWriter, add, metadata, protocol, txn
 
@@ -63,13 +63,11 @@ def test_a_reader_feature_that_is_not_known_is_refused_by_name(log, action, feat
     assert caught.value.table == log.table
 
 
-@pytest.mark.parametrize("mode", ["name", "id"])
-@pytest.mark.parametrize("action", [protocol(2, 5), protocol(3, 7, (["columnMapping"],) * 2)])
-def test_column_mapping_is_refused_by_name(log, action, mode):
-    log.commit(action, metadata({"id": "long"}, (), {"delta.columnMapping.mode": mode}))
-    with pytest.raises(UnsupportedFeatureError) as caught:
+def test_an_unknown_mode_of_column_mapping_is_refused(log):
+    log.commit(protocol(2, 5), metadata({"id": "long"}, (), {"delta.columnMapping.mode": "index"}))
+    with pytest.raises(TablePropertyError, match="'index'") as caught:
         open_table(log)
-    assert caught.value.features == ("columnMapping",)
+    assert caught.value.key == "delta.columnMapping.mode"
 
 
 def test_a_table_that_could_map_columns_and_does_not_is_read(log):

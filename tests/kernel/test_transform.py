@@ -223,7 +223,7 @@ def test_row_groups_can_be_read_apart(log):
     scan = (
         Snapshot.load(log.engine, log.table)
         .scan_builder()
-        .with_metadata_columns([Scan.METADATA_COLUMNS[1]])
+        .with_metadata_columns(["_metadata.row_index"])
         .build()
     )
     state = scan.scan_state(log.engine)

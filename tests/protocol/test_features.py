@@ -67,11 +67,6 @@ def test_a_table_that_uses_nothing_new_can_be_read(protocol):
     [
         (listed("someFutureFeature"), {}, PLAIN, ["someFutureFeature"]),
         (legacy(4, 7), {}, PLAIN, ["reader version 4"]),
-        (legacy(2, 5), {"delta.columnMapping.mode": "name"}, PLAIN, ["columnMapping"]),
-        (listed("columnMapping"), {"delta.columnMapping.mode": "id"}, PLAIN, ["columnMapping"]),
-        # Off-spec: the mode is on, the feature isn't among the reader's.
-        (listed(), {"delta.columnMapping.mode": "name"}, PLAIN, ["columnMapping"]),
-        (listed("typeWidening"), {}, marked("delta.typeChanges"), ["typeWidening"]),
         (
             listed("variantType"),
             {},
@@ -121,6 +116,11 @@ def test_a_feature_that_isnt_in_use_doesnt_keep_a_table_from_being_written(proto
             ["allowColumnDefaults"],
         ),
         (listed("deletionVectors"), {}, PLAIN, ["deletionVectors"]),
+        (legacy(2, 5), {"delta.columnMapping.mode": "name"}, PLAIN, ["columnMapping"]),
+        (listed("columnMapping"), {"delta.columnMapping.mode": "id"}, PLAIN, ["columnMapping"]),
+        # Off-spec: the mode is on, the feature isn't among the reader's.
+        (listed(), {"delta.columnMapping.mode": "name"}, PLAIN, ["columnMapping"]),
+        (listed("typeWidening"), {}, marked("delta.typeChanges"), ["typeWidening"]),
         (listed(writer=("rowTracking",)), {}, PLAIN, ["rowTracking"]),
         (listed(writer=("clustering",)), {}, PLAIN, ["clustering"]),
         (listed(writer=("futureWriter",)), {}, PLAIN, ["futureWriter"]),

@@ -194,7 +194,7 @@ class _Relabelled:
     """A batch as the Arrow PyCapsule interface hands it over, with another schema."""
 
     def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:
-        self._batch = batch
+        self._batch: Any = batch
         self._schema = schema
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:

@@ -158,7 +158,7 @@ def _nested_field(name: str, data_type: DataType, mode: ColumnMappingMode) -> pa
     return pa.field(name, physical_arrow_type(data_type, mode), metadata=metadata)
 
 
-def _id_metadata(field: StructField, mode: ColumnMappingMode) -> Mapping[bytes | str, bytes | str]:
+def _id_metadata(field: StructField, mode: ColumnMappingMode) -> dict[bytes | str, bytes | str]:
     if mode != "id":
         return {}
     field_id = field.metadata.get(ID_KEY)
@@ -167,7 +167,7 @@ def _id_metadata(field: StructField, mode: ColumnMappingMode) -> Mapping[bytes |
     raise ValueError(f"column {field.name!r} has no {ID_KEY}, though the mode is id")
 
 
-def _type_metadata(data_type: DataType) -> Mapping[bytes | str, bytes | str]:
+def _type_metadata(data_type: DataType) -> dict[bytes | str, bytes | str]:
     return {VARIANT_KEY: b"true"} if data_type == VARIANT else {}
 
 

@@ -42,6 +42,7 @@ from bayou.protocol.actions import (
 )
 from bayou.protocol.properties import COLUMN_MAPPING_MODE, TableProperties
 from bayou.protocol.schema import SchemaJsonError, StructType
+from bayou.protocol.type_changes import unsupported_type_changes
 
 __all__ = ["TableState", "load_table_state"]
 
@@ -365,6 +366,16 @@ def _check_readable(table: str, protocol: Protocol, metadata: Metadata, schema: 
             table=table,
             features=missing,
         )
+    named = features.reader_features(protocol)
+    if features.TYPE_WIDENING in named or features.TYPE_WIDENING_PREVIEW in named:
+        changes = unsupported_type_changes(schema)
+        if changes:
+            raise UnsupportedFeatureError(
+                f"{table} can't be read: its columns changed their types in ways that this version "
+                f"of Bayou doesn't know ({', '.join(changes)}). Read it with a newer version.",
+                table=table,
+                features=[features.TYPE_WIDENING],
+            )
     if metadata.format.provider.lower() != "parquet":
         raise UnsupportedFeatureError(
             f"{table} can't be read: its data files are {metadata.format.provider!r}, and only "

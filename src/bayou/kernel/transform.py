@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.compute
@@ -198,7 +198,10 @@ def _row_tracking_column(state: ScanState, file: ScanFile, name: str) -> _Column
             default = pc.add(batch.column(ROW_INDEX_COLUMN), default)
         if stored_name:
             default = pc.coalesce(batch.column(stored_name), default)
-        return pa.repeat(default, batch.num_rows) if isinstance(default, pa.Scalar) else default
+        if isinstance(default, pa.Scalar):
+            default = pa.repeat(cast("Any", default), batch.num_rows)
+        assert isinstance(default, pa.Array)
+        return default
 
     return make
 

@@ -19,6 +19,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
+from bayou.protocol.type_changes import TYPE_CHANGES_KEY
 
 __all__ = [
     "FEATURES",
@@ -66,7 +67,6 @@ INVARIANTS_KEY = "delta.invariants"
 GENERATION_EXPRESSION_KEY = "delta.generationExpression"
 IDENTITY_START_KEY = "delta.identity.start"
 CURRENT_DEFAULT_KEY = "CURRENT_DEFAULT"
-TYPE_CHANGES_KEY = "delta.typeChanges"
 CONSTRAINT_PREFIX = "delta.constraints."
 FEATURE_PREFIX = "delta.feature."
 
@@ -120,7 +120,6 @@ FEATURES: Mapping[str, TableFeature] = {
         ),
         _writer(IDENTITY_COLUMNS, min_writer=6),
         _writer(ALLOW_COLUMN_DEFAULTS),
-        # A listed feature alone changes nothing: the kernel looks at each file's vector.
         _reader_writer(DELETION_VECTORS, read=True),
         _writer(ROW_TRACKING),
         _reader_writer(TIMESTAMP_NTZ_FEATURE, read=True, write=True),
@@ -138,8 +137,8 @@ FEATURES: Mapping[str, TableFeature] = {
         _writer(CLUSTERING),
         _reader_writer(VACUUM_PROTOCOL_CHECK, read=True, write=True),
         _writer(IN_COMMIT_TIMESTAMP),
-        _reader_writer(TYPE_WIDENING, read=False),
-        _reader_writer(TYPE_WIDENING_PREVIEW, read=False),
+        _reader_writer(TYPE_WIDENING, read=True),
+        _reader_writer(TYPE_WIDENING_PREVIEW, read=True),
         _reader_writer(VARIANT_TYPE, read=False),
         _reader_writer(VARIANT_TYPE_PREVIEW, read=False),
         _reader_writer(VARIANT_SHREDDING, read=False),
@@ -178,8 +177,8 @@ def unsupported_for_read(
     """What keeps a table from being read, by name; empty where nothing does.
 
     Unknown writer features don't matter here. A feature that is listed but not used by the table
-    doesn't either, where that can be seen from metadata. Files with deletion vectors and V2
-    checkpoints are for the kernel to judge where it meets them.
+    doesn't either, where that can be seen from metadata. V2 checkpoints and changes of
+    types are for the kernel to judge where it meets them.
     """
     if protocol.min_reader_version > TABLE_FEATURES_READER_VERSION:
         return [f"reader version {protocol.min_reader_version}"]
@@ -201,6 +200,9 @@ def unsupported_for_write(
     Includes what keeps it from being read: a writer must be a reader.
     """
     found = unsupported_for_read(protocol, configuration, schema)
+    # Off-spec: real tables have the mode on and the feature not listed.
+    if COLUMN_MAPPING not in found and _is_active(COLUMN_MAPPING, configuration, schema):
+        found.append(COLUMN_MAPPING)
     if protocol.min_writer_version > TABLE_FEATURES_WRITER_VERSION:
         found.append(f"writer version {protocol.min_writer_version}")
         return found

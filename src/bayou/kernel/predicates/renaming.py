@@ -24,13 +24,12 @@ def with_paths(
 
 def _renamed(value: Any, rename: Callable[[tuple[str, ...]], tuple[str, ...]]) -> Any:
     """Whatever kinds of expressions there are: they are dataclasses of expressions and tuples."""
-    match value:
-        case Column(path):
-            return Column(rename(path))
-        case tuple():
-            return tuple(_renamed(item, rename) for item in value)
-        case Expression() if dataclasses.is_dataclass(value):
-            parts = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-            return type(value)(**{k: _renamed(v, rename) for k, v in parts.items()})
-        case _:
-            return value
+    if isinstance(value, Column):
+        return Column(rename(value.path))
+    if isinstance(value, tuple):
+        return tuple(_renamed(item, rename) for item in value)
+    if isinstance(value, Expression):
+        kind: Any = type(value)
+        parts = {f.name: getattr(value, f.name) for f in dataclasses.fields(kind)}
+        return kind(**{name: _renamed(part, rename) for name, part in parts.items()})
+    return value

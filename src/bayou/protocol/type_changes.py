@@ -1,0 +1,96 @@
+"""Which changes of a column's type readers know (PROTOCOL.md, Type Widening)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from bayou.protocol.schema import (
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    TIMESTAMP_NTZ,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    SchemaJsonError,
+    StructType,
+    data_type_from_json,
+)
+
+__all__ = ["TYPE_CHANGES_KEY", "is_widening", "unsupported_type_changes"]
+
+TYPE_CHANGES_KEY = "delta.typeChanges"
+
+_INTEGERS = (BYTE, SHORT, INTEGER, LONG)
+_INTEGER_DIGITS = {BYTE: 10, SHORT: 10, INTEGER: 10, LONG: 20}
+
+
+def is_widening(before: DataType, after: DataType) -> bool:
+    """Whether a column may change its type so: every value of the one is one of the other."""
+    if before in _INTEGERS and after in _INTEGERS:
+        return _INTEGERS.index(before) < _INTEGERS.index(after)
+    if after == DOUBLE:
+        return before in (FLOAT, BYTE, SHORT, INTEGER)
+    if after == TIMESTAMP_NTZ:
+        return before == DATE
+    if isinstance(after, DecimalType):
+        if isinstance(before, DecimalType):
+            more_digits = after.precision - before.precision
+            return before != after and more_digits >= after.scale - before.scale >= 0
+        if before in _INTEGER_DIGITS:
+            return after.precision - after.scale >= _INTEGER_DIGITS[before]
+    return False
+
+
+def unsupported_type_changes(schema: StructType) -> list[str]:
+    """Changes in a schema's history that aren't known, as `column: from -> to`."""
+    return list(_unsupported(schema, ""))
+
+
+def _unsupported(data_type: DataType, name: str) -> Iterator[str]:
+    match data_type:
+        case StructType(fields):
+            for field in fields:
+                path = f"{name}.{field.name}" if name else field.name
+                for change in _changes(field.metadata.get(TYPE_CHANGES_KEY)):
+                    if not _is_known(change):
+                        yield _text(change, path)
+                yield from _unsupported(field.data_type, path)
+        case ArrayType():
+            yield from _unsupported(data_type.element_type, f"{name}.element")
+        case MapType():
+            yield from _unsupported(data_type.key_type, f"{name}.key")
+            yield from _unsupported(data_type.value_type, f"{name}.value")
+        case _:
+            return
+
+
+def _changes(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def _is_known(change: Any) -> bool:
+    if not isinstance(change, dict):
+        return False
+    try:
+        before = data_type_from_json(change.get("fromType"))
+        after = data_type_from_json(change.get("toType"))
+    except SchemaJsonError:
+        return False
+    return is_widening(before, after)
+
+
+def _text(change: Any, path: str) -> str:
+    if not isinstance(change, dict):
+        return f"{path}: {change!r}"
+    inner = change.get("fieldPath")
+    column = f"{path}.{inner}" if inner else path
+    return f"{column}: {change.get('fromType')} -> {change.get('toType')}"
