@@ -6,7 +6,7 @@ import pytest
 
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.arrow.files import ArrowFiles
-from bayou.errors import CorruptTableError, UnsupportedFeatureError
+from bayou.errors import CorruptTableError
 from bayou.kernel import Snapshot, closeable
 from bayou.testing.faults import Fault, FaultInjectingEngine
 from bayou.testing.log_writer import (
