@@ -21,6 +21,13 @@ from bayou.kernel.engine import (
     RowGroup,
 )
 from bayou.kernel.engine_description import EngineDescription
+from bayou.kernel.metrics import (
+    FileReadReport,
+    LoggingReporter,
+    MetricsReporter,
+    ScanReport,
+    SnapshotReport,
+)
 from bayou.kernel.predicates.model import Predicate, col, lit
 from bayou.kernel.row import FilteredColumnarBatch, Row
 from bayou.kernel.scan import Scan, ScanBuilder
@@ -52,12 +59,15 @@ __all__ = [
     "Engine",
     "EngineDescription",
     "ExpressionHandler",
+    "FileReadReport",
     "FileSplit",
     "FileStatus",
     "FileSystemClient",
     "FilteredColumnarBatch",
     "JsonHandler",
     "LogSlice",
+    "LoggingReporter",
+    "MetricsReporter",
     "Operation",
     "ParquetHandler",
     "ParquetWriteOptions",
@@ -69,8 +79,10 @@ __all__ = [
     "ScanBuilder",
     "ScanFile",
     "ScanFileBatch",
+    "ScanReport",
     "ScanState",
     "Snapshot",
+    "SnapshotReport",
     "Table",
     "Transaction",
     "TransactionBuilder",

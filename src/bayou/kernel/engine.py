@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from bayou.kernel.closeable import CloseableIterator
 from bayou.kernel.engine_description import EngineDescription
+from bayou.kernel.metrics import MetricsReporter
 from bayou.kernel.predicates.model import Expression, Predicate
 from bayou.protocol.stats import FileStatistics
 
@@ -334,6 +335,11 @@ class Engine(Protocol):
     @property
     def expressions(self) -> ExpressionHandler:
         """Expressions."""
+        ...
+
+    @property
+    def metrics_reporter(self) -> MetricsReporter | None:
+        """Who is told what was measured, None for nobody."""
         ...
 
     def description(self) -> EngineDescription:

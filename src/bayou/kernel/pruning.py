@@ -13,6 +13,7 @@ from bayou.kernel.arrow_types import relabelled
 from bayou.kernel.column_mapping import physical_name, physical_stats_schema
 from bayou.kernel.engine import Engine
 from bayou.kernel.predicates.skipping import SkippingPlan, typed_partition_array
+from bayou.kernel.scan_metrics import ScanCounts
 from bayou.protocol.schema import StructType
 
 __all__ = ["Pruning"]
@@ -36,12 +37,17 @@ class Pruning:
         return self._plan.stats_schema is not None
 
     def keep(
-        self, engine: Engine, adds: pa.StructArray, untouched: pa.BooleanArray | None
+        self,
+        engine: Engine,
+        adds: pa.StructArray,
+        untouched: pa.BooleanArray | None,
+        counts: ScanCounts | None = None,
     ) -> pa.BooleanArray:
         """Files of `ADD_TYPE` that may hold a matching row; never null.
 
         Args:
             untouched: the files to judge, None for all; the others aren't kept.
+            counts: where what is left out is counted, None for nowhere.
 
         Raises:
             CorruptTableError: a partition value or a statistics text that can't be read.
@@ -51,6 +57,9 @@ class Pruning:
         selection = plan.keep(partitions, None, num_rows=len(adds))
         if untouched is not None:
             selection = pc.and_(selection, untouched)
+        if counts is not None:
+            live = len(adds) if untouched is None else untouched.true_count
+            counts.pruned_by_partition += live - selection.true_count
         if plan.stats_schema is None or selection.true_count == 0:
             return selection
         everything = selection.true_count == len(adds)
@@ -59,6 +68,8 @@ class Pruning:
         if not everything:
             partitions = {name: array.filter(selection) for name, array in partitions.items()}
         kept = plan.keep(partitions, stats, num_rows=len(candidates))
+        if counts is not None:
+            counts.skipped_by_statistics += len(candidates) - kept.true_count
         if everything:
             return kept
         mask: pa.BooleanArray = pc.replace_with_mask(selection, selection, kept)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ from bayou.kernel.pruning import Pruning
 from bayou.kernel.read_schema import select_columns
 from bayou.kernel.row import FilteredColumnarBatch
 from bayou.kernel.scan_file import ADD_TYPE, ScanFile, ScanFileBatch, scan_batch
+from bayou.kernel.scan_metrics import ScanCounts, measured
 from bayou.kernel.scan_source import ScanDefinition, ScanSource
 from bayou.kernel.scan_state import METADATA_COLUMNS, ROW_COMMIT_VERSION, ROW_ID, ScanState
 from bayou.kernel.scan_wire import decode_scan, encode_scan
@@ -166,17 +167,14 @@ class Scan:
             return self._source.contents.size
         return 0 if self._source.checkpoint is None else self._source.checkpoint.size
 
-    @closeable
-    def scan_files(self, engine: Engine) -> Iterator[ScanFileBatch]:
+    def scan_files(self, engine: Engine) -> CloseableIterator[ScanFileBatch]:
         """The files to read, slice after slice; memory is bounded by a batch of the log.
 
         Raises:
             CorruptTableError: the checkpoint can't be read.
             UnsupportedFeatureError: a live file needs a feature that can't be read.
         """
-        for part in self.slices(engine):
-            with self.replay_slice(engine, part) as batches:
-                yield from batches
+        return self._measured(engine, lambda counts: self._planned(engine, counts))
 
     def slices(self, engine: Engine, max_slices: int | None = None) -> list[LogSlice]:
         """The log as independent slices, the tail of commits first.
@@ -206,18 +204,42 @@ class Scan:
             engine, source.table, files, max_slices
         )
 
-    @closeable
-    def replay_slice(self, engine: Engine, part: LogSlice) -> Iterator[ScanFileBatch]:
+    def replay_slice(self, engine: Engine, part: LogSlice) -> CloseableIterator[ScanFileBatch]:
         """The files of one slice that the scan must read."""
+        return self._measured(engine, lambda counts: self._replayed(engine, part, counts))
+
+    def _measured(
+        self,
+        engine: Engine,
+        plan: Callable[[ScanCounts | None], CloseableIterator[ScanFileBatch]],
+    ) -> CloseableIterator[ScanFileBatch]:
+        if engine.metrics_reporter is None:
+            return plan(None)
+        predicate = self._definition.predicate
+        text = None if predicate is None else str(predicate)
+        return measured(engine.metrics_reporter, self._source.table, text, plan)
+
+    @closeable
+    def _planned(self, engine: Engine, counts: ScanCounts | None) -> Iterator[ScanFileBatch]:
+        for part in self.slices(engine):
+            with self._replayed(engine, part, counts) as batches:
+                yield from batches
+
+    @closeable
+    def _replayed(
+        self, engine: Engine, part: LogSlice, counts: ScanCounts | None
+    ) -> Iterator[ScanFileBatch]:
+        if counts is not None:
+            counts.log_bytes += part.estimated_bytes
         if part.adds is not None:
-            yield from self._kept(engine, part.adds, None)
+            yield from self._kept(engine, part.adds, None, counts)
         if part.split is None:
             return
         with replay_checkpoint_adds(
             engine, self._source.table, part.split, self._source.touched, self._columns()
         ) as found:
             for adds, untouched in found:
-                yield from self._kept(engine, adds, untouched)
+                yield from self._kept(engine, adds, untouched, counts)
 
     def _live_files_without(
         self, engine: Engine, checkpoint: Checkpoint, error: CorruptTableError
@@ -311,13 +333,19 @@ class Scan:
         return (*_BASE_COLUMNS, *self._source.columns, *(("stats",) if stats else ()))
 
     def _kept(
-        self, engine: Engine, adds: pa.StructArray, untouched: pa.BooleanArray | None
+        self,
+        engine: Engine,
+        adds: pa.StructArray,
+        untouched: pa.BooleanArray | None,
+        counts: ScanCounts | None,
     ) -> Iterator[ScanFileBatch]:
         if len(adds) == 0:
             return
+        if counts is not None:
+            counts.considered += len(adds) if untouched is None else untouched.true_count
         selection = untouched
         if self._pruning is not None:
-            selection = self._pruning.keep(engine, adds, untouched)
+            selection = self._pruning.keep(engine, adds, untouched, counts)
         if selection is not None:
             kept = selection.true_count
             if kept == 0:

@@ -6,6 +6,7 @@ from bayou.kernel.catalog import Catalog
 from bayou.kernel.commit_times import commit_timestamp
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan import ScanBuilder
+from bayou.kernel.snapshot_metrics import measured
 from bayou.kernel.table_state import TableState, load_table_state
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.operation import Operation
@@ -30,7 +31,12 @@ class Snapshot(TableState):
         catalog: Catalog | None = None,
     ) -> Snapshot:
         """Open a version, the latest where it is None; raises as `load_table_state` does."""
-        state = load_table_state(engine, table, version, catalog=catalog)
+
+        def load() -> TableState:
+            return load_table_state(engine, table, version, catalog=catalog)
+
+        reporter = engine.metrics_reporter
+        state = load() if reporter is None else measured(reporter, table, version, load)
         return cls(
             segment=state.log_segment,
             replay=state.replay_state,

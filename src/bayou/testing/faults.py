@@ -22,6 +22,7 @@ from bayou.kernel.engine import (
     RowGroup,
 )
 from bayou.kernel.engine_description import EngineDescription
+from bayou.kernel.metrics import MetricsReporter
 from bayou.kernel.predicates.model import Predicate
 
 __all__ = ["Fault", "FaultInjectingEngine"]
@@ -104,6 +105,11 @@ class FaultInjectingEngine:
     def expressions(self) -> ExpressionHandler:
         """Expressions; they never fail."""
         return self._engine.expressions
+
+    @property
+    def metrics_reporter(self) -> MetricsReporter | None:
+        """That of the engine without faults."""
+        return self._engine.metrics_reporter
 
     def description(self) -> EngineDescription:
         """Of the engine without faults."""

@@ -15,6 +15,7 @@ from bayou.kernel.engine import (
     ParquetHandler,
 )
 from bayou.kernel.engine_description import EngineDescription, EngineFactory
+from bayou.kernel.metrics import MetricsReporter
 from bayou.kernel.predicates.evaluation import DefaultExpressionHandler
 
 __all__ = ["ArrowEngine"]
@@ -36,6 +37,7 @@ class ArrowEngine:
         expressions: replaces expressions.
         factory: a function or class, at the top of a module, that makes this very engine of
             `storage_options`. An engine with handlers of your own travels to workers by it.
+        metrics_reporter: is told what was measured; doesn't travel to workers.
     """
 
     KIND = "arrow"
@@ -50,13 +52,15 @@ class ArrowEngine:
         parquet: ParquetHandler | None = None,
         expressions: ExpressionHandler | None = None,
         factory: EngineFactory | None = None,
+        metrics_reporter: MetricsReporter | None = None,
     ) -> None:
         self._options = dict(storage_options or {})
         self._is_custom = any(h is not None for h in (files, json, parquet, expressions))
         self._factory = factory
         self._files = files or ArrowFiles(self._options)
         self._json = json or ArrowJsonHandler(self._files)
-        self._parquet = parquet or ArrowParquetHandler(self._files)
+        self._metrics_reporter = metrics_reporter
+        self._parquet = parquet or ArrowParquetHandler(self._files, metrics_reporter)
         self._expressions = expressions or DefaultExpressionHandler()
 
     @property
@@ -78,6 +82,11 @@ class ArrowEngine:
     def expressions(self) -> ExpressionHandler:
         """Expressions."""
         return self._expressions
+
+    @property
+    def metrics_reporter(self) -> MetricsReporter | None:
+        """Who is told what was measured."""
+        return self._metrics_reporter
 
     def description(self) -> EngineDescription:
         """How a worker builds an equivalent engine.

@@ -17,6 +17,7 @@ from bayou.kernel.engine import (
     ParquetWriteOptions,
     RowGroup,
 )
+from bayou.kernel.metrics import MetricsReporter
 from bayou.kernel.predicates.model import Predicate
 
 __all__ = ["ArrowParquetHandler"]
@@ -25,8 +26,11 @@ __all__ = ["ArrowParquetHandler"]
 class ArrowParquetHandler:
     """Reads and writes Parquet with pyarrow."""
 
-    def __init__(self, files: FileSystemClient) -> None:
+    def __init__(
+        self, files: FileSystemClient, metrics_reporter: MetricsReporter | None = None
+    ) -> None:
         self._files = files
+        self._metrics_reporter = metrics_reporter
 
     def read_row_groups(self, file: FileStatus) -> Sequence[RowGroup]:
         with open_parquet(self._files, file.path, file.size) as opened:
@@ -50,7 +54,14 @@ class ArrowParquetHandler:
         *,
         batch_size: int = 65_536,
     ) -> CloseableIterator[pa.RecordBatch]:
-        return read_files(self._files, files, physical_schema, predicate, batch_size)
+        return read_files(
+            self._files,
+            files,
+            physical_schema,
+            predicate,
+            batch_size=batch_size,
+            reporter=self._metrics_reporter,
+        )
 
     def write_parquet_files(
         self,

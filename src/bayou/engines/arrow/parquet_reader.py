@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bayou.engines.arrow.parquet_metrics import measured
 from bayou.engines.arrow.projection import Projection
+from bayou.engines.arrow.ranged_input import Chunk, RangedInput
 from bayou.engines.arrow.row_groups import RowGroupFilter
 from bayou.errors import StorageError
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import FileSplit, FileSystemClient
+from bayou.kernel.metrics import MetricsReporter
 from bayou.kernel.predicates.model import Predicate
 
 __all__ = ["OpenParquet", "open_parquet", "read_files"]
@@ -27,10 +30,15 @@ _WORTH_THREADS = 200_000
 
 
 class OpenParquet(NamedTuple):
-    """An open file. `remote`: reads cost a request each, so whole column chunks are fetched."""
+    """An open file; `remote` where reads cost a request each, so that whole chunks are fetched."""
 
     file: pq.ParquetFile
-    remote: bool
+    remote: RangedInput | None
+
+    def chunks(self, group: int, leaves: Sequence[int]) -> list[Chunk]:
+        """Where the bytes of leaf columns of a row group are."""
+        row_group = self.file.metadata.row_group(group)
+        return [_chunk(row_group.column(leaf)) for leaf in leaves]
 
 
 @contextmanager
@@ -41,13 +49,16 @@ def open_parquet(files: FileSystemClient, path: str, size: int | None) -> Iterat
         FileMissingError: no such file.
         StorageError: not a Parquet file, or cut off.
     """
-    with closing(files.open_input(path, size)) as source:
-        remote = not isinstance(source, pa.NativeFile)
+    source: Any = files.open_input(path, size)
+    remote: RangedInput | None = None
+    if not isinstance(source, pa.NativeFile):
+        source = remote = RangedInput(source, files, path, size)
+    with closing(source):
         try:
             file = pq.ParquetFile(
                 source,
-                buffer_size=0 if remote else _READ_BUFFER,
-                pre_buffer=remote,
+                buffer_size=_READ_BUFFER if remote is None else 0,
+                pre_buffer=False,
                 coerce_int96_timestamp_unit="us",
             )
             yield OpenParquet(file, remote)
@@ -63,7 +74,9 @@ def read_files(
     splits: Iterable[FileSplit],
     wanted: pa.Schema,
     predicate: Predicate | None,
+    *,
     batch_size: int,
+    reporter: MetricsReporter | None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of exactly `wanted`, of one split after the other."""
     known: tuple[pa.Schema, Projection] | None = None
@@ -78,17 +91,23 @@ def read_files(
                 end = min(end, split.end_row_group)
             groups = range(split.first_row_group, end)
             kept = matching.keep(opened.file.metadata, schema, groups)
-            yield from _read_row_groups(opened, kept, known[1], split.path, batch_size)
+            batches = _read_row_groups(opened, kept, known[1], split.path, batch_size)
+            if reporter is not None:
+                footer, leaves = opened.file.metadata, known[1].leaves
+                batches = measured(reporter, batches, split.path, footer, kept, leaves, len(groups))
+            yield from batches
 
 
 def _read_row_groups(
     opened: OpenParquet, kept: Sequence[int], projection: Projection, path: str, batch_size: int
 ) -> Iterator[pa.RecordBatch]:
+    if opened.remote is not None:
+        opened.remote.expect(opened.chunks(group, projection.leaves) for group in kept)
     metadata = opened.file.metadata
     starts = [0]
     for i in range(max(kept, default=-1) + 1):
         starts.append(starts[-1] + metadata.row_group(i).num_rows)
-    for run in _runs(kept, longest=1 if opened.remote else len(kept)):
+    for run in _runs(kept, longest=len(kept) if opened.remote is None else 1):
         row, end = starts[run[0]], starts[run[-1] + 1]
         if not projection.leaves:
             for first in range(row, end, batch_size):
@@ -104,6 +123,14 @@ def _read_row_groups(
         for batch in batches:
             yield projection.apply(batch, batch.num_rows, row, path)
             row += batch.num_rows
+
+
+def _chunk(column: pq.ColumnChunkMetaData) -> Chunk:
+    """A column chunk begins with its dictionary, where it has one."""
+    start = column.data_page_offset
+    if column.has_dictionary_page and column.dictionary_page_offset is not None:
+        start = min(start, column.dictionary_page_offset)
+    return Chunk(start, column.total_compressed_size)
 
 
 def _runs(numbers: Sequence[int], longest: int) -> Iterator[list[int]]:

@@ -7,6 +7,7 @@ from bayou.engines.memory.json import MemoryJsonHandler
 from bayou.engines.memory.parquet import MemoryParquetHandler
 from bayou.kernel.engine import ExpressionHandler
 from bayou.kernel.engine_description import EngineDescription
+from bayou.kernel.metrics import MetricsReporter
 from bayou.kernel.predicates.evaluation import DefaultExpressionHandler
 
 __all__ = ["MemoryEngine"]
@@ -22,10 +23,11 @@ class MemoryEngine:
     KIND = "memory"
     """Value of `EngineDescription.kind`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, metrics_reporter: MetricsReporter | None = None) -> None:
         self._files = MemoryFiles()
         self._json = MemoryJsonHandler(self._files)
         self._parquet = MemoryParquetHandler(self._files)
+        self._metrics_reporter = metrics_reporter
         self._expressions = DefaultExpressionHandler()
 
     @property
@@ -47,6 +49,11 @@ class MemoryEngine:
     def expressions(self) -> ExpressionHandler:
         """Expressions."""
         return self._expressions
+
+    @property
+    def metrics_reporter(self) -> MetricsReporter | None:
+        """Who is told what the kernel measured; the handlers here measure nothing."""
+        return self._metrics_reporter
 
     def description(self) -> EngineDescription:
         """How the same process builds an equivalent engine; another process sees other files."""

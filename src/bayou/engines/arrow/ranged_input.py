@@ -1,0 +1,189 @@
+"""A Parquet file far away: the column chunks that will be read are fetched ahead, side by side."""
+
+from __future__ import annotations
+
+import io
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import IO, NamedTuple
+
+from bayou.kernel.closeable import CloseableIterator
+from bayou.kernel.engine import ByteRange, FileSystemClient
+
+__all__ = ["Chunk", "RangedInput"]
+
+_GAP = 512 << 10
+"""Bytes between two chunks that cost less than a request of their own."""
+
+_PART = 8 << 20
+"""Bytes of a request; the engine's files have a bounded number of them under way."""
+
+_WHOLE = 1 << 20
+"""A file up to this size is fetched with its footer: one request instead of three."""
+
+
+class Chunk(NamedTuple):
+    """Bytes of a file that will be read in one piece."""
+
+    offset: int
+    length: int
+
+    @property
+    def end(self) -> int:
+        """Offset of the first byte behind it."""
+        return self.offset + self.length
+
+
+class RangedInput(io.RawIOBase):
+    """Random access to a file, by few and large requests.
+
+    What `expect` was told comes through `FileSystemClient.read_files`, which has several requests
+    under way; each byte of it is kept until it was read. All else is read from `source` as it is
+    asked for.
+
+    Args:
+        source: the opened file; closed with this one.
+        files: where it is.
+        path: its path.
+        size: its size in bytes, None where unknown.
+    """
+
+    def __init__(
+        self, source: IO[bytes], files: FileSystemClient, path: str, size: int | None
+    ) -> None:
+        self._source = source
+        self._files = files
+        self._path = path
+        self._size = size
+        self._position = 0
+        self._whole: bytes | None = None
+        self._parts: list[Chunk] = []
+        self._unread: list[int] = []
+        self._held: dict[int, bytes] = {}
+        self._arrived = 0
+        self._arriving: CloseableIterator[bytes] | None = None
+
+    def expect(self, groups: Iterable[Sequence[Chunk]]) -> None:
+        """Say what will be read: the chunks of one row group after the other, ascending."""
+        if self._whole is not None:
+            return
+        for chunks in groups:
+            for part, wanted in _parts(sorted(chunks)):
+                if self._parts and part.offset < self._parts[-1].end:
+                    continue  # row groups that overlap or go back: nothing to be clever about
+                self._parts.append(part)
+                self._unread.append(wanted)
+        if self._parts:
+            ranges = (
+                ByteRange(path=self._path, offset=part.offset, length=part.length)
+                for part in self._parts
+            )
+            self._arriving = self._files.read_files(ranges)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        match whence:
+            case io.SEEK_SET:
+                self._position = max(0, offset)
+            case io.SEEK_CUR:
+                self._position = max(0, self._position + offset)
+            case _:
+                if self._size is None:
+                    self._size = self._source.seek(0, io.SEEK_END)
+                self._position = max(0, self._size + offset)
+        return self._position
+
+    def read(self, size: int | None = -1) -> bytes:
+        length = -1 if size is None else size
+        data = self._read(self._position, length)
+        self._position += len(data)
+        return data
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def readall(self) -> bytes:
+        return self.read(-1)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        self._held.clear()
+        try:
+            if self._arriving is not None:
+                self._arriving.close()
+        finally:
+            self._source.close()
+            super().close()
+
+    def _read(self, start: int, length: int) -> bytes:
+        if self._size is not None and self._size <= _WHOLE and self._whole is None:
+            self._source.seek(0)
+            self._whole = self._source.read(self._size)
+        if self._whole is not None:
+            return self._whole[start:] if length < 0 else self._whole[start : start + length]
+        data = self._expected(start, length) if length > 0 else None
+        if data is None:
+            self._source.seek(start)
+            data = self._source.read(length) if length >= 0 else self._source.read()
+        return data
+
+    def _expected(self, start: int, length: int) -> bytes | None:
+        """Bytes out of the parts that were told of; None where they don't have them (any more)."""
+        first = bisect_right(self._parts, start, key=lambda part: part.offset) - 1
+        if first < 0:
+            return None
+        pieces: list[bytes] = []
+        end = start + length
+        index, position = first, start
+        while position < end:
+            if index == len(self._parts) or self._parts[index].offset > position:
+                return None
+            part = self._parts[index]
+            if part.end <= position or not self._pull(index):
+                return None
+            pieces.append(self._held[index][position - part.offset : end - part.offset])
+            position = min(end, part.end)
+            index += 1
+        for done in range(first, index):
+            part = self._parts[done]
+            self._unread[done] -= min(end, part.end) - max(start, part.offset)
+            if self._unread[done] <= 0:
+                del self._held[done]
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _pull(self, index: int) -> bool:
+        """Wait for a part; False where it has been read and let go."""
+        while self._arrived <= index and self._arriving is not None:
+            data = next(self._arriving, None)
+            if data is None:
+                return False
+            self._held[self._arrived] = bytes(data)
+            self._arrived += 1
+        return index in self._held
+
+
+def _parts(chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, int]]:
+    """Requests for chunks in ascending order, and how many bytes of each are of chunks."""
+    runs: list[list[Chunk]] = [[chunks[0]]] if chunks else []
+    for before, chunk in pairwise(chunks):
+        if chunk.offset - before.end <= _GAP:
+            runs[-1].append(chunk)
+        else:
+            runs.append([chunk])
+    for run in runs:
+        for start in range(run[0].offset, run[-1].end, _PART):
+            end = min(start + _PART, run[-1].end)
+            wanted = sum(max(0, min(end, c.end) - max(start, c.offset)) for c in run)
+            yield Chunk(start, end - start), wanted
