@@ -94,7 +94,15 @@ def read_files(
             batches = _read_row_groups(opened, kept, known[1], split.path, batch_size)
             if reporter is not None:
                 footer, leaves = opened.file.metadata, known[1].leaves
-                batches = measured(reporter, batches, split.path, footer, kept, leaves, len(groups))
+                batches = measured(
+                    reporter,
+                    batches,
+                    split.path,
+                    footer,
+                    kept=kept,
+                    leaves=leaves,
+                    candidates=len(groups),
+                )
             yield from batches
 
 
