@@ -131,7 +131,7 @@ class ChangeDataFeedError(TableError):
     """The changes of a range can't be given: not recorded, or of a schema that doesn't fit.
 
     Attributes:
-        version: the first version of the range at which that is so.
+        version: where the feed is off, or where the schema changed.
     """
 
     def __init__(self, message: str, *, table: str, version: int) -> None:

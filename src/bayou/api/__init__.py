@@ -1,6 +1,7 @@
 """The short API: a path bound to an engine."""
 
+from bayou.api.changes import ChangesHandle
 from bayou.api.table import SnapshotHandle, TableHandle, table
 from bayou.api.write import write
 
-__all__ = ["SnapshotHandle", "TableHandle", "table", "write"]
+__all__ = ["ChangesHandle", "SnapshotHandle", "TableHandle", "table", "write"]

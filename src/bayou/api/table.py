@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from bayou.api.changes import ChangesHandle
 from bayou.api.reading import files_table, read_batches
 from bayou.engines import for_path
-from bayou.errors import ArgumentError, UnsupportedFeatureError
-from bayou.kernel import Engine, Predicate, Snapshot, Table
+from bayou.errors import ArgumentError
+from bayou.kernel import CommitBoundary, Engine, Predicate, Snapshot, Table
 from bayou.protocol.actions import Protocol
 from bayou.protocol.schema import StructType
 
@@ -122,18 +123,26 @@ class TableHandle:
         """
         return self._table.history(self._engine, limit)
 
-    def changes(self, start: int | Timestamp, end: int | Timestamp | None = None) -> NoReturn:
-        """The change data feed of a range of versions; this version of Bayou doesn't read it.
+    def changes(
+        self, start: int | dt.datetime | str, end: int | dt.datetime | str | None = None
+    ) -> ChangesHandle:
+        """The change data feed from one version or time to another, both included.
+
+        Args:
+            start: a version; or a time, which names the first commit at or after it.
+            end: a version; or a time, which names the last commit at or before it. None, or a
+                version above the latest one, ends with the latest.
 
         Raises:
-            UnsupportedFeatureError: always; names `changeDataFeed`.
+            VersionNotFoundError: the range begins after the latest version or before the earliest
+                that can be rebuilt, or a time is after the last commit.
+            ChangeDataFeedError: `delta.enableChangeDataFeed` is off at a version of the range, or
+                its schema changed otherwise than by new columns; names the version.
+            ArgumentError: the range ends before it begins, or a boundary isn't one.
         """
-        raise UnsupportedFeatureError(
-            f"The change data feed of {self.path} (table feature changeDataFeed) can't be read by "
-            "this version of Bayou. Read two versions and compare them, or use delta-spark.",
-            table=self.path,
-            features=["changeDataFeed"],
-        )
+        last = None if end is None else _boundary(end, "end")
+        changes = self._table.changes(self._engine, _boundary(start, "start"), last)
+        return ChangesHandle(self._engine, changes)
 
 
 class SnapshotHandle:
@@ -216,6 +225,16 @@ class SnapshotHandle:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return iter(self.to_batches())
+
+
+def _boundary(at: int | dt.datetime | str, argument: str) -> CommitBoundary:
+    if isinstance(at, bool) or (isinstance(at, int) and at < 0):
+        raise ArgumentError(
+            f"{argument} is {at!r}; a version is a number from 0 on.", argument=argument
+        )
+    if isinstance(at, int):
+        return CommitBoundary.at_version(at)
+    return CommitBoundary.at_timestamp(_milliseconds(at))
 
 
 def _milliseconds(timestamp: Timestamp) -> int:

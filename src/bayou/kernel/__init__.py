@@ -5,7 +5,11 @@ Names follow Delta Kernel. The engine is passed to each call and never kept.
 
 from bayou.kernel.changes.action_columns import DeltaAction
 from bayou.kernel.changes.boundary import CommitBoundary
+from bayou.kernel.changes.change_file import ChangeFile, ChangeState
+from bayou.kernel.changes.change_scan import ChangeScan, ChangeScanBuilder
 from bayou.kernel.changes.commit_range import CommitActions, CommitRange, CommitRangeBuilder
+from bayou.kernel.changes.reading import read_change_file
+from bayou.kernel.changes.table_changes import TableChanges
 from bayou.kernel.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import (
     ByteRange,
@@ -49,6 +53,10 @@ from bayou.kernel.writes.transaction import (
 
 __all__ = [
     "ByteRange",
+    "ChangeFile",
+    "ChangeScan",
+    "ChangeScanBuilder",
+    "ChangeState",
     "CloseableIterator",
     "CommitActions",
     "CommitBoundary",
@@ -84,6 +92,7 @@ __all__ = [
     "Snapshot",
     "SnapshotReport",
     "Table",
+    "TableChanges",
     "Transaction",
     "TransactionBuilder",
     "TransactionCommitResult",
@@ -93,6 +102,7 @@ __all__ = [
     "col",
     "delete_data_files",
     "lit",
+    "read_change_file",
     "read_scan_file",
     "write_data",
 ]

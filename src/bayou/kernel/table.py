@@ -8,6 +8,7 @@ from bayou.errors import TableNotFoundError
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.changes.boundary import CommitBoundary
 from bayou.kernel.changes.commit_range import CommitRangeBuilder
+from bayou.kernel.changes.table_changes import TableChanges, load_table_changes
 from bayou.kernel.commit_times import version_at
 from bayou.kernel.engine import Engine
 from bayou.kernel.history import read_history
@@ -89,6 +90,18 @@ class Table:
     def commit_range_builder(self, start: CommitBoundary) -> CommitRangeBuilder:
         """Begin a range of commits, whose raw actions an incremental connector reads."""
         return CommitRangeBuilder(self._path, start)
+
+    def changes(
+        self, engine: Engine, start: CommitBoundary, end: CommitBoundary | None = None
+    ) -> TableChanges:
+        """The change data feed of a range of versions; see `load_table_changes`.
+
+        Raises:
+            VersionNotFoundError, ArgumentError: the range isn't one that the log has.
+            ChangeDataFeedError: the feed is off at a version of the range, or a change of schema
+                lies in it that the rows can't be read across; names the version.
+        """
+        return load_table_changes(engine, self._path, start, end)
 
     def checkpoint(self, engine: Engine, version: int | None = None) -> int:
         """Write the checkpoint of a version, the latest where it is None; gives the version."""

@@ -1,0 +1,133 @@
+"""From a file of changes to rows of the change data feed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+from pyroaring import BitMap64
+
+from bayou.errors import DataFileError
+from bayou.kernel import deletion_vectors
+from bayou.kernel.changes.change_file import ChangeFile, ChangeState
+from bayou.kernel.closeable import closeable
+from bayou.kernel.column_mapping import physical_name
+from bayou.kernel.engine import Engine
+from bayou.kernel.scan_file import ScanFile
+from bayou.kernel.transform import ROW_INDEX_COLUMN, ScanState, read_scan_file
+from bayou.protocol.change_data import CHANGE_TYPE
+
+__all__ = ["read_change_file"]
+
+pc: Any = pyarrow.compute
+
+
+@closeable
+def read_change_file(
+    engine: Engine,
+    state: ChangeState,
+    file: ChangeFile,
+    first_row_group: int = 0,
+    end_row_group: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Read the changed rows of a file, or of some of its row groups.
+
+    Rows come in the order of the file. The scan's remaining filter isn't applied to them, but row
+    groups that hold no row for it are left out.
+
+    Returns:
+        Batches in `state.logical_arrow_schema`, none of them empty.
+
+    Raises:
+        DataFileError: the file or a deletion vector is missing or can't be read; names it.
+        CorruptTableError: the log describes the file wrongly.
+    """
+    schema = state.logical_arrow_schema
+    scan_state = _state_for(state.scan_state, file.file)
+    only: BitMap64 | None = None
+    if not scan_state.logical_schema.fields:  # a batch without columns has no rows
+        scan_state = replace(scan_state, metadata_columns=(ROW_INDEX_COLUMN,))
+    if file.change_type is None:
+        scan_state = replace(scan_state, metadata_columns=(CHANGE_TYPE,))
+    if file.only is not None:
+        scan_state = replace(scan_state, metadata_columns=(ROW_INDEX_COLUMN,))
+        only = deletion_vectors.load(engine, scan_state.table, file.only)
+    version = pa.scalar(file.version, pa.int64())
+    timestamp: Any = pa.scalar(file.timestamp * 1000, schema.types[-1])
+    for first, end in _row_group_ranges(engine, file.file, only, first_row_group, end_row_group):
+        with read_scan_file(engine, scan_state, file.file, first, end) as batches:
+            for found in batches:
+                batch = found if only is None else _only(only, found)
+                if batch.num_rows == 0:
+                    continue
+                change_types = (
+                    _recorded_types(scan_state.table, file, batch)
+                    if file.change_type is None
+                    else pa.repeat(pa.scalar(file.change_type), batch.num_rows)
+                )
+                columns = [
+                    *batch.columns[: len(schema) - 3],
+                    change_types,
+                    pa.repeat(version, batch.num_rows),
+                    pa.repeat(timestamp, batch.num_rows),
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _state_for(state: ScanState, file: ScanFile) -> ScanState:
+    """The state for a file that may be older than a change of the table's partition columns.
+
+    A file doesn't hold the columns that have a value in the log, and holds the others.
+    """
+    inside = tuple(
+        f.name for f in state.logical_schema if physical_name(f) in file.partition_values
+    )
+    read = set(state.logical_schema.names)
+    if set(inside) == read & set(state.partition_columns):
+        return state
+    return replace(state, partition_columns=inside, predicate=None)
+
+
+def _row_group_ranges(
+    engine: Engine, file: ScanFile, only: BitMap64 | None, first: int, end: int | None
+) -> Iterator[tuple[int, int | None]]:
+    """Runs of row groups that hold a row of `only`; all of them where it is None."""
+    if only is None:
+        yield first, end
+        return
+    begin: int | None = None
+    position = number = 0
+    for number, group in enumerate(engine.parquet.read_row_groups(file.status)):
+        next_position = position + group.num_rows
+        inside = number >= first and (end is None or number < end)
+        if inside and only.range_cardinality(position, next_position) > 0:
+            begin = number if begin is None else begin
+        elif begin is not None:
+            yield begin, number
+            begin = None
+        position = next_position
+    if begin is not None:
+        yield begin, number + 1
+
+
+def _only(only: BitMap64, batch: pa.RecordBatch) -> pa.RecordBatch:
+    unmarked = deletion_vectors.selection(only, batch.column(ROW_INDEX_COLUMN))
+    if unmarked is None:
+        return batch.slice(0, 0)
+    return batch.filter(pc.invert(unmarked))
+
+
+def _recorded_types(table: str, file: ChangeFile, batch: pa.RecordBatch) -> pa.Array[Any]:
+    types: pa.Array[Any] = batch.column(CHANGE_TYPE)
+    if types.null_count:
+        path = file.file.status.path
+        raise DataFileError(
+            f"Change data file {path} of {table} has rows without {CHANGE_TYPE}, the column that "
+            "says what happened to them.",
+            table=table,
+            file=path,
+        )
+    return types
