@@ -22,6 +22,7 @@ from bayou.kernel.predicates.model import Predicate
 from bayou.kernel.predicates.renaming import with_paths
 from bayou.kernel.predicates.wire import from_wire, to_wire
 from bayou.kernel.wire_format import WireFormat
+from bayou.protocol.change_data import CHANGE_TYPE
 from bayou.protocol.schema import VOID, StructField, StructType
 
 __all__ = [
@@ -78,7 +79,8 @@ class ScanState:
         table: path of the table.
         logical_schema: columns of the rows that the scan gives, in their order.
         partition_columns: the table's, in its order, by logical name.
-        metadata_columns: of `METADATA_COLUMNS`, put behind the others.
+        metadata_columns: of `METADATA_COLUMNS`, put behind the others; `_change_type` where the
+            files are those of the change data feed.
         row_tracking: physical names of the columns that hold row ids and row commit versions;
             None where the table has no row tracking.
         predicate: what rows of the data files must satisfy, by logical names, for skipping row
@@ -100,7 +102,10 @@ class ScanState:
     def logical_arrow_schema(self) -> pa.Schema:
         """Schema of the batches that `transform_physical_data` gives."""
         fields: list[pa.Field[Any]] = [
-            pa.field(name, _METADATA_TYPES[name], False) for name in self.metadata_columns
+            pa.field(CHANGE_TYPE, pa.string())
+            if name == CHANGE_TYPE
+            else pa.field(name, _METADATA_TYPES[name], False)
+            for name in self.metadata_columns
         ]
         return pa.schema([*to_arrow_schema(self.logical_schema), *fields])
 
@@ -139,6 +144,8 @@ class ScanState:
             fields.append(pa.field(row_id, pa.int64()))
         if ROW_COMMIT_VERSION in self.metadata_columns and commit_version:
             fields.append(pa.field(commit_version, pa.int64()))
+        if CHANGE_TYPE in self.metadata_columns:
+            fields.append(pa.field(CHANGE_TYPE, pa.string()))
         wanted = {ROW_INDEX_COLUMN, ROW_ID} & set(self.metadata_columns)
         if wanted or self.deletion_vectors or not fields:
             fields.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
@@ -32,9 +33,10 @@ from bayou.kernel.scan_state import (
     ScanState,
 )
 from bayou.protocol import partition_values
+from bayou.protocol.change_data import CHANGE_TYPE
 from bayou.protocol.schema import StructField
 
-__all__ = ["read_scan_file", "transform_physical_data"]
+__all__ = ["naming_data_file", "read_scan_file", "transform_physical_data"]
 
 pc: Any = pyarrow.compute
 
@@ -88,32 +90,35 @@ def read_scan_file(
         first_row_group=first_row_group,
         end_row_group=end_row_group,
     )
-    try:
+    with naming_data_file(state.table, status.path):
         physical = engine.parquet.read_parquet_files(
             [split], state.physical_read_schema, state.physical_predicate
         )
         with transform_physical_data(engine, state, file, physical) as batches:
             for batch in batches:
                 yield batch.selected()
+
+
+@contextmanager
+def naming_data_file(table: str, path: str) -> Iterator[None]:
+    """Turn an engine's errors at a data file into `DataFileError`s that name file and table."""
+    try:
+        yield
     except FileMissingError as error:
         raise DataFileError(
-            f"Data file {status.path} of {state.table} is missing: the log names it, but it isn't "
-            "there. VACUUM may have deleted it while this version was read, or it was deleted by "
-            "hand; read a newer version, or restore the file.",
-            table=state.table,
-            file=status.path,
+            f"Data file {path} of {table} is missing: the log names it, but it isn't there. VACUUM "
+            "may have deleted it while this version was read, or it was deleted by hand; read a "
+            "newer version, or restore the file.",
+            table=table,
+            file=path,
         ) from error
     except StorageError as error:
         raise DataFileError(
-            f"Data file {status.path} of {state.table} can't be read: {error}",
-            table=state.table,
-            file=status.path,
+            f"Data file {path} of {table} can't be read: {error}", table=table, file=path
         ) from error
     except SchemaError as error:
         raise DataFileError(
-            f"Data file {status.path} doesn't fit the schema of {state.table}: {error}",
-            table=state.table,
-            file=status.path,
+            f"Data file {path} doesn't fit the schema of {table}: {error}", table=table, file=path
         ) from error
 
 
@@ -175,8 +180,8 @@ def _metadata_column(state: ScanState, file: ScanFile, name: str) -> _Column:
     if name == FILE_MODIFICATION_TIME:
         micros = status.modification_time * 1000
         return _repeated(pa.scalar(micros, pa.timestamp("us", tz="UTC")))
-    if name == ROW_INDEX_COLUMN:
-        return lambda batch: batch.column(ROW_INDEX_COLUMN)
+    if name in (ROW_INDEX_COLUMN, CHANGE_TYPE):
+        return lambda batch: batch.column(name)
     return _row_tracking_column(state, file, name)
 
 

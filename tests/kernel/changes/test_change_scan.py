@@ -199,9 +199,11 @@ def test_files_and_state_of_a_scan_travel_as_bytes(feed):
 
 
 @pytest.mark.parametrize("kind", [ChangeFile, ChangeState])
-def test_bytes_of_something_else_or_of_a_newer_format_are_refused(kind):
-    for data, match in [(b"", "aren't"), (b"\xc0", "aren't"), (b"\x93\x7f\x01\x02", "format 127")]:
-        with pytest.raises(SerializationError, match=match):
+def test_bytes_of_something_else_are_refused(days, kind):
+    scan = days.changes().scan_builder().build()
+    other = scan.change_state(days.engine).scan_state.to_bytes()
+    for data in (b"", b"\xc0", other):
+        with pytest.raises(SerializationError):
             kind.from_bytes(data)
 
 

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-from bayou.errors import SerializationError
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.kernel.scan_file import ScanFile
-from bayou.kernel.transform import ScanState
+from bayou.kernel.scan_state import ScanState
+from bayou.kernel.wire_format import WireFormat
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor
 from bayou.protocol.change_data import CHANGE_COLUMNS
 
 __all__ = ["ChangeFile", "ChangeState"]
 
-_FORMAT = 1
-
 
 class _WireChangeFile(msgspec.Struct, frozen=True, array_like=True):
-    format: int
     table_root: str
     add: AddFile
     version: int
     timestamp: int
     change_type: str | None
     only: DeletionVectorDescriptor | None
+
+
+_WIRE_FILE = WireFormat("file of changes", 1, _WireChangeFile)
+_WIRE_STATE = WireFormat("state of changes", 1, bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +56,8 @@ class ChangeFile:
 
     def to_bytes(self) -> bytes:
         """For another process."""
-        return msgspec.msgpack.encode(
+        return _WIRE_FILE.encode(
             _WireChangeFile(
-                _FORMAT,
                 self.file.table_root,
                 self.file.add,
                 self.version,
@@ -75,19 +74,16 @@ class ChangeFile:
         Raises:
             SerializationError: not such bytes, or of a newer version of the package.
         """
-        wire = _decode(data, _WireChangeFile, "a file of changes")
-        return cls(
-            file=ScanFile(table_root=wire.table_root, add=wire.add),
-            version=wire.version,
-            timestamp=wire.timestamp,
-            change_type=wire.change_type,
-            only=wire.only,
+        return _WIRE_FILE.decode(
+            data,
+            lambda wire: cls(
+                file=ScanFile(table_root=wire.table_root, add=wire.add),
+                version=wire.version,
+                timestamp=wire.timestamp,
+                change_type=wire.change_type,
+                only=wire.only,
+            ),
         )
-
-
-class _WireChangeState(msgspec.Struct, frozen=True, array_like=True):
-    format: int
-    scan_state: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +105,7 @@ class ChangeState:
 
     def to_bytes(self) -> bytes:
         """For another process."""
-        return msgspec.msgpack.encode(_WireChangeState(_FORMAT, self.scan_state.to_bytes()))
+        return _WIRE_STATE.encode(self.scan_state.to_bytes())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ChangeState:
@@ -118,18 +114,4 @@ class ChangeState:
         Raises:
             SerializationError: not such bytes, or of a newer version of the package.
         """
-        wire = _decode(data, _WireChangeState, "a state of changes")
-        return cls(scan_state=ScanState.from_bytes(wire.scan_state))
-
-
-def _decode(data: bytes, kind: type[Any], what: str) -> Any:
-    try:
-        head = msgspec.msgpack.decode(data, type=list[Any])
-        if head and isinstance(head[0], int) and head[0] > _FORMAT:
-            raise SerializationError(
-                f"These bytes are {what} of format {head[0]}; this version of Bayou reads up to "
-                f"{_FORMAT}. Run the same version in every process."
-            )
-        return msgspec.msgpack.decode(data, type=kind)
-    except msgspec.DecodeError as error:
-        raise SerializationError(f"These bytes aren't {what}: {error}.") from error
+        return _WIRE_STATE.decode(data, lambda wire: cls(scan_state=ScanState.from_bytes(wire)))

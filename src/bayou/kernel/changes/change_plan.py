@@ -19,7 +19,7 @@ from bayou.kernel.engine import Engine
 from bayou.kernel.predicates.model import Predicate, referenced_columns
 from bayou.kernel.scan import Scan, ScanBuilder
 from bayou.kernel.scan_file import (
-    FilteredColumnarBatch,
+    ScanFileBatch,
     ScanFile,
     adds_to_array,
     data_file_path,
@@ -142,7 +142,7 @@ class ChangePlan:
                     rows = batch.selected()
                     mask = pc.is_in(pc.struct_field(rows.column("add"), "path"), value_set=wanted)
                     if mask.true_count:
-                        hits = FilteredColumnarBatch(rows.filter(mask))
+                        hits = ScanFileBatch(rows.filter(mask))
                         found.update((f.path, f.add) for f in hits.rows())
         missing = [path for path in paths if path not in found]
         if missing:

@@ -14,10 +14,10 @@ from bayou.errors import DataFileError
 from bayou.kernel import deletion_vectors
 from bayou.kernel.changes.change_file import ChangeFile, ChangeState
 from bayou.kernel.closeable import closeable
-from bayou.kernel.column_mapping import physical_name
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan_file import ScanFile
-from bayou.kernel.transform import ROW_INDEX_COLUMN, ScanState, read_scan_file
+from bayou.kernel.scan_state import ROW_INDEX_COLUMN, ScanState
+from bayou.kernel.transform import naming_data_file, read_scan_file
 from bayou.protocol.change_data import CHANGE_TYPE
 
 __all__ = ["read_change_file"]
@@ -83,10 +83,10 @@ def _state_for(state: ScanState, file: ScanFile) -> ScanState:
     A file doesn't hold the columns that have a value in the log, and holds the others.
     """
     inside = tuple(
-        f.name for f in state.logical_schema if physical_name(f) in file.partition_values
+        f.name for f in state.logical_schema if state.partition_key(f) in file.partition_values
     )
-    read = set(state.logical_schema.names)
-    if set(inside) == read & set(state.partition_columns):
+    state = replace(state, deletion_vectors=file.deletion_vector is not None)
+    if set(inside) == set(state.logical_schema.names).intersection(state.partition_columns):
         return state
     return replace(state, partition_columns=inside, predicate=None)
 
@@ -100,7 +100,9 @@ def _row_group_ranges(
         return
     begin: int | None = None
     position = number = 0
-    for number, group in enumerate(engine.parquet.read_row_groups(file.status)):
+    with naming_data_file(file.table_root, file.status.path):
+        groups = engine.parquet.read_row_groups(file.status)
+    for number, group in enumerate(groups):
         next_position = position + group.num_rows
         inside = number >= first and (end is None or number < end)
         if inside and only.range_cardinality(position, next_position) > 0:
