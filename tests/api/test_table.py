@@ -184,12 +184,6 @@ def test_history_is_newest_first(table):
     assert len(table.history()) == 3
 
 
-def test_changes_are_refused_by_name(table):
-    with pytest.raises(UnsupportedFeatureError) as caught:
-        table.changes(0)
-    assert caught.value.features == ("changeDataFeed",)
-
-
 def test_a_path_without_a_table_says_so(path):
     table = bayou.table(path)
     assert not table.exists()

@@ -160,6 +160,22 @@ def test_a_property_whose_feature_the_table_lacks_is_refused_by_name(log, key, f
         builder.build(log.engine)
 
 
+def test_names_of_the_change_data_feed_are_reserved_where_it_is_on(engine, builder, log):
+    feed = {"delta.enableChangeDataFeed": "true"}
+    reserved = schema(id=LONG, _change_type=STRING)
+    assert builder.with_schema(reserved).build(engine).schema == reserved
+    with pytest.raises(SchemaError, match="belongs to the change data feed") as caught:
+        builder.with_schema(reserved).with_table_properties(feed).build(engine)
+    assert caught.value.column == "_change_type"
+    log.commit(protocol(1, 4), metadata({"id": "long"}, (), feed))
+    added = Table(log.table).create_transaction_builder(log.engine, "test", Operation.WRITE)
+    added = added.with_schema(schema(id=LONG, _commit_version=LONG)).with_schema_evolution()
+    with pytest.raises(SchemaError, match="_commit_version"):
+        added.build(log.engine)
+    log.commit(metadata({"id": "long", "_commit_version": "long"}, (), feed))
+    added.build(log.engine)
+
+
 @pytest.mark.parametrize(
     ("action", "configuration", "feature"),
     [

@@ -19,8 +19,8 @@ from bayou.kernel.engine import Engine
 from bayou.kernel.predicates.model import Predicate, referenced_columns
 from bayou.kernel.scan import Scan, ScanBuilder
 from bayou.kernel.scan_file import (
-    ScanFileBatch,
     ScanFile,
+    ScanFileBatch,
     adds_to_array,
     data_file_path,
 )

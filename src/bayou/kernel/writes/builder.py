@@ -23,6 +23,7 @@ from bayou.kernel.writes.schema_evolution import check_fits, check_new_table, me
 from bayou.kernel.writes.transaction import Transaction
 from bayou.protocol import features, properties
 from bayou.protocol.actions import Metadata, Protocol
+from bayou.protocol.change_data import is_feed_enabled, reserved_columns
 from bayou.protocol.schema import StructType
 
 __all__ = ["TransactionBuilder"]
@@ -146,6 +147,8 @@ class TransactionBuilder:
             new_metadata = None if metadata == state.metadata else metadata
         _check_writable(self._table, protocol, metadata, schema)
         _check_properties(self._table, metadata.configuration)
+        if new_metadata is not None:
+            _check_change_data_columns(self._table, metadata.configuration, schema)
         return Transaction(
             table=self._table,
             read_state=state,
@@ -263,4 +266,19 @@ def _check_writable(table: str, protocol: Protocol, metadata: Metadata, schema: 
             "version of Bayou doesn't support. Write it with delta-spark, or without that feature.",
             table=table,
             features=missing,
+        )
+
+
+def _check_change_data_columns(
+    table: str, configuration: Mapping[str, str], schema: StructType
+) -> None:
+    """The change data feed gives rows three columns more; a table with it has none of that name."""
+    reserved = reserved_columns(schema) if is_feed_enabled(configuration) else ()
+    if reserved:
+        raise SchemaError(
+            f"{table} can't have a column {reserved[0]!r}: the name belongs to the change data "
+            "feed, which is on (delta.enableChangeDataFeed). Rename the column, or turn the feed "
+            "off.",
+            table=table,
+            column=reserved[0],
         )
