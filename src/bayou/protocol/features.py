@@ -139,10 +139,10 @@ FEATURES: Mapping[str, TableFeature] = {
         _writer(IN_COMMIT_TIMESTAMP),
         _reader_writer(TYPE_WIDENING, read=True),
         _reader_writer(TYPE_WIDENING_PREVIEW, read=True),
-        _reader_writer(VARIANT_TYPE, read=False),
-        _reader_writer(VARIANT_TYPE_PREVIEW, read=False),
-        _reader_writer(VARIANT_SHREDDING, read=False),
-        _reader_writer(VARIANT_SHREDDING_PREVIEW, read=False),
+        _reader_writer(VARIANT_TYPE, read=True),
+        _reader_writer(VARIANT_TYPE_PREVIEW, read=True),
+        _reader_writer(VARIANT_SHREDDING, read=True),
+        _reader_writer(VARIANT_SHREDDING_PREVIEW, read=True),
         _writer(CHECKPOINT_PROTECTION),
     )
 }
@@ -187,8 +187,6 @@ def unsupported_for_read(
         feature = FEATURES.get(name)
         if feature is None or (not feature.read and _is_active(name, configuration, schema)):
             found.append(name)
-    if VARIANT in _types(schema) and not any(name.startswith(VARIANT_TYPE) for name in found):
-        found.append(VARIANT_TYPE)
     return found
 
 
@@ -203,6 +201,8 @@ def unsupported_for_write(
     # Off-spec: real tables have the mode on and the feature not listed.
     if COLUMN_MAPPING not in found and _is_active(COLUMN_MAPPING, configuration, schema):
         found.append(COLUMN_MAPPING)
+    if VARIANT in _types(schema) and not any(name.startswith(VARIANT_TYPE) for name in found):
+        found.append(VARIANT_TYPE)
     if protocol.min_writer_version > TABLE_FEATURES_WRITER_VERSION:
         found.append(f"writer version {protocol.min_writer_version}")
         return found

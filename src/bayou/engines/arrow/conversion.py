@@ -8,10 +8,20 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayou.errors import SchemaError
-from bayou.kernel.engine import FIELD_ID_KEY
+from bayou.engines.variants import is_shredded, put_together
+from bayou.errors import SchemaError, StorageError
+from bayou.kernel.engine import FIELD_ID_KEY, VARIANT_KEY
+from bayou.protocol.variant import VariantError
 
-__all__ = ["Conversion", "FieldFinder", "children", "converter", "count_leaves", "is_list"]
+__all__ = [
+    "Conversion",
+    "FieldFinder",
+    "children",
+    "converter",
+    "count_leaves",
+    "is_list",
+    "is_variant",
+]
 
 Conversion: TypeAlias = "Callable[[pa.Array[Any]], pa.Array[Any]]"
 
@@ -80,6 +90,8 @@ def converter(
     """
     source: _NestedType = given.type
     target = wanted.type
+    if is_variant(wanted) and is_shredded(source):
+        return _variant_converter(target, name, path)
     if source.equals(target) and _same_fields(source, target):
         return None
     if pa.types.is_struct(source) and pa.types.is_struct(target):
@@ -104,6 +116,24 @@ def converter(
     if pa.types.is_integer(source) and pa.types.is_decimal(target):
         return lambda array: pc.cast(pc.cast(array, pa.decimal128(20, 0)), target)
     return lambda array: pc.cast(array, target)
+
+
+def is_variant(field: pa.Field[Any]) -> bool:
+    """Whether a wanted field is a variant, which a file may hold shredded."""
+    return VARIANT_KEY in (field.metadata or {})
+
+
+def _variant_converter(target: pa.DataType, name: str, path: str) -> Conversion:
+    def convert_variant(array: _NestedArray) -> pa.Array[Any]:
+        try:
+            return put_together(array, target)
+        except VariantError as error:
+            raise StorageError(
+                f"can't read {path} as Parquet: a variant in column {name!r} is damaged: {error}",
+                path=path,
+            ) from error
+
+    return convert_variant
 
 
 def _same(array: pa.Array[Any]) -> pa.Array[Any]:

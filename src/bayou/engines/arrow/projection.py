@@ -20,7 +20,9 @@ from bayou.engines.arrow.conversion import (
     converter,
     count_leaves,
     is_list,
+    is_variant,
 )
+from bayou.engines.variants import is_shredded
 from bayou.errors import SchemaError
 from bayou.kernel.engine import METADATA_COLUMN_KEY, ROW_INDEX
 
@@ -137,7 +139,8 @@ def _pick(
 ) -> tuple[list[int], pa.Field[Any]]:
     """Leaves to decode for `wanted`, and the field as it will be decoded (narrowed)."""
     given, target = file_field.type, wanted.type
-    if pa.types.is_struct(given) and pa.types.is_struct(target):
+    whole = is_variant(wanted) and is_shredded(given)
+    if not whole and pa.types.is_struct(given) and pa.types.is_struct(target):
         leaves: list[int] = []
         kept: list[tuple[int, pa.Field[Any]]] = []
         fields = children(given)

@@ -14,12 +14,14 @@ from typing import Any, TypeAlias, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bayou.engines.variants import is_shredded, put_together_row
 from bayou.errors import SchemaError, StorageError
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import (
     FIELD_ID_KEY,
     METADATA_COLUMN_KEY,
     ROW_INDEX,
+    VARIANT_KEY,
     ByteRange,
     DataFileStatus,
     FileSplit,
@@ -30,6 +32,7 @@ from bayou.kernel.engine import (
 )
 from bayou.kernel.predicates.model import Predicate
 from bayou.protocol.stats import FileStatistics
+from bayou.protocol.variant import VariantError
 
 __all__ = ["MemoryParquetHandler"]
 
@@ -140,7 +143,7 @@ def _column(table: pa.Table, wanted: pa.Field[Any], first: int, path: str) -> _A
         return pa.nulls(table.num_rows, wanted.type)
     values = table.column(table.schema.names.index(given.name)).to_pylist()
     try:
-        fitted = [_fit(value, given.type, wanted.type, path) for value in values]
+        fitted = [_fit(value, given.type, wanted, path) for value in values]
         return pa.array(fitted, wanted.type)
     except (pa.ArrowException, TypeError, OverflowError) as error:
         raise SchemaError(
@@ -164,9 +167,15 @@ def _find(
     return None
 
 
-def _fit(value: Any, given: pa.DataType, wanted: pa.DataType, path: str) -> Any:
+def _fit(value: Any, given: pa.DataType, field: pa.Field[Any], path: str) -> Any:
     """A Python value of one type as one of the other."""
     types = pa.types
+    wanted: Any = field.type
+    if VARIANT_KEY in (field.metadata or {}) and is_shredded(given):
+        try:
+            return put_together_row(value, given)
+        except VariantError as error:
+            raise StorageError(f"can't read {path} as Parquet: {error}", path=path) from error
     if types.is_struct(given) and types.is_struct(wanted):
         fields = [given.field(i) for i in range(given.num_fields)]
         result: dict[str, Any] = {}
@@ -177,18 +186,18 @@ def _fit(value: Any, given: pa.DataType, wanted: pa.DataType, path: str) -> Any:
                 result[target.name] = (
                     None
                     if source is None
-                    else _fit(value[source.name], source.type, target.type, path)
+                    else _fit(value[source.name], source.type, target, path)
                 )
         return None if value is None else result
     if value is None:
         return None
     if types.is_list(given) and types.is_list(wanted):
-        return [_fit(v, given.value_type, wanted.value_type, path) for v in value]
+        return [_fit(v, given.value_type, wanted.value_field, path) for v in value]
     if types.is_map(given) and types.is_map(wanted):
         return [
             (
-                _fit(k, given.key_type, wanted.key_type, path),
-                _fit(v, given.item_type, wanted.item_type, path),
+                _fit(k, given.key_type, wanted.key_field, path),
+                _fit(v, given.item_type, wanted.item_field, path),
             )
             for k, v in value
         ]

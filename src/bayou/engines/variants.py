@@ -1,0 +1,139 @@
+"""Shredded variants put together (PROTOCOL.md, Variant Shredding; Parquet's Variant Shredding).
+
+A shredded variant is a struct of `metadata`, `value` and `typed_value`: where `typed_value` has
+something, that is the value, or for an object the part of it that has columns of its own. Objects
+nest the pair of `value` and `typed_value` in their fields, arrays in their elements.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from bayou.protocol import variant
+from bayou.protocol.variant import VariantError
+
+__all__ = ["is_shredded", "put_together", "put_together_row"]
+
+_Type: TypeAlias = Any
+"""A `pa.DataType` whose kind is known from asking."""
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
+
+
+def is_shredded(data_type: _Type) -> bool:
+    """Whether a file's struct of a variant isn't simply `metadata` and `value`."""
+    return pa.types.is_struct(data_type) and (
+        data_type.get_field_index("typed_value") >= 0 or data_type.get_field_index("value") < 0
+    )
+
+
+def put_together(array: Any, wanted: _Type) -> pa.Array[Any]:
+    """Variants of type `wanted`, a struct of `metadata` and `value`, out of shredded ones.
+
+    Raises:
+        VariantError: a shredded variant that breaks the specification.
+    """
+    rows = [put_together_row(row, array.type) for row in array.to_pylist()]
+    result: pa.Array[Any] = pa.array(rows, wanted)
+    return result
+
+
+def put_together_row(row: Mapping[str, Any] | None, shredded: _Type) -> dict[str, bytes] | None:
+    """One variant out of a shredded one, as Python values.
+
+    Args:
+        row: None for a row that is NULL.
+        shredded: the type in the file.
+
+    Raises:
+        VariantError: a shredded variant that breaks the specification.
+    """
+    if row is None:
+        return None
+    metadata = row.get("metadata")
+    if metadata is None:
+        raise VariantError("it has no metadata")
+    value = _value(row, shredded, _ids(metadata))
+    return {"metadata": metadata, "value": variant.NULL if value is None else value}
+
+
+@lru_cache(maxsize=256)
+def _ids(metadata: bytes) -> Mapping[str, int]:
+    return variant.field_ids(metadata)
+
+
+def _value(pair: Mapping[str, Any], kind: _Type, ids: Mapping[str, int]) -> bytes | None:
+    """The value of a pair of `value` and `typed_value`; None where there is none."""
+    value: bytes | None = pair.get("value")
+    typed = pair.get("typed_value")
+    if typed is None:
+        return value
+    typed_kind = kind.field("typed_value").type
+    if pa.types.is_struct(typed_kind):
+        return _object(value, typed, typed_kind, ids)
+    if value is not None:
+        raise VariantError("a value that isn't an object is there twice")
+    if _is_list(typed_kind):
+        element = typed_kind.value_type
+        return variant.array([_element(item, element, ids) for item in typed])
+    return _primitive(typed, typed_kind)
+
+
+def _object(
+    rest: bytes | None, typed: Mapping[str, Any], kind: _Type, ids: Mapping[str, int]
+) -> bytes:
+    fields = {} if rest is None else variant.object_fields(rest, ids)
+    for i in range(kind.num_fields):
+        field = kind.field(i)
+        pair = typed[field.name]
+        value = None if pair is None else _value(pair, field.type, ids)
+        if value is not None:
+            fields[field.name] = value
+    return variant.object_(fields, ids)
+
+
+def _element(pair: Mapping[str, Any] | None, kind: _Type, ids: Mapping[str, int]) -> bytes:
+    value = None if pair is None else _value(pair, kind, ids)
+    return variant.NULL if value is None else value
+
+
+def _primitive(value: Any, kind: _Type) -> bytes:
+    types = pa.types
+    if types.is_boolean(kind):
+        return variant.boolean(value)
+    if types.is_signed_integer(kind):
+        return variant.number(f"int{kind.bit_width}", value)
+    if types.is_floating(kind):
+        return variant.number("float" if kind.bit_width == 32 else "double", value)  # noqa: PLR2004
+    if types.is_decimal(kind):
+        unscaled = int(Decimal(value).scaleb(kind.scale))
+        return variant.decimal(unscaled, kind.precision, kind.scale)
+    if types.is_string(kind) or types.is_large_string(kind):
+        return variant.string(value)
+    if types.is_fixed_size_binary(kind) and kind.byte_width == 16:  # noqa: PLR2004  # a UUID
+        return variant.uuid(value)
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        return variant.binary(value)
+    if types.is_date(kind):
+        return variant.number("date", value.toordinal() - _EPOCH.toordinal())
+    if types.is_timestamp(kind):
+        name = "timestamp_ntz" if kind.tz is None else "timestamp"
+        instant = value.replace(tzinfo=dt.UTC) if kind.tz is None else value
+        if kind.unit == "ns":
+            return variant.number(f"{name}_nanos", instant.value)
+        return variant.number(name, (instant - _EPOCH) // _MICROSECOND)
+    if types.is_time(kind):
+        since_midnight = dt.datetime.combine(_EPOCH.date(), value, dt.UTC) - _EPOCH
+        return variant.number("time", since_midnight // _MICROSECOND)
+    raise VariantError(f"{kind} is no type of a shredded value")
+
+
+def _is_list(kind: _Type) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
