@@ -67,18 +67,6 @@ def test_a_table_that_uses_nothing_new_can_be_read(protocol):
     [
         (listed("someFutureFeature"), {}, PLAIN, ["someFutureFeature"]),
         (legacy(4, 7), {}, PLAIN, ["reader version 4"]),
-        (
-            listed("variantType"),
-            {},
-            StructType((StructField(name="v", data_type=VARIANT),)),
-            ["variantType"],
-        ),
-        (
-            listed("variantType", "variantShredding-preview"),
-            {},
-            StructType((StructField(name="v", data_type=ArrayType(element_type=VARIANT)),)),
-            ["variantType", "variantShredding-preview"],
-        ),
     ],
 )
 def test_what_cant_be_read_is_named(protocol, configuration, schema, names):
@@ -114,6 +102,18 @@ def test_a_feature_that_isnt_in_use_doesnt_keep_a_table_from_being_written(proto
             {},
             marked("CURRENT_DEFAULT"),
             ["allowColumnDefaults"],
+        ),
+        (
+            listed("variantType"),
+            {},
+            StructType((StructField(name="v", data_type=VARIANT),)),
+            ["variantType"],
+        ),
+        (
+            listed("variantType", "variantShredding-preview"),
+            {},
+            StructType((StructField(name="v", data_type=ArrayType(element_type=VARIANT)),)),
+            ["variantType", "variantShredding-preview"],
         ),
         (listed("deletionVectors"), {}, PLAIN, ["deletionVectors"]),
         (legacy(2, 5), {"delta.columnMapping.mode": "name"}, PLAIN, ["columnMapping"]),

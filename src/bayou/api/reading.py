@@ -1,20 +1,34 @@
-"""How the short API reads: scan files one after another, rows filtered and columns cut."""
+"""How the short API reads: files side by side, rows filtered and columns cut."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute
 
+from bayou.api.interleaving import available_cores, interleaved
 from bayou.errors import ArgumentError, CorruptTableError, SchemaError, SerializationError
-from bayou.kernel import Engine, Predicate, Scan, Snapshot, read_scan_file
+from bayou.kernel import (
+    CloseableIterator,
+    Engine,
+    Predicate,
+    Scan,
+    ScanFile,
+    ScanState,
+    Snapshot,
+    closeable,
+    read_scan_file,
+)
 from bayou.kernel.predicates.model import referenced_columns
 
-__all__ = ["files_table", "read_batches"]
+__all__ = ["Reading", "files_table"]
 
 pc: Any = pyarrow.compute
+
+_MOST_THREADS = 16
 
 _FILES_FIELDS: list[pa.Field[Any]] = [
     pa.field("path", pa.string(), False),
@@ -28,43 +42,107 @@ _FILES_SCHEMA = pa.schema(_FILES_FIELDS)
 _NUM_RECORDS = pa.schema([pa.field("numRecords", pa.int64())])
 
 
-def read_batches(
-    engine: Engine,
-    snapshot: Snapshot,
-    columns: Sequence[str] | None,
-    filter: Predicate | str | None,
-) -> pa.RecordBatchReader:
-    """Rows of a version as a stream; see `TableHandle.to_batches`."""
-    if isinstance(columns, str):
-        raise ArgumentError(
-            f"columns is the text {columns!r}; give a list of names, [{columns!r}].",
-            argument="columns",
-        )
-    names = list(snapshot.schema.names if columns is None else columns)
-    metadata = [n for n in names if n in Scan.METADATA_COLUMNS]
-    _refuse_unknown(snapshot, [n for n in names if n not in metadata])
-    builder = snapshot.scan_builder().with_filter(filter).with_metadata_columns(metadata)
-    remaining = builder.build().remaining_filter
-    needed = {path[0] for path in referenced_columns(remaining)} if remaining else set()
-    read = [f for f in snapshot.schema if f.name in needed or f.name in names]
-    scan = builder.with_read_schema(type(snapshot.schema)(tuple(read))).build()
-    state = scan.scan_state(engine)
-    types = {f.name: f for f in state.logical_arrow_schema}
-    schema = pa.schema([types[n] for n in names])
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A read of one version, planned.
 
-    def batches() -> Iterator[pa.RecordBatch]:
-        files = scan.scan_files(engine).flat_map(lambda found: found.rows())
-        with files.flat_map(lambda file: read_scan_file(engine, state, file)) as found:
-            for batch in found:
+    Attributes:
+        schema: of the batches.
+    """
+
+    schema: pa.Schema
+    _engine: Engine
+    _scan: Scan
+    _state: ScanState
+    _remaining: Predicate | None
+    _limit: int | None
+
+    @classmethod
+    def plan(
+        cls,
+        engine: Engine,
+        snapshot: Snapshot,
+        columns: Sequence[str] | None,
+        filter: Predicate | str | None,
+        limit: int | None,
+    ) -> Reading:
+        """Plan what `TableHandle.to_arrow` and `to_batches` describe; raises as they do."""
+        if isinstance(columns, str):
+            raise ArgumentError(
+                f"columns is the text {columns!r}; give a list of names, [{columns!r}].",
+                argument="columns",
+            )
+        if limit is not None and limit < 0:
+            raise ArgumentError(f"limit is {limit}; it is a number of rows.", argument="limit")
+        names = list(snapshot.schema.names if columns is None else columns)
+        metadata = [n for n in names if n in Scan.METADATA_COLUMNS]
+        _refuse_unknown(snapshot, [n for n in names if n not in metadata])
+        builder = snapshot.scan_builder().with_filter(filter).with_metadata_columns(metadata)
+        remaining = builder.build().remaining_filter
+        needed = {path[0] for path in referenced_columns(remaining)} if remaining else set()
+        read = [f for f in snapshot.schema if f.name in needed or f.name in names]
+        scan = builder.with_read_schema(type(snapshot.schema)(tuple(read))).build()
+        state = scan.scan_state(engine)
+        types = {f.name: f for f in state.logical_arrow_schema}
+        schema = pa.schema([types[n] for n in names])
+        return cls(schema, engine, scan, state, remaining, limit)
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """A stream: files are read side by side, memory holds a few batches for each core."""
+        numbered = self._numbered()
+        batches = CloseableIterator((batch for _, batch in numbered), numbered)
+        return pa.RecordBatchReader.from_batches(self.schema, _closing(batches))
+
+    def to_arrow(self) -> pa.Table:
+        """All rows, file after file as the log lists them."""
+        with self._numbered() as numbered:
+            found = sorted(numbered, key=lambda pair: pair[0])
+        return pa.Table.from_batches([batch for _, batch in found], self.schema)
+
+    @closeable
+    def _numbered(self) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Batches with the numbers of their files, in the order in which they get ready."""
+        left = self._limit
+        if left == 0:
+            return
+        # A limit is mostly met by the first files: nothing more than these is read ahead then.
+        workers = 1 if left is not None else min(2 * available_cores(), _MOST_THREADS)
+        files = self._scan.scan_files(self._engine).flat_map(lambda found: found.rows())
+        with (
+            files,
+            interleaved(map(self._read, files), workers=workers, ahead=2 * workers) as numbered,
+        ):
+            for number, batch in numbered:
+                if left is None:
+                    yield number, batch
+                    continue
+                yield number, batch.slice(0, left)
+                left -= batch.num_rows
+                if left <= 0:
+                    return
+
+    def _read(self, file: ScanFile) -> Callable[[], CloseableIterator[pa.RecordBatch]]:
+        """How to read the rows of a file that match."""
+        return lambda: self._matching(file)
+
+    @closeable
+    def _matching(self, file: ScanFile) -> Iterator[pa.RecordBatch]:
+        with read_scan_file(self._engine, self._state, file) as batches:
+            for batch in batches:
                 rows = batch
-                if remaining is not None:
-                    mask = engine.expressions.evaluate_predicate(batch, remaining)
+                if self._remaining is not None:
+                    mask = self._engine.expressions.evaluate_predicate(batch, self._remaining)
                     if mask.true_count == 0:
                         continue
                     rows = batch.filter(mask)
-                yield rows.select(names)
+                if rows.num_rows:
+                    yield rows.select(self.schema.names)
 
-    return pa.RecordBatchReader.from_batches(schema, batches())
+
+def _closing(batches: CloseableIterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same, closed when the reader that takes from it is gone."""
+    with batches:
+        yield from batches
 
 
 def files_table(engine: Engine, snapshot: Snapshot, filter: Predicate | str | None) -> pa.Table:

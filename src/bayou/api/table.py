@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from bayou.api.changes import ChangesHandle
-from bayou.api.reading import files_table, read_batches
+from bayou.api.reading import Reading, files_table
 from bayou.engines import for_path
 from bayou.errors import ArgumentError
 from bayou.kernel import CommitBoundary, Engine, Predicate, Snapshot, Table
@@ -89,23 +89,28 @@ class TableHandle:
         filter: Predicate | str | None = None,
         version: int | None = None,
         timestamp: Timestamp | None = None,
+        limit: int | None = None,
     ) -> pa.Table:
-        """Rows of the table, all in memory.
+        """Rows of the table, all in memory; file after file, in each in its order.
 
         Args:
             columns: names of top-level columns, in the order wanted; None for all. Also
-                `_metadata.file_path`, `_metadata.row_index`, `_metadata.row_id`,
+                `_metadata.file_path`, `_metadata.file_name`, `_metadata.file_size`,
+                `_metadata.file_modification_time`, `_metadata.row_index`, `_metadata.row_id`,
                 `_metadata.row_commit_version`.
             filter: SQL text such as `"day = '2024-01-05' AND id > 3"`, or a `Predicate`; rows for
                 which it is true.
             version, timestamp: see `snapshot`.
+            limit: most rows wanted; reading stops there.
+
+        Variants come as `struct<metadata: binary, value: binary>` in Parquet's binary encoding.
 
         Raises:
             PredicateError: the filter can't be understood.
             SchemaError: an unknown column.
             DataFileError: a data file is missing or can't be read.
         """
-        return self.snapshot(version, timestamp).to_arrow(columns, filter)
+        return self.snapshot(version, timestamp).to_arrow(columns, filter, limit)
 
     def to_batches(
         self,
@@ -113,9 +118,14 @@ class TableHandle:
         filter: Predicate | str | None = None,
         version: int | None = None,
         timestamp: Timestamp | None = None,
+        limit: int | None = None,
     ) -> pa.RecordBatchReader:
-        """Rows of the table, batch after batch; memory stays flat. Arguments as of `to_arrow`."""
-        return self.snapshot(version, timestamp).to_batches(columns, filter)
+        """Rows of the table, batch after batch; memory stays flat. Arguments as of `to_arrow`.
+
+        Files are read side by side: batches of one keep their order, those of several mix. Whoever
+        stops early need only let go of the reader.
+        """
+        return self.snapshot(version, timestamp).to_batches(columns, filter, limit)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The commits still in the log, newest first: `version`, `timestamp` (ms), `operation`,
@@ -212,16 +222,27 @@ class SnapshotHandle:
         return files_table(self._engine, self._snapshot, filter)
 
     def to_arrow(
-        self, columns: Sequence[str] | None = None, filter: Predicate | str | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Predicate | str | None = None,
+        limit: int | None = None,
     ) -> pa.Table:
         """Rows of this version, all in memory; see `TableHandle.to_arrow`."""
-        return self.to_batches(columns, filter).read_all()
+        return self._reading(columns, filter, limit).to_arrow()
 
     def to_batches(
-        self, columns: Sequence[str] | None = None, filter: Predicate | str | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        filter: Predicate | str | None = None,
+        limit: int | None = None,
     ) -> pa.RecordBatchReader:
         """Rows of this version, batch after batch; see `TableHandle.to_batches`."""
-        return read_batches(self._engine, self._snapshot, columns, filter)
+        return self._reading(columns, filter, limit).to_batches()
+
+    def _reading(
+        self, columns: Sequence[str] | None, filter: Predicate | str | None, limit: int | None
+    ) -> Reading:
+        return Reading.plan(self._engine, self._snapshot, columns, filter, limit)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return iter(self.to_batches())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 __all__ = [
     "NULL",
@@ -73,7 +74,7 @@ def field_ids(metadata: bytes) -> dict[str, int]:
     try:
         return {
             metadata[first + start : first + end].decode(): i
-            for i, (start, end) in enumerate(zip(ends[:-1], ends[1:], strict=True))
+            for i, (start, end) in enumerate(pairwise(ends))
         }
     except UnicodeDecodeError as error:
         raise VariantError(f"a field name in its metadata isn't UTF-8: {error}") from error
@@ -100,7 +101,9 @@ def decimal(unscaled: int, precision: int, scale: int) -> bytes:
     """A decimal of a column of this precision and scale."""
     for digits, type_id, width in _DECIMALS:
         if precision <= digits:
-            return _header(type_id) + bytes([scale]) + unscaled.to_bytes(width, "little", signed=True)
+            return (
+                _header(type_id) + bytes([scale]) + unscaled.to_bytes(width, "little", signed=True)
+            )
     raise VariantError(f"a decimal of precision {precision} is none of a variant's")
 
 
@@ -124,7 +127,7 @@ def uuid(value: bytes) -> bytes:
 
 def array(elements: Sequence[bytes]) -> bytes:
     """An array of encoded values."""
-    is_large = len(elements) > 255  # noqa: PLR2004  # what a byte holds
+    is_large = len(elements) > 255  # what a byte holds
     offsets, width = _offsets(elements)
     head = (width - 1) | is_large << 2
     return b"".join(
@@ -147,7 +150,7 @@ def object_(fields: Mapping[str, bytes], ids: Mapping[str, int]) -> bytes:
     missing = next((name for name in names if name not in ids), None)
     if missing is not None:
         raise VariantError(f"its metadata lacks the field name {missing!r}")
-    is_large = len(names) > 255  # noqa: PLR2004  # what a byte holds
+    is_large = len(names) > 255  # what a byte holds
     values = [fields[name] for name in names]
     offsets, width = _offsets(values)
     id_width = _width(max((ids[name] for name in names), default=0))
@@ -182,7 +185,7 @@ def object_fields(value: bytes, ids: Mapping[str, int]) -> dict[str, bytes]:
     names = {number: name for name, number in ids.items()}
     offsets = [_unsigned(value, first_offset + i * width, width) for i in range(count + 1)]
     # Values needn't stand in the order of the names: one ends where the next begins.
-    ends = dict(zip(sorted(set(offsets)), sorted(set(offsets))[1:], strict=False))
+    ends = dict(pairwise(sorted(set(offsets))))
     found: dict[str, bytes] = {}
     for i, offset in enumerate(offsets[:-1]):
         name = names.get(_unsigned(value, first_id + i * id_width, id_width))

@@ -184,9 +184,7 @@ def _fit(value: Any, given: pa.DataType, field: pa.Field[Any], path: str) -> Any
             source = _find(target, fields, path)
             if value is not None:
                 result[target.name] = (
-                    None
-                    if source is None
-                    else _fit(value[source.name], source.type, target, path)
+                    None if source is None else _fit(value[source.name], source.type, target, path)
                 )
         return None if value is None else result
     if value is None:

@@ -18,6 +18,7 @@ from bayou.kernel.engine import (
     FIELD_ID_KEY,
     METADATA_COLUMN_KEY,
     ROW_INDEX,
+    VARIANT_KEY,
     ByteRange,
     Engine,
     FileSplit,
@@ -28,6 +29,14 @@ from bayou.testing.engine_suites.fixtures import HandlerSuite
 
 __all__ = ["ParquetReadingSuite"]
 
+_NAMES = b"\x01\x02\x00\x01\x02ab"
+"""Metadata of a variant whose fields are named a and b."""
+
+_VARIANT: Any = pa.field(
+    "v",
+    pa.struct([pa.field("metadata", pa.binary(), False), pa.field("value", pa.binary(), False)]),
+    metadata={VARIANT_KEY: b"true"},
+)
 _ROW_INDEX_FIELD = pa.field("index", pa.int64(), metadata={METADATA_COLUMN_KEY: ROW_INDEX})
 _ADDS = [
     {"path": "a", "size": 1, "tags": [("k", "v")], "dv": {"card": 1, "kind": "u"}},
@@ -296,6 +305,98 @@ class ParquetReadingSuite(HandlerSuite):
         assert _read(engine, splits, schema) == _read(engine, [file], schema)
         past = FileSplit(path=file.path, size=file.size, first_row_group=3)
         assert _read(engine, [past], schema) == []
+
+    def test_a_variant_is_its_metadata_and_value_in_whatever_order_the_file_has_them(
+        self, engine: Engine, root: str
+    ) -> None:
+        rows = [{"value": b"\x0c\x01", "metadata": b"\x01\x00\x00"}, None]
+        kind = pa.struct([pa.field("value", pa.binary(), False), ("metadata", pa.binary())])
+        file = _write(engine, root, pa.table({"v": pa.array(rows, kind)}))
+        assert _read(engine, [file], pa.schema([_VARIANT])) == [{"v": row} for row in rows]
+
+    def test_a_shredded_variant_is_put_together(self, engine: Engine, root: str) -> None:
+        number = pa.struct([("value", pa.binary()), ("typed_value", pa.int32())])
+        shredded = pa.struct(
+            [
+                pa.field("metadata", pa.binary(), False),
+                pa.field("value", pa.binary()),
+                pa.field("typed_value", pa.struct([pa.field("a", number, False)])),
+            ]
+        )
+        rows = [
+            {"metadata": _NAMES, "typed_value": {"a": {"typed_value": 1}}},
+            {"metadata": _NAMES, "typed_value": {"a": {"value": b"\x05x"}}},
+            {"metadata": _NAMES, "typed_value": {"a": {}}},
+            {"metadata": _NAMES, "value": b"\x0c\x07"},
+            {
+                "metadata": _NAMES,
+                "value": b"\x02\x01\x01\x00\x02\x0c\x05",
+                "typed_value": {"a": {"typed_value": 1}},
+            },
+            {"metadata": _NAMES},
+            None,
+        ]
+        table = pa.table(
+            {"v": pa.array(rows, shredded), "l": pa.array([rows] * 7, pa.list_(shredded))}
+        )
+        file = _write(engine, root, table, row_group_size=3)
+        values = [
+            b"\x02\x01\x00\x00\x05\x14\x01\x00\x00\x00",
+            b"\x02\x01\x00\x00\x02\x05x",
+            b"\x02\x00\x00",
+            b"\x0c\x07",
+            b"\x02\x02\x00\x01\x00\x05\x07\x14\x01\x00\x00\x00\x0c\x05",
+            b"\x00",
+        ]
+        expected = [{"metadata": _NAMES, "value": value} for value in values]
+        element = pa.field("element", _VARIANT.type, metadata=_VARIANT.metadata)
+        schema = pa.schema([pa.field("l", pa.list_(element)), _VARIANT])
+        found = _read(engine, [file], schema)
+        assert [row["v"] for row in found] == [*expected, None]
+        assert found[6]["l"] == [*expected, None]
+
+    @pytest.mark.parametrize(
+        "typed",
+        [
+            pa.array([True, False]),
+            pa.array([1, -1], pa.int8()),
+            pa.array([1, -1], pa.int16()),
+            pa.array([1, -1], pa.int64()),
+            pa.array([1.5, -2.5], pa.float32()),
+            pa.array([1.5, math.inf]),
+            pa.array([Decimal("1.50"), Decimal("-0.01")], pa.decimal128(9, 2)),
+            pa.array([Decimal("1.50"), Decimal("-0.01")], pa.decimal128(38, 2)),
+            pa.array(["x", "y" * 70]),
+            pa.array([b"x", b"y"]),
+            pa.array([dt.date(1, 1, 1), dt.date(2024, 2, 29)]),
+            pa.array([-1, 1], pa.timestamp("us", "UTC")),
+            pa.array([-1, 1], pa.timestamp("us")),
+            pa.array([1, 2], pa.time64("us")),
+            pa.array(
+                [[{"typed_value": 1}, {"value": b"\x00"}, {}], []],
+                pa.list_(pa.struct([("value", pa.binary()), ("typed_value", pa.int64())])),
+            ),
+        ],
+        ids=lambda array: str(array.type),
+    )
+    def test_shredded_values_of_every_type_are_put_together(
+        self, engine: Engine, root: str, typed: Any
+    ) -> None:
+        metadata = pa.array([_NAMES] * len(typed))
+        shredded = pa.StructArray.from_arrays([metadata, typed], ["metadata", "typed_value"])
+        file = _write(engine, root, pa.table({"v": shredded}))
+        found = [row["v"]["value"] for row in _read(engine, [file], pa.schema([_VARIANT]))]
+        assert len(found) == len(typed)
+        assert all(isinstance(value, bytes) and value != b"\x00" for value in found)
+        assert len(set(found)) == len(found)
+
+    def test_a_shredded_variant_that_breaks_its_rules_names_the_file(
+        self, engine: Engine, root: str
+    ) -> None:
+        rows = [{"metadata": _NAMES, "value": b"\x00", "typed_value": 1}]
+        file = _write(engine, root, pa.table({"v": rows}), "broken")
+        with pytest.raises(StorageError, match=r"broken\.parquet"):
+            _read(engine, [file], pa.schema([_VARIANT]))
 
     def test_an_unknown_metadata_column_is_an_error(self, engine: Engine, root: str) -> None:
         file = _write(engine, root, pa.table({"a": [1]}))

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayou.api.interleaving import available_cores, interleaved
+from bayou.kernel import CloseableIterator
+
+
+class Source:
+    """Numbers, and whether somebody closed it."""
+
+    def __init__(self, numbers, log=None, error=None):
+        self.numbers = numbers
+        self.opened = False
+        self.closed = False
+        self.error = error
+
+    def __call__(self):
+        self.opened = True
+        return CloseableIterator(self.items(), self)
+
+    def items(self):
+        yield from self.numbers
+        if self.error is not None:
+            raise self.error
+
+    def close(self):
+        self.closed = True
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.lists(st.integers(), max_size=20), max_size=8),
+    st.integers(1, 5),
+    st.integers(1, 6),
+)
+def test_each_source_keeps_its_order_and_nothing_is_lost(contents, workers, ahead):
+    sources = [Source(numbers) for numbers in contents]
+    found = {i: [] for i in range(len(contents))}
+    with interleaved(iter(sources), workers=workers, ahead=ahead) as items:
+        for number, item in items:
+            found[number].append(item)
+    assert found == dict(enumerate(contents))
+    assert all(source.closed for source in sources)
+
+
+def test_stopping_early_closes_what_is_open_and_begins_nothing_new():
+    sources = [Source(range(1000)) for _ in range(20)]
+    items = interleaved(iter(sources), workers=3, ahead=2)
+    next(items)
+    items.close()
+    opened = [source for source in sources if source.opened]
+    assert len(opened) <= 4
+    assert all(source.closed for source in opened)
+    assert not [t for t in threading.enumerate() if t.name.startswith("bayou-read")]
+
+
+def test_no_more_items_are_read_ahead_than_allowed():
+    read = []
+
+    def numbers():
+        for i in range(100):
+            read.append(i)
+            yield i
+
+    sources = [lambda: CloseableIterator(numbers()) for _ in range(4)]
+    with interleaved(iter(sources), workers=2, ahead=3) as items:
+        next(items)
+        time.sleep(0.1)
+        assert len(read) <= 1 + 3 + 2
+
+
+def test_the_error_of_a_source_is_raised_and_the_others_are_closed():
+    sources = [Source(range(100)), Source([1], error=ValueError("broken")), Source(range(100))]
+    with pytest.raises(ValueError, match="broken"):
+        list(interleaved(iter(sources), workers=3, ahead=4))
+    assert all(source.closed for source in sources if source.opened)
+
+
+def test_an_error_while_looking_for_sources_is_raised():
+    def failing():
+        yield Source([1])
+        yield Source([2])
+        raise ValueError("no more files")
+
+    with pytest.raises(ValueError, match="no more files"):
+        list(interleaved(failing(), workers=2, ahead=4))
+
+
+def test_one_source_is_read_by_the_caller_s_own_thread():
+    threads = []
+
+    def numbers():
+        threads.append(threading.current_thread())
+        yield 1
+
+    found = list(interleaved(iter([lambda: CloseableIterator(numbers())]), workers=4, ahead=2))
+    assert found == [(0, 1)]
+    assert threads == [threading.current_thread()]
+
+
+def test_there_is_a_core():
+    assert available_cores() >= 1
