@@ -2,8 +2,8 @@
 
 usage: write_reference.py
 
-The configuration's page comes from its models. `tools/check_docs.py` compares the pages with what
-this would write.
+The configuration's page comes from its models, that of expressions from the list of functions.
+`tools/check_docs.py` compares the pages with what this would write.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 import configuration_reference
+import expressions_reference
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference"
@@ -39,7 +40,10 @@ _ITEM = re.compile(r"(?P<names>[\w*][\w*., ]*?): (?P<text>.*)")
 def pages() -> dict[Path, str]:
     """Every page: its file and its text."""
     written = {FOLDER / f"{name}.md": "".join(_page(name)) for name in MODULES}
-    return written | {FOLDER / "configuration.md": configuration_reference.page()}
+    return written | {
+        FOLDER / "configuration.md": configuration_reference.page(),
+        FOLDER / "expressions.md": expressions_reference.page(),
+    }
 
 
 def _page(name: str) -> Iterator[str]:

@@ -23,6 +23,7 @@
     ├── StorageError                      the store or the disk refused, names the path
     │   └── FileMissingError              no such file
     ├── PredicateError                    filter text or expression that can't be understood
+    │   └── EvaluationError               a value that an expression can't take: overflow, 1/0, ...
     ├── ArgumentError                     an argument or option of ours with an unusable value
     ├── SerializationError                bytes that this version of the package can't read back
     ├── ConfigurationError                the pipeline's YAML: names file, line and key
@@ -52,6 +53,7 @@ __all__ = [
     "ConstraintViolationError",
     "CorruptTableError",
     "DataFileError",
+    "EvaluationError",
     "FileMissingError",
     "KafkaError",
     "MetadataChangedError",
@@ -283,6 +285,14 @@ class PredicateError(BayouError):
     def __init__(self, message: str, *, expression: str) -> None:
         super().__init__(message, expression=expression)
         self.expression = expression
+
+
+class EvaluationError(PredicateError):
+    """A row's value that an expression can't take: an overflow, a division by zero, a text that
+    isn't a number.
+
+    Where Spark's ANSI mode fails a query, so does this.
+    """
 
 
 class ArgumentError(BayouError, ValueError):

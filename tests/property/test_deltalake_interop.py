@@ -240,5 +240,6 @@ def check_filters(path: str, plan: Plan) -> None:
         predicate = resolve(Comparison(op, col(name), lit(value)), snapshot.schema)
         note(str(predicate))
         (batch,) = everything.to_batches()
-        matching = everything.filter(expressions.evaluate_predicate(batch, predicate))
+        evaluator = expressions.predicate_evaluator(snapshot.schema, predicate)
+        matching = everything.filter(evaluator.eval(batch))
         assert values(table.to_arrow(filter=predicate)) == values(matching)

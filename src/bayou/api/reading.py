@@ -22,6 +22,7 @@ from bayou.kernel import (
     closeable,
     read_scan_file,
 )
+from bayou.kernel.engine import PredicateEvaluator
 from bayou.kernel.predicates.model import referenced_columns
 
 __all__ = ["Reading", "files_table"]
@@ -54,7 +55,7 @@ class Reading:
     _engine: Engine
     _scan: Scan
     _state: ScanState
-    _remaining: Predicate | None
+    _filter: PredicateEvaluator | None
     _limit: int | None
 
     @classmethod
@@ -85,7 +86,11 @@ class Reading:
         state = scan.scan_state(engine)
         types = {f.name: f for f in state.logical_arrow_schema}
         schema = pa.schema([types[n] for n in names])
-        return cls(schema, engine, scan, state, remaining, limit)
+        matching = None
+        if remaining is not None:
+            ready = engine.expressions.predicate_evaluator
+            matching = ready(state.logical_schema, remaining)
+        return cls(schema, engine, scan, state, matching, limit)
 
     def to_batches(self) -> pa.RecordBatchReader:
         """A stream: files are read side by side, memory holds a few batches for each core."""
@@ -130,8 +135,8 @@ class Reading:
         with read_scan_file(self._engine, self._state, file) as batches:
             for batch in batches:
                 rows = batch
-                if self._remaining is not None:
-                    mask = self._engine.expressions.evaluate_predicate(batch, self._remaining)
+                if self._filter is not None:
+                    mask = self._filter.eval(batch)
                     if mask.true_count == 0:
                         continue
                     rows = batch.filter(mask)

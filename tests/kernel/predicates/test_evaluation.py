@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from bayou.errors import PredicateError
-from bayou.kernel.predicates.evaluation import DefaultExpressionHandler, evaluate
+from bayou.kernel.predicates.evaluation import evaluate
 from bayou.kernel.predicates.model import Literal, col, lit
 from bayou.kernel.predicates.sql import parse_predicate
 
@@ -199,16 +199,6 @@ def test_a_column_is_an_expression():
 
 def test_no_rows_give_no_values():
     assert truths("a = 1 OR a IN (2) OR true", a=pa.array([], pa.int64())) == []
-
-
-def test_a_predicate_is_never_null_to_its_caller():
-    rows = batch(a=pa.array([1, None, 2]))
-    handler = DefaultExpressionHandler()
-    matches = handler.evaluate_predicate(rows, parse_predicate("a = 1"))
-    assert matches.to_pylist() == [True, False, False]
-    assert handler.evaluate(rows, col("a")).to_pylist() == [1, None, 2]
-    nothing = handler.evaluate_predicate(rows, parse_predicate("a = NULL"))
-    assert nothing.to_pylist() == [False, False, False]
 
 
 def test_an_unknown_column_is_an_error():

@@ -7,8 +7,10 @@ import pyarrow as pa
 import pytest
 
 from bayou.errors import PredicateError
-from bayou.kernel.predicates.model import Literal, col, lit
-from bayou.kernel.predicates.resolution import comparison_type, parse_timestamp, resolve
+from bayou.kernel.predicates.literals import parse_timestamp
+from bayou.kernel.predicates.model import Literal, call, col, lit
+from bayou.kernel.predicates.resolution import resolve
+from bayou.kernel.predicates.types import comparison_type
 from bayou.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -105,13 +107,20 @@ def test_a_literal_takes_the_type_that_the_column_asks_for(predicate, value, dat
     [
         col("day") == "soon",
         col("Id") == "1.5",
-        col("name") == 5,
         col("ok") == 1,
         col("raw") == 5,
         col("ts") == 5,
         col("list") == 5,
         col("Address") == col("Address"),
-        col("name").is_in("a", 5),
+        col("ok") + 1 == 5,
+        col("Id").cast(DATE).is_null(),
+        col("day") + col("ts") == 5,
+        call("year", col("list")) == 5,
+        call("year") == 5,
+        call("if", col("ok")) == 5,
+        call("coalesce", col("day"), col("ok")) == 5,
+        call("round", col("price"), col("Id")) == 5,
+        col("name").like("x\\"),
         col("Id").starts_with("x"),
         col("Id"),
         lit(5),

@@ -9,16 +9,19 @@ import pytest
 from bayou.errors import PredicateError
 from bayou.kernel.predicates.model import (
     And,
+    Cast,
     Column,
     Comparison,
     In,
     IsNull,
+    Like,
     Literal,
     Not,
     Or,
     StartsWith,
+    call,
 )
-from bayou.kernel.predicates.sql import parse_predicate
+from bayou.kernel.predicates.sql import parse_expression, parse_predicate
 from bayou.protocol.schema import (
     BOOLEAN,
     BYTE,
@@ -28,12 +31,17 @@ from bayou.protocol.schema import (
     INTEGER,
     LONG,
     SHORT,
+    STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
     DecimalType,
 )
 
 A = Column(("a",))
+
+
+def days(number):
+    return Literal(round(number * 86_400_000_000), LONG)
 
 
 def same(one, other):
@@ -212,32 +220,92 @@ def test_comments_are_passed_over():
     assert same(parse_predicate("a -- it's\n = /* \"x */ 1"), Comparison("=", A, Literal(1)))
 
 
+B = Column(("b",))
+
+
+@pytest.mark.parametrize(
+    ("text", "expression"),
+    [
+        ("a + 1", call("+", A, 1)),
+        ("a - -1", call("-", A, -1)),
+        ("a * 2 / b % 3", call("%", call("/", call("*", A, 2), B), 3)),
+        ("a div 2", call("div", A, 2)),
+        ("-a", call("negative", A)),
+        ("a || b || 'x'", call("concat", A, B, "x")),
+        ("upper(a)", call("upper", A)),
+        ("UCASE(a)", call("upper", A)),
+        ("mod(a, 2)", call("%", A, 2)),
+        ("CAST(a AS INT)", Cast(A, INTEGER)),
+        ("a::bigint", Cast(A, LONG)),
+        ("int(a)", Cast(A, INTEGER)),
+        ("to_date(a)", Cast(A, DATE)),
+        ("TRY_CAST(a AS DECIMAL(5,2))", Cast(A, DecimalType(5, 2), True)),
+        ("TRY_CAST('x' AS INT)", Cast(Literal("x"), INTEGER, True)),
+        ("CAST(5 AS STRING)", Cast(Literal(5, INTEGER), STRING)),
+        ("a['x']", call("[]", A, "x")),
+        ("a[0].x", call(".", call("[]", A, 0), Literal("x", STRING))),
+        ("CASE WHEN a THEN 1 ELSE 2 END", call("case", A, 1, 2)),
+        ("CASE a WHEN 1 THEN 'x' END", call("case", A == 1, "x")),
+        ("if(a, 1, 2)", call("case", A, 1, 2)),
+        ("nullif(a, 1)", call("case", A == 1, None, A)),
+        ("ifnull(a, 1)", call("coalesce", A, 1)),
+        ("substring(a FROM 2 FOR 3)", call("substring", A, 2, 3)),
+        ("substr(a, 2)", call("substring", A, 2)),
+        ("left(a, 2)", call("substring", A, Literal(1, INTEGER), 2)),
+        ("trim(BOTH 'x' FROM a)", call("trim", "x", A)),
+        ("trim(LEADING FROM a)", call("ltrim", A)),
+        ("extract(YEAR FROM a)", call("year", A)),
+        ("date_trunc('DAY', a)", call("date_trunc", "DAY", A)),
+        ("a RLIKE 'x+'", call("rlike", A, "x+")),
+        ("startswith(a, b)", call("startswith", A, B)),
+        ("a LIKE '%x'", Like(A, "%x")),
+        ("a LIKE 'x_'", Like(A, "x_")),
+        ("a NOT LIKE '%x'", Not(Like(A, "%x"))),
+        ("a ILIKE 'X%'", Like(call("lower", A), "x%")),
+        ("a LIKE 'x!%%' ESCAPE '!'", Like(A, "x!%%", "!")),
+        ("a LIKE ANY ('x%', '%y')", Or((StartsWith(A, "x"), Like(A, "%y")))),
+        ("a + INTERVAL 1 DAY", call("add_interval", A, Literal(0, LONG), days(1))),
+        ("a - INTERVAL '2' HOURS", call("add_interval", A, Literal(0, LONG), days(-1 / 12))),
+        ("INTERVAL 1 YEAR + a", call("add_interval", A, Literal(12, LONG), days(0))),
+        ("a + INTERVAL '1-2' YEAR TO MONTH", call("add_interval", A, Literal(14, LONG), days(0))),
+        ("a + INTERVAL '1 12:00:00' DAY TO SECOND",
+         call("add_interval", A, Literal(0, LONG), days(1.5))),
+        ("a + INTERVAL '1 day 12 hours'", call("add_interval", A, Literal(0, LONG), days(1.5))),
+    ],
+)  # fmt: skip
+def test_other_expressions(text, expression):
+    assert same(parse_expression(text), expression)
+    assert same(parse_predicate(text), expression)
+
+
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("a + 1 = 2", "a + 1"),
-        ("upper(a) = 'X'", "UPPER(a)"),
-        ("a LIKE '%x'", "a LIKE '%x'"),
-        ("a LIKE 'x_'", "a LIKE 'x_'"),
         ("a LIKE b", "a LIKE b"),
-        ("a ILIKE 'x%'", "a ILIKE 'x%'"),
-        ("a LIKE 'x!%%' ESCAPE '!'", "ESCAPE"),
-        ("CAST(a AS INT) = 1", "CAST(a AS INT)"),
         ("a IN (SELECT 1)", "SELECT 1"),
         ("a = INTERVAL '1' DAY", "INTERVAL"),
-        ("CASE WHEN a THEN b END", "CASE"),
-        ("a['x'] = 1", "a["),
-        ("-a > 1", "-a"),
-        ("foo(a)", "foo"),
+        ("a + INTERVAL b DAY", "INTERVAL"),
         ("EXISTS (SELECT 1)", "EXISTS"),
         ("a = 'x' COLLATE UTF8_LCASE", "COLLATE"),
-        ("startswith(a, b)", "STARTSWITH(a, b)"),
+        ("CAST(a AS STRUCT<x INT>) IS NULL", "STRUCT"),
+        ("CAST(a AS DECIMAL(50,2)) = 1", "DECIMAL"),
+        ("current_date > a", "CURRENT_DATE"),
+        ("SELECT 1", "SELECT"),
     ],
 )
 def test_what_isnt_supported_is_named(text, part):
-    with pytest.raises(PredicateError, match=r"isn't supported\. Supported are") as caught:
+    with pytest.raises(
+        PredicateError, match=r"isn't supported\. docs/reference/expressions\.md"
+    ) as caught:
         parse_predicate(text)
     assert part.lower() in caught.value.expression.lower()
+
+
+@pytest.mark.parametrize("name", ["foo", "count", "rand", "current_timestamp", "from_json"])
+def test_a_function_that_isnt_on_the_list_is_named_with_where_the_list_is(name):
+    with pytest.raises(PredicateError, match=r"docs/reference/expressions\.md") as caught:
+        parse_predicate(f"{name}(a) = 1")
+    assert caught.value.expression == name
 
 
 @pytest.mark.parametrize("text", ["", "a =", "a = 1 b", "SELECT", "a = 'x", "((a = 1)"])

@@ -16,7 +16,7 @@ from bayou.kernel.engine import (
 )
 from bayou.kernel.engine_description import EngineDescription, EngineFactory
 from bayou.kernel.metrics import MetricsReporter
-from bayou.kernel.predicates.evaluation import DefaultExpressionHandler
+from bayou.kernel.predicates.handler import DefaultExpressionHandler
 
 __all__ = ["ArrowEngine"]
 

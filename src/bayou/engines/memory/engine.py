@@ -8,7 +8,7 @@ from bayou.engines.memory.parquet import MemoryParquetHandler
 from bayou.kernel.engine import ExpressionHandler
 from bayou.kernel.engine_description import EngineDescription
 from bayou.kernel.metrics import MetricsReporter
-from bayou.kernel.predicates.evaluation import DefaultExpressionHandler
+from bayou.kernel.predicates.handler import DefaultExpressionHandler
 
 __all__ = ["MemoryEngine"]
 

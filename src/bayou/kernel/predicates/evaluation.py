@@ -5,47 +5,43 @@ Logic has three values; NaN equals itself and is above everything, and 0.0 equal
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.errors import PredicateError, SchemaError
+from bayou.errors import EvaluationError, PredicateError, SchemaError
 from bayou.kernel.arrow_types import from_arrow_schema, to_arrow_type
+from bayou.kernel.predicates.casts import cast
+from bayou.kernel.predicates.functions import Macro, find
+from bayou.kernel.predicates.functions.regular_expressions import like_to_re2
+from bayou.kernel.predicates.literals import arrow_scalar
 from bayou.kernel.predicates.model import (
     And,
+    Cast,
     Column,
     Comparison,
     Expression,
+    Function,
     In,
     IsNull,
+    Like,
     Literal,
     Not,
     Or,
-    Predicate,
     StartsWith,
     referenced_columns,
 )
-from bayou.kernel.predicates.resolution import arrow_scalar, comparison_type, resolve, type_of
+from bayou.kernel.predicates.resolution import resolve, resolve_expression, type_of
+from bayou.kernel.predicates.types import comparison_type
 from bayou.protocol.schema import VOID, StructField, StructType
 
-__all__ = ["DefaultExpressionHandler", "compare", "evaluate", "resolve"]
+__all__ = ["Evaluation", "compare", "evaluate", "resolve"]
 
 # A pyarrow array or scalar. pyarrow's own types don't take both where its functions do.
 Datum: TypeAlias = Any
 pc: Any = pyarrow.compute
-
-
-class DefaultExpressionHandler:
-    """Implements `bayou.kernel.engine.ExpressionHandler`; any engine can use it."""
-
-    def evaluate(self, batch: pa.RecordBatch, expression: Expression) -> pa.Array[Any]:
-        return evaluate(expression, batch)
-
-    def evaluate_predicate(self, batch: pa.RecordBatch, predicate: Predicate) -> pa.BooleanArray:
-        matches: pa.BooleanArray = pc.fill_null(evaluate(predicate, batch).cast(pa.bool_()), False)
-        return matches
 
 
 def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array[Any]:
@@ -54,15 +50,11 @@ def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array[Any]:
     Names are matched against the batch's without regard to case.
 
     Raises:
-        PredicateError: an unknown column, or types that don't go together; names it.
+        PredicateError: an unknown column or function, or types that don't go together; names it.
+        EvaluationError: a row has a value that the expression can't take.
     """
     schema = _schema_of(expression, batch)
-    if isinstance(expression, Predicate) and not isinstance(expression, Column | Literal):
-        result = _predicate(resolve(expression, schema), batch, schema)
-    else:
-        result = _value(expression, batch, schema)
-    array: pa.Array[Any] = _as_array(result, batch)
-    return array
+    return Evaluation(schema, resolve_expression(expression, schema)).values(batch)
 
 
 def compare(op: str, left: Datum, right: Datum) -> Datum:
@@ -102,58 +94,190 @@ _COMPARE = {
 }
 
 
-def _predicate(predicate: Expression, batch: pa.RecordBatch, schema: StructType) -> Datum:
-    match predicate:
-        case And(operands):
-            return reduce(pc.and_kleene, (_predicate(o, batch, schema) for o in operands))
-        case Or(operands):
-            return reduce(pc.or_kleene, (_predicate(o, batch, schema) for o in operands))
-        case Not(operand):
-            return pc.invert(_predicate(operand, batch, schema))
-        case IsNull(operand):
-            return pc.is_null(_value(operand, batch, schema))
-        case Comparison(op, left, right):
-            common = comparison_type(type_of(left, schema), type_of(right, schema))
-            assert common is not None  # resolve checked it
-            if pa.types.is_null(common):
-                return pa.scalar(True if op == "<=>" else None, pa.bool_())
-            return compare(
-                op,
-                _value(left, batch, schema, common),
-                _value(right, batch, schema, common),
-            )
-        case In(operand, values):
-            return _in(operand, values, batch, schema)
-        case StartsWith(operand, prefix):
-            texts = _value(operand, batch, schema, pa.string())
-            return pc.starts_with(texts, prefix)
-        case _:
-            return _value(predicate, batch, schema, pa.bool_())
+class Evaluation:
+    """An expression that `resolve_expression` gave for a schema, to be evaluated over batches.
 
+    Batches have the schema's columns by their exact names; others don't matter. Holds no state.
+    """
 
-def _in(
-    operand: Expression, values: tuple[Literal, ...], batch: pa.RecordBatch, schema: StructType
-) -> Datum:
-    result: Datum = pa.scalar(None if any(v.value is None for v in values) else False, pa.bool_())
-    operand_type = type_of(operand, schema)
-    by_type: dict[pa.DataType, list[pa.Scalar[Any]]] = {}
-    for value in values:
-        if value.value is None:
-            continue
-        common = comparison_type(operand_type, type_of(value, schema))
-        assert common is not None  # resolve checked it
-        by_type.setdefault(common, []).append(arrow_scalar(value, common))
-    if operand_type == VOID:
-        return pa.scalar(None, pa.bool_())
-    for common, scalars in by_type.items():
-        column = _as_array(_value(operand, batch, schema, common), batch)
-        found: Datum = pc.is_in(
-            _without_negative_zero(column),
-            value_set=_without_negative_zero(pa.array(scalars, common)),
+    __slots__ = ("_expression", "_schema")
+
+    def __init__(self, schema: StructType, expression: Expression) -> None:
+        self._schema = schema
+        self._expression = expression
+
+    def values(
+        self, batch: pa.RecordBatch, selection: pa.BooleanArray | None = None
+    ) -> pa.Array[Any]:
+        """One value a row.
+
+        Args:
+            selection: true for the rows that matter (no nulls); the others have any value, and
+                don't fail.
+
+        Raises:
+            PredicateError: the batch lacks a column.
+            EvaluationError: a row has a value that the expression can't take.
+        """
+        found: pa.Array[Any] = _as_array(
+            self._value(self._expression, batch)
+            if selection is None
+            else self._on_rows(self._expression, batch, selection),
+            batch,
         )
-        result = pc.or_kleene(result, found)
-    missing = pc.is_null(_value(operand, batch, schema))
-    return pc.if_else(missing, pa.scalar(None, pa.bool_()), result)
+        return found
+
+    def _value(
+        self, expression: Expression, batch: pa.RecordBatch, wanted: pa.DataType | None = None
+    ) -> Datum:
+        match expression:
+            case Column(path):
+                return _widened(_column(path, batch, self._schema), wanted)
+            case Literal():
+                return _constant(expression, wanted)
+            case And(operands):
+                return self._all(operands, batch)
+            case Or(operands):
+                return self._any(operands, batch)
+            case Not(operand):
+                return pc.invert(self._condition(operand, batch))
+            case IsNull(operand):
+                return pc.is_null(self._value(operand, batch))
+            case Comparison(op, left, right):
+                return self._compared(op, left, right, batch)
+            case In(operand, values):
+                return self._in(operand, values, batch)
+            case StartsWith(operand, prefix):
+                return pc.starts_with(self._value(operand, batch, pa.string()), prefix)
+            case Like(operand, pattern, escape):
+                texts = self._value(operand, batch, pa.string())
+                return pc.match_substring_regex(texts, like_to_re2(pattern, escape))
+            case Cast(operand, data_type, safe):
+                given = type_of(operand, self._schema)
+                found = cast(self._value(operand, batch), given, data_type, safe=safe)
+                return _widened(found, wanted)
+            case Function(name, arguments):
+                return _widened(self._called(name, expression, arguments, batch), wanted)
+            case _:
+                raise PredicateError(
+                    f"{type(expression).__name__} isn't an expression that is known.",
+                    expression=repr(expression),
+                )
+
+    def _condition(self, predicate: Expression, batch: pa.RecordBatch) -> Datum:
+        return _widened(self._value(predicate, batch), pa.bool_())
+
+    def _all(self, operands: Sequence[Expression], batch: pa.RecordBatch) -> Datum:
+        result = self._condition(operands[0], batch)
+        for operand in operands[1:]:
+            try:
+                further = self._condition(operand, batch)
+            except EvaluationError:
+                # Spark doesn't look at what comes after a FALSE.
+                further = self._on_rows(operand, batch, pc.fill_null(result, True))
+            result = pc.and_kleene(result, further)
+        return result
+
+    def _any(self, operands: Sequence[Expression], batch: pa.RecordBatch) -> Datum:
+        result = self._condition(operands[0], batch)
+        for operand in operands[1:]:
+            try:
+                further = self._condition(operand, batch)
+            except EvaluationError:
+                further = self._on_rows(operand, batch, pc.invert(pc.fill_null(result, False)))
+            result = pc.or_kleene(result, further)
+        return result
+
+    def _on_rows(self, expression: Expression, batch: pa.RecordBatch, mask: Datum) -> Datum:
+        """Values where the mask is true; elsewhere null, if evaluating there fails."""
+        try:
+            return self._value(expression, batch)
+        except EvaluationError:
+            rows = _as_array(mask, batch)
+            if pc.all(rows).as_py() is not False:
+                raise
+        part = batch.filter(rows)
+        found = _as_array(self._value(expression, part), part)
+        position = pc.subtract(pc.cumulative_sum(pc.cast(rows, pa.int64())), 1)
+        return found.take(pc.if_else(rows, position, pa.scalar(None, pa.int64())))
+
+    def _compared(
+        self, op: str, left: Expression, right: Expression, batch: pa.RecordBatch
+    ) -> Datum:
+        common = comparison_type(type_of(left, self._schema), type_of(right, self._schema))
+        assert common is not None  # resolve checked it
+        if pa.types.is_null(common):
+            return pa.scalar(True if op == "<=>" else None, pa.bool_())
+        return compare(op, self._value(left, batch, common), self._value(right, batch, common))
+
+    def _in(self, operand: Expression, values: tuple[Literal, ...], batch: pa.RecordBatch) -> Datum:
+        unknown = any(v.value is None for v in values)
+        result: Datum = pa.scalar(None if unknown else False, pa.bool_())
+        operand_type = type_of(operand, self._schema)
+        if operand_type == VOID:
+            return pa.scalar(None, pa.bool_())
+        by_type: dict[pa.DataType, list[pa.Scalar[Any]]] = {}
+        for value in values:
+            if value.value is None:
+                continue
+            common = comparison_type(operand_type, type_of(value, self._schema))
+            assert common is not None  # resolve checked it
+            by_type.setdefault(common, []).append(arrow_scalar(value, common))
+        column = _as_array(self._value(operand, batch), batch)
+        for common, scalars in by_type.items():
+            found: Datum = pc.is_in(
+                _without_negative_zero(_widened(column, common)),
+                value_set=_without_negative_zero(pa.array(scalars, common)),
+            )
+            result = pc.or_kleene(result, found)
+        return pc.if_else(pc.is_null(column), pa.scalar(None, pa.bool_()), result)
+
+    def _called(
+        self,
+        name: str,
+        function: Expression,
+        arguments: tuple[Expression, ...],
+        batch: pa.RecordBatch,
+    ) -> Datum:
+        definition = find(name)
+        assert not isinstance(definition, Macro)  # they are gone once it is resolved
+        result = to_arrow_type(type_of(function, self._schema))
+        if definition.evaluate is None:
+            form = self._case if definition.name == "case" else self._coalesce
+            return pc.cast(form(arguments, batch), result)
+        values = [self._value(argument, batch) for argument in arguments]
+        if not all(isinstance(value, pa.Scalar) for value in values):
+            return definition.evaluate(values, result)
+        # Of constants: once. Those that must stay constants are never the only arguments.
+        first = pa.array([values[0].as_py()], values[0].type)
+        place = next((i for i, a in enumerate(arguments) if not isinstance(a, Literal)), 0)
+        if place:
+            first = values[0]
+            values[place] = pa.array([values[place].as_py()], values[place].type)
+        return definition.evaluate([first, *values[1:]], result)[0]
+
+    def _case(self, arguments: tuple[Expression, ...], batch: pa.RecordBatch) -> Datum:
+        open_rows: Datum = pa.repeat(True, batch.num_rows)
+        branches: list[tuple[Datum, Datum]] = []
+        for index in range(0, len(arguments) - 1, 2):
+            condition = self._on_rows(arguments[index], batch, open_rows)
+            taken = pc.fill_null(_as_array(_widened(condition, pa.bool_()), batch), False)
+            taken = pc.and_(taken, open_rows)
+            branches.append((taken, self._on_rows(arguments[index + 1], batch, taken)))
+            open_rows = pc.and_not(open_rows, taken)
+        result: Datum = pa.scalar(None, branches[0][1].type)
+        if len(arguments) % 2:
+            result = self._on_rows(arguments[-1], batch, open_rows)
+        for taken, value in reversed(branches):
+            result = pc.if_else(taken, value, result)
+        return result
+
+    def _coalesce(self, arguments: tuple[Expression, ...], batch: pa.RecordBatch) -> Datum:
+        result = self._value(arguments[0], batch)
+        for argument in arguments[1:]:
+            missing = _as_array(pc.is_null(result), batch)
+            result = pc.if_else(missing, self._on_rows(argument, batch, missing), result)
+        return result
 
 
 def _without_negative_zero(values: Any) -> Any:
@@ -161,34 +285,15 @@ def _without_negative_zero(values: Any) -> Any:
     return pc.add(values, 0.0) if pa.types.is_float64(values.type) else values
 
 
-def _value(
-    expression: Expression,
-    batch: pa.RecordBatch,
-    schema: StructType,
-    wanted: pa.DataType | None = None,
-) -> Datum:
-    match expression:
-        case Column(path):
-            return _cast(_column(path, batch, schema), wanted)
-        case Literal():
-            return _constant(expression, schema, wanted)
-        case Predicate():
-            return _predicate(expression, batch, schema)
-        case _:
-            raise PredicateError(
-                f"{type(expression).__name__} isn't an expression that is known.",
-                expression=repr(expression),
-            )
-
-
 def _column(path: tuple[str, ...], batch: pa.RecordBatch, schema: StructType) -> Datum:
     field = schema.get(path[0])
-    if field is None:
+    position = -1 if field is None else batch.schema.get_field_index(field.name)
+    if field is None or position < 0:
         raise PredicateError(
             f"There is no column {path[0]!r}; there are {', '.join(batch.schema.names)}.",
             expression=".".join(path),
         )
-    values: Datum = batch.column(batch.schema.get_field_index(field.name))
+    values: Datum = batch.column(position)
     data_type = field.data_type
     for name in path[1:]:
         inner = data_type.get(name) if isinstance(data_type, StructType) else None
@@ -199,25 +304,21 @@ def _column(path: tuple[str, ...], batch: pa.RecordBatch, schema: StructType) ->
         data_type = inner.data_type
     if isinstance(data_type, StructType):
         return values
-    return _cast(values, to_arrow_type(data_type))
+    return _widened(values, to_arrow_type(data_type))
 
 
-def _constant(literal: Literal, schema: StructType, wanted: pa.DataType | None) -> Datum:
-    if literal.value is None:
-        return pa.scalar(None, wanted or pa.null())
-    if literal.data_type is None:
-        typed = resolve(IsNull(literal), schema)
-        assert isinstance(typed, IsNull)
-        assert isinstance(typed.operand, Literal)
-        literal = typed.operand
-    assert literal.data_type is not None
+def _constant(literal: Literal, wanted: pa.DataType | None) -> Datum:
+    assert literal.data_type is not None  # resolve gave it one
     return arrow_scalar(literal, wanted or to_arrow_type(literal.data_type))
 
 
-def _cast(values: Datum, wanted: pa.DataType | None) -> Datum:
-    """Widen to the type of a comparison; exact, but for decimal and long to double."""
+def _widened(values: Datum, wanted: pa.DataType | None) -> Datum:
+    """As the type of a comparison: exact, but for decimal and long to double."""
     if wanted is None or values.type == wanted:
         return values
+    if pa.types.is_decimal(values.type) and pa.types.is_float64(wanted):
+        # Arrow's own cast isn't rounded correctly; its parser of texts is.
+        return pc.cast(pc.cast(values, pa.string()), wanted)
     return pc.cast(values, wanted, safe=not pa.types.is_float64(wanted))
 
 

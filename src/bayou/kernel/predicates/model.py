@@ -22,19 +22,24 @@ from bayou.protocol.schema import DataType
 
 __all__ = [
     "And",
+    "Cast",
     "Column",
     "Comparison",
     "Expression",
+    "Function",
     "In",
     "IsNull",
+    "Like",
     "Literal",
     "LiteralValue",
     "Not",
     "Or",
     "Predicate",
     "StartsWith",
+    "call",
     "col",
     "lit",
+    "operands_of",
     "referenced_columns",
 ]
 
@@ -67,6 +72,39 @@ class Expression:
     def __hash__(self) -> int:
         return hash(repr(self))
 
+    def __add__(self, other: object) -> Function:
+        return Function("+", (self, lit(other)))
+
+    def __radd__(self, other: object) -> Function:
+        return Function("+", (lit(other), self))
+
+    def __sub__(self, other: object) -> Function:
+        return Function("-", (self, lit(other)))
+
+    def __rsub__(self, other: object) -> Function:
+        return Function("-", (lit(other), self))
+
+    def __mul__(self, other: object) -> Function:
+        return Function("*", (self, lit(other)))
+
+    def __rmul__(self, other: object) -> Function:
+        return Function("*", (lit(other), self))
+
+    def __truediv__(self, other: object) -> Function:
+        return Function("/", (self, lit(other)))
+
+    def __rtruediv__(self, other: object) -> Function:
+        return Function("/", (lit(other), self))
+
+    def __mod__(self, other: object) -> Function:
+        return Function("%", (self, lit(other)))
+
+    def __rmod__(self, other: object) -> Function:
+        return Function("%", (lit(other), self))
+
+    def __neg__(self) -> Function:
+        return Function("negative", (self,))
+
     def eq_null_safe(self, other: object) -> Comparison:
         """`<=>`: TRUE where both are NULL, never NULL."""
         return Comparison("<=>", self, lit(other))
@@ -82,6 +120,14 @@ class Expression:
     def is_in(self, *values: object) -> In:
         """`IN (...)`."""
         return In(self, tuple(v if isinstance(v, Literal) else _literal(v) for v in values))
+
+    def cast(self, data_type: DataType) -> Cast:
+        """`CAST(... AS data_type)`; a value that doesn't go is an error."""
+        return Cast(self, data_type)
+
+    def like(self, pattern: str, escape: str = "\\") -> Like:
+        """`LIKE`: `%` stands for any text, `_` for one character, `escape` takes their meaning."""
+        return Like(self, pattern, escape)
 
     def starts_with(self, prefix: str) -> StartsWith:
         """`LIKE 'prefix%'` for a prefix without wildcards."""
@@ -175,6 +221,45 @@ class StartsWith(Predicate):
     prefix: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Like(Predicate):
+    """The string matches a pattern: `%` any text, `_` one character, `escape` before either."""
+
+    operand: Expression
+    pattern: str
+    escape: str = "\\"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cast(Predicate):
+    """The operand as another type, as Spark's ANSI mode casts.
+
+    A value that doesn't go is an error or, where `safe`, NULL (`TRY_CAST`).
+    """
+
+    operand: Expression
+    data_type: DataType
+    safe: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function(Predicate):
+    """A function or operator by its SQL name; `docs/reference/expressions.md` lists them.
+
+    Binary operators are `+ - * / % div`, unary minus is `negative`, an index in brackets is `[]`,
+    a field of what isn't a column `.`; `case` takes conditions and values in turn, then the value
+    of ELSE if there is one.
+    """
+
+    name: str
+    arguments: tuple[Expression, ...]
+
+
+def call(name: str, *arguments: object) -> Function:
+    """A function: `call("year", col("ts"))`. Arguments that aren't expressions are constants."""
+    return Function(name, tuple(map(lit, arguments)))
+
+
 def col(*path: str) -> Column:
     """A column: `col("day")`, `col("address", "city")`. Dots in a name are part of the name."""
     return Column(path)
@@ -193,18 +278,28 @@ def _literal(value: object) -> Literal:
     raise TypeError(f"{value!r} can't be a literal in a predicate")
 
 
+def operands_of(expression: Expression) -> tuple[Expression, ...]:
+    """What an expression is made of, in order; nothing for a column or constant."""
+    match expression:
+        case Comparison(_, left, right):
+            return (left, right)
+        case And(operands) | Or(operands):
+            return operands
+        case In(operand, values):
+            return (operand, *values)
+        case Not(operand) | IsNull(operand) | StartsWith(operand, _):
+            return (operand,)
+        case Like(operand, _, _) | Cast(operand, _, _):
+            return (operand,)
+        case Function(_, arguments):
+            return arguments
+        case _:
+            return ()
+
+
 def referenced_columns(expression: Expression) -> Iterator[tuple[str, ...]]:
     """Paths of all columns in an expression, in order, repeats included."""
-    match expression:
-        case Column(path):
-            yield path
-        case Comparison(_, left, right):
-            yield from referenced_columns(left)
-            yield from referenced_columns(right)
-        case And(operands) | Or(operands):
-            for operand in operands:
-                yield from referenced_columns(operand)
-        case Not(operand) | IsNull(operand) | In(operand, _) | StartsWith(operand, _):
-            yield from referenced_columns(operand)
-        case _:
-            pass
+    if isinstance(expression, Column):
+        yield expression.path
+    for operand in operands_of(expression):
+        yield from referenced_columns(operand)

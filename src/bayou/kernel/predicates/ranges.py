@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.kernel.arrow_types import to_arrow_type
+from bayou.kernel.predicates.literals import arrow_scalar
 from bayou.kernel.predicates.model import Column, Expression, Literal
-from bayou.kernel.predicates.resolution import arrow_scalar, field_at, type_of
+from bayou.kernel.predicates.resolution import field_at, type_of
 from bayou.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -94,11 +95,12 @@ class _ConstantRange(Range):
 
 
 class _PartitionRange(Range):
-    """A partition column: one value for all rows of a file."""
+    """A partition column, or what is computed of such: one value for all rows of a file."""
 
-    def __init__(self, data_type: DataType, values: pa.Array[Any]) -> None:
+    def __init__(self, data_type: DataType, values: Datum, known: Datum | None = None) -> None:
         super().__init__(data_type)
         self._values = values
+        self._unknown = constant(False) if known is None else pc.invert(known)
 
     def lower(self, arrow_type: pa.DataType) -> Datum:
         return _cast(self._values, arrow_type)
@@ -107,10 +109,10 @@ class _PartitionRange(Range):
         return _cast(self._values, arrow_type)
 
     def may_be_null(self) -> Datum:
-        return pc.is_null(self._values)
+        return pc.or_(pc.is_null(self._values), self._unknown)
 
     def may_have_value(self) -> Datum:
-        return pc.is_valid(self._values)
+        return pc.or_(pc.is_valid(self._values), self._unknown)
 
 
 class _ColumnRange(Range):
@@ -210,6 +212,20 @@ class FileRanges:
                 return _ConstantRange(expression, type_of(expression, self._schema))
             case _:
                 return Range(BOOLEAN)
+
+    @property
+    def schema(self) -> StructType:
+        """The table's."""
+        return self._schema
+
+    @property
+    def partition_values(self) -> Mapping[str, pa.Array[Any]]:
+        """One value a file."""
+        return self._partition_values
+
+    def of_partition(self, data_type: DataType, values: Datum, known: Datum) -> Range:
+        """The range of values computed of partition values, where they are known."""
+        return _PartitionRange(data_type, values, known)
 
     def statistic(self, path: tuple[str, ...], arrow_type: pa.DataType) -> Datum:
         """A leaf of the statistics, null where unknown."""
@@ -320,7 +336,8 @@ def _widened_to_double(values: Datum, data_type: DecimalType, *, upper: bool) ->
     precision, scale = data_type.precision, data_type.scale
     room = pa.decimal256(precision + 2, scale)
     error = pc.multiply(pc.abs(pc.cast(values, pa.float64())), _DOUBLE_ERROR)
-    margin = pc.add(pc.cast(error, room, safe=False), pa.scalar(Decimal(1).scaleb(-scale), room))
+    # Bounds are read exactly or not at all: they are apart by whole steps of the scale, or equal.
+    margin = pc.cast(error, room, safe=False)
     wide = pc.cast(values, room)
     bounds = pc.add(wide, margin) if upper else pc.subtract(wide, margin)
     end = Decimal(10**precision - 1).scaleb(-scale, _DECIMAL_CONTEXT)

@@ -1,4 +1,4 @@
-"""Names and types of predicates: what a column and a literal mean to each other.
+"""Names and types of expressions: what a column, a constant and a function mean to each other.
 
 The rules are those of Spark SQL in its ANSI mode: a string beside a number, date or timestamp is
 read as one, numbers meet in the wider type, a decimal beside a float as double.
@@ -6,39 +6,42 @@ read as one, numbers meet in the wider type, a decimal beside a float as double.
 
 from __future__ import annotations
 
-import datetime as dt
 import difflib
-import re
-from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
-from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-import pyarrow as pa
+from decimal import Decimal
 
 from bayou.errors import PredicateError
-from bayou.kernel.arrow_types import to_arrow_type
+from bayou.kernel.predicates.casts import can_cast
+from bayou.kernel.predicates.functions import Call, Macro, find
+from bayou.kernel.predicates.functions import Function as Definition
+from bayou.kernel.predicates.functions.regular_expressions import like_to_re2
+from bayou.kernel.predicates.literals import coerce
 from bayou.kernel.predicates.model import (
     And,
+    Cast,
     Column,
     Comparison,
     Expression,
+    Function,
     In,
     IsNull,
+    Like,
     Literal,
-    LiteralValue,
     Not,
     Or,
     Predicate,
     StartsWith,
+    call,
+)
+from bayou.kernel.predicates.types import (
+    common_type,
+    comparison_type,
+    is_integral,
+    kind_of,
 )
 from bayou.protocol.schema import (
-    BINARY,
     BOOLEAN,
     DATE,
     DOUBLE,
-    FLOAT,
-    INTEGER,
     LONG,
     STRING,
     TIMESTAMP,
@@ -46,12 +49,11 @@ from bayou.protocol.schema import (
     VOID,
     DataType,
     DecimalType,
-    PrimitiveType,
     StructField,
     StructType,
 )
 
-__all__ = ["arrow_scalar", "comparison_type", "field_at", "literal_of", "resolve", "type_of"]
+__all__ = ["field_at", "resolve", "resolve_expression", "type_of"]
 
 COMPARISON_OPERATORS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 
@@ -59,10 +61,11 @@ COMPARISON_OPERATORS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 def resolve(predicate: Predicate, schema: StructType) -> Predicate:
     """The same predicate with the schema's spelling of names, and a type on every literal.
 
-    Names match without regard to case. Resolving twice changes nothing.
+    Names match without regard to case. Where Spark would cast by itself there are casts. Resolving
+    twice changes nothing.
 
     Raises:
-        PredicateError: an unknown column, or types that can't be compared; names it.
+        PredicateError: an unknown column or function, or types that don't go together; names it.
     """
     match predicate:
         case And(operands):
@@ -72,22 +75,20 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
         case Not(operand):
             return Not(resolve(operand, schema))
         case IsNull(operand):
-            return IsNull(_resolve_value(operand, schema, None))
+            return IsNull(_value(operand, schema, None))
         case Comparison(op, left, right):
-            return _resolve_comparison(op, left, right, schema)
+            return _comparison(op, left, right, schema)
         case In(operand, values):
-            return _resolve_in(operand, values, schema)
+            return _in(operand, values, schema)
         case StartsWith(operand, prefix):
-            value = _resolve_value(operand, schema, STRING)
-            if type_of(value, schema) not in (STRING, VOID):
-                raise PredicateError(
-                    f"{_name(operand)} is a {type_of(value, schema)}, not a string: it can't be "
-                    f"searched for the prefix {prefix!r}.",
-                    expression=_name(operand),
-                )
-            return StartsWith(value, prefix)
-        case Column() | Literal():
-            value = _resolve_value(predicate, schema, BOOLEAN)
+            what = f"searched for the prefix {prefix!r}"
+            return StartsWith(_text(operand, schema, what), prefix)
+        case Like(operand, pattern, escape):
+            like_to_re2(pattern, escape)
+            what = f"matched with the pattern {pattern!r}"
+            return Like(_text(operand, schema, what), pattern, escape)
+        case Column() | Literal() | Cast() | Function():
+            value = _value(predicate, schema, BOOLEAN)
             if type_of(value, schema) not in (BOOLEAN, VOID):
                 raise PredicateError(
                     f"{_name(predicate)} is a {type_of(value, schema)}, not a condition. Compare "
@@ -103,6 +104,11 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
             )
 
 
+def resolve_expression(expression: Expression, schema: StructType) -> Expression:
+    """`resolve` for any expression."""
+    return _value(expression, schema, None)
+
+
 def type_of(expression: Expression, schema: StructType) -> DataType:
     """Type of a resolved expression."""
     match expression:
@@ -110,6 +116,13 @@ def type_of(expression: Expression, schema: StructType) -> DataType:
             return field_at(path, schema).data_type
         case Literal(_, data_type):
             return VOID if data_type is None else data_type
+        case Cast(_, data_type, _):
+            return data_type
+        case Function(name, arguments):
+            definition = find(name)
+            assert isinstance(definition, Definition)  # macros are gone once it is resolved
+            types = tuple(type_of(a, schema) for a in arguments)
+            return definition.bind(Call(name=name, arguments=arguments, types=types)).result
         case _:
             return BOOLEAN
 
@@ -125,92 +138,53 @@ def field_at(path: tuple[str, ...], schema: StructType) -> StructField:
     return field
 
 
-def comparison_type(left: DataType, right: DataType) -> pa.DataType | None:
-    """The Arrow type in which two types are compared; None where they can't be."""
-    if left == right and not isinstance(left, StructType):
-        return to_arrow_type(left) if _is_atomic(left) else None
-    if VOID in (left, right):
-        return comparison_type(right, right) if left == VOID else comparison_type(left, left)
-    kinds = {_kind(left), _kind(right)}
-    if kinds == {"integer"}:
-        return pa.int64()
-    if kinds <= {"integer", "decimal"}:
-        one, other = _as_decimal(left), _as_decimal(right)
-        scale = max(one.scale, other.scale)
-        precision = scale + max(one.precision - one.scale, other.precision - other.scale)
-        return (
-            pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
-        )
-    if kinds <= {"integer", "decimal", "float"}:
-        return pa.float64()
-    if kinds <= {"date", "timestamp", "timestamp_ntz"}:
-        return to_arrow_type(TIMESTAMP if "timestamp" in kinds else TIMESTAMP_NTZ)
-    return None
-
-
-def literal_of(value: LiteralValue) -> Literal:
-    """A literal with the type that its Python value has by itself."""
-    match value:
-        case None:
-            return Literal(None, VOID)
-        case bool():
-            return Literal(value, BOOLEAN)
-        case int():
-            return Literal(value, _integer_type(value))
-        case float():
-            return Literal(value, DOUBLE)
-        case Decimal():
-            return Literal(value, _decimal_type(value))
-        case str():
-            return Literal(value, STRING)
-        case bytes():
-            return Literal(value, BINARY)
-        case dt.datetime():
-            return Literal(value, TIMESTAMP_NTZ if value.tzinfo is None else TIMESTAMP)
-        case _:
-            return Literal(value, DATE)
-
-
-def arrow_scalar(literal: Literal, arrow_type: Any) -> Any:
-    """The value of a resolved literal in a type that `comparison_type` gave."""
-    value: object = literal.value
-    if value is None:
-        return pa.scalar(None, arrow_type)
-    if pa.types.is_floating(arrow_type):
-        return pa.scalar(_as_float(value), arrow_type)
-    if pa.types.is_decimal(arrow_type):
-        assert isinstance(value, int | Decimal)
-        return pa.scalar(Decimal(value), arrow_type)
-    if pa.types.is_timestamp(arrow_type):
-        return pa.scalar(_as_datetime(value, utc=arrow_type.tz is not None), arrow_type)
-    return pa.scalar(value, arrow_type)
-
-
-def _resolve_comparison(
-    op: str, left: Expression, right: Expression, schema: StructType
-) -> Comparison:
+def _comparison(op: str, left: Expression, right: Expression, schema: StructType) -> Comparison:
     if op not in COMPARISON_OPERATORS:
         raise PredicateError(
             f"{op!r} isn't a comparison; there are {', '.join(COMPARISON_OPERATORS)}.",
             expression=op,
         )
     if isinstance(left, Literal):
-        right = _resolve_value(right, schema, None)
-        left = _resolve_value(left, schema, type_of(right, schema))
+        right = _value(right, schema, None)
+        left = _value(left, schema, type_of(right, schema))
     else:
-        left = _resolve_value(left, schema, None)
-        right = _resolve_value(right, schema, type_of(left, schema))
+        left = _value(left, schema, None)
+        right = _value(right, schema, type_of(left, schema))
+    one, other = type_of(left, schema), type_of(right, schema)
+    left, right = _read_text(left, one, other), _read_text(right, other, one)
     _check_comparable(left, right, schema)
     return Comparison(op, left, right)
 
 
-def _resolve_in(operand: Expression, values: tuple[Literal, ...], schema: StructType) -> In:
-    operand = _resolve_value(operand, schema, None)
+def _read_text(expression: Expression, data_type: DataType, beside: DataType) -> Expression:
+    """A string is read as what it is compared with."""
+    if data_type != STRING or beside in (STRING, VOID) or kind_of(beside) is None:
+        return expression
+    wanted = common_type((data_type, beside))
+    return expression if wanted is None else Cast(expression, wanted)
+
+
+def _in(operand: Expression, values: tuple[Literal, ...], schema: StructType) -> Predicate:
+    operand = _value(operand, schema, None)
     wanted = type_of(operand, schema)
-    resolved = tuple(_coerce(value, wanted) for value in values)
+    resolved = tuple(coerce(value, wanted) for value in values)
+    if wanted == STRING and any(type_of(v, schema) not in (STRING, VOID) for v in resolved):
+        checks = tuple(_comparison("=", operand, value, schema) for value in resolved)
+        return checks[0] if len(checks) == 1 else Or(checks)
     for value in resolved:
         _check_comparable(operand, value, schema)
     return In(operand, resolved)
+
+
+def _text(operand: Expression, schema: StructType, what: str) -> Expression:
+    value = _value(operand, schema, STRING)
+    given = type_of(value, schema)
+    if given in (STRING, VOID):
+        return value
+    raise PredicateError(
+        f"{_name(operand)} is a {given}, not a string: it can't be {what}. Cast it to a string.",
+        expression=_name(operand),
+    )
 
 
 def _check_comparable(left: Expression, right: Expression, schema: StructType) -> None:
@@ -222,14 +196,23 @@ def _check_comparable(left: Expression, right: Expression, schema: StructType) -
         )
 
 
-def _resolve_value(
-    expression: Expression, schema: StructType, other: DataType | None
-) -> Expression:
+def _value(expression: Expression, schema: StructType, other: DataType | None) -> Expression:
     match expression:
         case Column(path):
             return Column(_find(path, schema)[0])
         case Literal():
-            return _coerce(expression, other)
+            return coerce(expression, other)
+        case Cast(operand, data_type, safe):
+            value = _value(operand, schema, None)
+            given = type_of(value, schema)
+            if not can_cast(given, data_type):
+                raise PredicateError(
+                    f"{_name(operand)} is a {given}: it can't be cast to a {data_type}.",
+                    expression=_name(operand),
+                )
+            return Cast(value, data_type, safe)
+        case Function(name, arguments):
+            return _function(name, tuple(_value(a, schema, None) for a in arguments), schema)
         case Predicate():
             return resolve(expression, schema)
         case _:
@@ -237,6 +220,62 @@ def _resolve_value(
                 f"{type(expression).__name__} isn't an expression that is known.",
                 expression=repr(expression),
             )
+
+
+def _function(name: str, arguments: tuple[Expression, ...], schema: StructType) -> Expression:
+    definition = find(name)
+    if isinstance(definition, Macro):
+        least, most = definition.count
+        if not least <= len(arguments) <= most:
+            count = str(least) if least == most else f"{least} to {most}"
+            raise PredicateError(f"{name} takes {count} arguments.", expression=name)
+        return _value(definition.expand(*arguments), schema, None)
+    types = tuple(type_of(a, schema) for a in arguments)
+    if definition.name in ("+", "-") and len(types) == 2 and _TIMES.intersection(types):
+        return _value(_moved(definition.name, arguments, types), schema, None)
+    binding = definition.bind(Call(name=name, arguments=arguments, types=types))
+    converted = tuple(
+        _as(argument, given, wanted)
+        for argument, given, wanted in zip(arguments, types, binding.arguments, strict=True)
+    )
+    if definition.name == "startswith" and isinstance(converted[1], Literal):
+        prefix = converted[1].value
+        if isinstance(prefix, str):
+            return StartsWith(converted[0], prefix)
+    return Function(definition.name, converted)
+
+
+_TIMES: frozenset[DataType] = frozenset({DATE, TIMESTAMP, TIMESTAMP_NTZ})
+
+
+def _moved(sign: str, arguments: tuple[Expression, ...], types: tuple[DataType, ...]) -> Expression:
+    """A date plus or minus a number of days."""
+    left, right = arguments
+    if types[0] == DATE and is_integral(types[1]):
+        return call("date_add" if sign == "+" else "date_sub", left, right)
+    if sign == "+" and types[1] == DATE and is_integral(types[0]):
+        return call("date_add", right, left)
+    raise PredicateError(
+        f"{types[0]} {sign} {types[1]} isn't supported: days or a constant INTERVAL are added to a "
+        "date, an INTERVAL to a timestamp, and datediff gives the days between two.",
+        expression=sign,
+    )
+
+
+def _as(argument: Expression, given: DataType, wanted: DataType) -> Expression:
+    if given == wanted:
+        return argument
+    if isinstance(argument, Literal):
+        value = argument.value
+        if value is None:
+            return Literal(None, wanted)
+        if type(value) is int and isinstance(wanted, DecimalType):
+            return Literal(Decimal(value), wanted)
+        if type(value) is int and wanted == LONG:
+            return Literal(value, LONG)
+        if type(value) is int and wanted == DOUBLE and abs(value) < 1 << 53:
+            return Literal(float(value), DOUBLE)
+    return Cast(argument, wanted)
 
 
 def _find(path: tuple[str, ...], schema: StructType) -> tuple[tuple[str, ...], StructField]:
@@ -274,194 +313,15 @@ def _unknown_column(
     return PredicateError(f"There is no column {text!r}. {hint}", expression=text)
 
 
-def _coerce(literal: Literal, other: DataType | None) -> Literal:
-    """The literal with a type, read as the other side's type where its own leaves that open."""
-    value = literal.value
-    if value is None:
-        return Literal(None, literal.data_type or VOID)
-    if isinstance(value, str) and other is not None and other not in (STRING, VOID):
-        return Literal(_parse_text(value, other), _parsed_type(value, other))
-    if literal.data_type is not None:
-        return literal
-    if isinstance(value, dt.datetime) and value.tzinfo is None and other == TIMESTAMP:
-        return Literal(value.replace(tzinfo=dt.UTC), TIMESTAMP)
-    if isinstance(value, float) and other == FLOAT:
-        # Python has one float; Spark has a float beside a double compare as double.
-        return Literal(value, DOUBLE)
-    if isinstance(value, Decimal) and not value.is_finite():
-        return Literal(float(value), DOUBLE)
-    return literal_of(value)
-
-
-def _parsed_type(text: str, other: DataType) -> DataType:
-    if isinstance(other, DecimalType):
-        return _decimal_type(Decimal(text.strip()))
-    if _kind(other) == "integer":
-        return _integer_type(int(text.strip()))
-    return DOUBLE if other == FLOAT else other
-
-
-def _parse_text(text: str, other: DataType) -> LiteralValue:
-    try:
-        if isinstance(other, DecimalType):
-            number = Decimal(text.strip())
-            if not number.is_finite():
-                raise ValueError(text)
-            return number
-        match other.name if isinstance(other, PrimitiveType) else "":
-            case "byte" | "short" | "integer" | "long":
-                return int(text.strip())
-            case "float" | "double":
-                return float(text.strip())
-            case "boolean":
-                return {"true": True, "false": False}[text.strip().lower()]
-            case "binary":
-                return text.encode()
-            case "date":
-                return parse_timestamp(text).date()
-            case "timestamp":
-                instant = parse_timestamp(text)
-                return (
-                    instant.replace(tzinfo=dt.UTC)
-                    if instant.tzinfo is None
-                    else instant.astimezone(dt.UTC)
-                )
-            case "timestamp_ntz":
-                return parse_timestamp(text).replace(tzinfo=None)
-            case _:
-                raise ValueError(text)
-    except (ValueError, KeyError, OverflowError, InvalidOperation) as error:
-        raise PredicateError(
-            f"{text!r} can't be read as a {other}, which it is compared with.", expression=text
-        ) from error
-
-
-_TIMESTAMP = re.compile(
-    r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
-    r"(?:[ T]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?)?)?)?)?)?"
-    r"\s*(\S.*)?"
-)
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?")
-
-
-def parse_timestamp(text: str) -> dt.datetime:
-    """A date or timestamp as Spark's SQL reads one; aware where the text names a zone.
-
-    Raises:
-        ValueError: not one.
-    """
-    match = _TIMESTAMP.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(text)
-    year, month, day, hour, minute, second, fraction, zone = match.groups()
-    local = dt.datetime(  # noqa: DTZ001  # the text may leave the zone open
-        int(year),
-        int(month or 1),
-        int(day or 1),
-        int(hour or 0),
-        int(minute or 0),
-        int(second or 0),
-        int((fraction or "")[:6].ljust(6, "0")),
-    )
-    return local if zone is None else local.replace(tzinfo=_zone(zone))
-
-
-def _zone(text: str) -> dt.tzinfo:
-    if text.upper() in ("Z", "UTC", "GMT"):
-        return dt.UTC
-    if match := _OFFSET.fullmatch(text):
-        offset = dt.timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
-        return dt.timezone(offset if match[1] == "+" else -offset)
-    try:
-        return ZoneInfo(text)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError(text) from error
-
-
-@dataclass(frozen=True, slots=True)
-class _Digits:
-    """Like `DecimalType`, of any precision."""
-
-    precision: int
-    scale: int
-
-
-def _as_decimal(data_type: DataType) -> _Digits:
-    if isinstance(data_type, DecimalType):
-        return _Digits(data_type.precision, data_type.scale)
-    return _Digits(19, 0)
-
-
-def _decimal_type(value: Decimal) -> DataType:
-    _, digits, exponent = value.as_tuple()
-    if not isinstance(exponent, int):
-        return DOUBLE
-    scale = max(0, -exponent)
-    precision = max(len(digits) + max(0, exponent), scale, 1)
-    if precision > 38:
-        raise PredicateError(
-            f"{value} has more digits than the 38 of a decimal.", expression=str(value)
-        )
-    return DecimalType(precision, scale)
-
-
-def _integer_type(value: int) -> DataType:
-    if -(1 << 31) <= value < 1 << 31:
-        return INTEGER
-    if -(1 << 63) <= value < 1 << 63:
-        return LONG
-    return _decimal_type(Decimal(value))
-
-
-def _is_atomic(data_type: DataType) -> bool:
-    return _kind(data_type) is not None
-
-
-_KINDS = {
-    "byte": "integer",
-    "short": "integer",
-    "integer": "integer",
-    "long": "integer",
-    "float": "float",
-    "double": "float",
-    "string": "string",
-    "binary": "binary",
-    "boolean": "boolean",
-    "date": "date",
-    "timestamp": "timestamp",
-    "timestamp_ntz": "timestamp_ntz",
-    "void": "void",
-}
-
-
-def _kind(data_type: DataType) -> str | None:
-    if isinstance(data_type, DecimalType):
-        return "decimal"
-    return _KINDS.get(data_type.name) if isinstance(data_type, PrimitiveType) else None
-
-
-def _as_float(value: object) -> float:
-    assert isinstance(value, int | float | Decimal)
-    try:
-        return float(value)
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
-
-
-def _as_datetime(value: object, *, utc: bool) -> dt.datetime:
-    if not isinstance(value, dt.datetime):
-        assert isinstance(value, dt.date)
-        value = dt.datetime.combine(value, dt.time())
-    if value.tzinfo is None:
-        return value.replace(tzinfo=dt.UTC) if utc else value
-    return value.astimezone(dt.UTC) if utc else value.astimezone(dt.UTC).replace(tzinfo=None)
-
-
 def _name(expression: Expression) -> str:
     match expression:
         case Column(path):
             return ".".join(path)
         case Literal(value, _):
             return "NULL" if value is None else repr(value)
+        case Cast(operand, data_type, _):
+            return f"CAST({_name(operand)} AS {data_type})"
+        case Function(name, arguments):
+            return f"{name}({', '.join(map(_name, arguments))})"
         case _:
             return "The condition"

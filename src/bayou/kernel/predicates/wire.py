@@ -10,11 +10,14 @@ from typing import Any
 from bayou.errors import SerializationError
 from bayou.kernel.predicates.model import (
     And,
+    Cast,
     Column,
     Comparison,
     Expression,
+    Function,
     In,
     IsNull,
+    Like,
     Literal,
     Not,
     Or,
@@ -53,6 +56,12 @@ def to_wire(expression: Expression) -> list[Any]:
             return ["in", to_wire(operand), *map(to_wire, values)]
         case StartsWith(operand, prefix):
             return ["starts_with", to_wire(operand), prefix]
+        case Like(operand, pattern, escape):
+            return ["like", to_wire(operand), pattern, escape]
+        case Cast(operand, target, safe):
+            return ["cast", to_wire(operand), data_type_to_json(target), safe]
+        case Function(name, arguments):
+            return ["call", name, *map(to_wire, arguments)]
         case _:
             raise SerializationError(f"{type(expression).__name__} has no serialized form.")
 
@@ -85,6 +94,12 @@ def from_wire(tree: Sequence[Any]) -> Any:
             return In(from_wire(operand), tuple(from_wire(v) for v in values))
         case ["starts_with", operand, prefix]:
             return StartsWith(from_wire(operand), prefix)
+        case ["like", operand, str(pattern), str(escape)]:
+            return Like(from_wire(operand), pattern, escape)
+        case ["cast", operand, data_type, bool(safe)]:
+            return Cast(from_wire(operand), data_type_from_json(data_type), safe)
+        case ["call", str(name), *arguments]:
+            return Function(name, tuple(from_wire(a) for a in arguments))
         case _:
             raise SerializationError(f"{tree!r} isn't a predicate that this version knows.")
 

@@ -18,10 +18,11 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType as SparkStructType
 
 from bayou.errors import BayouError, PredicateError, SchemaError
-from bayou.kernel import Scan, ScanFile
+from bayou.kernel import Scan, ScanFile, ScanState
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.kernel.engine_description import EngineDescription
-from bayou.kernel.predicates.evaluation import DefaultExpressionHandler, resolve
+from bayou.kernel.predicates.evaluation import resolve
+from bayou.kernel.predicates.handler import DefaultExpressionHandler
 from bayou.kernel.predicates.model import Predicate, referenced_columns
 from bayou.kernel.predicates.sql import parse_predicate
 from bayou.kernel.predicates.wire import from_wire, to_wire
@@ -207,10 +208,11 @@ class ReadTask:
         if self.filter is None:
             yield from self._batches(partition)
             return
-        predicate = from_wire(self.filter)
-        evaluator = DefaultExpressionHandler()
+        matching = DefaultExpressionHandler().predicate_evaluator(
+            ScanState.from_bytes(self.state).logical_schema, from_wire(self.filter)
+        )
         for batch in self._batches(partition):
-            yield batch.filter(evaluator.evaluate_predicate(batch, predicate))
+            yield batch.filter(matching.eval(batch))
 
     def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         match partition:

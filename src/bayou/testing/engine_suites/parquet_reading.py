@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bayou.errors import FileMissingError, PredicateError, SchemaError, StorageError
+from bayou.kernel.arrow_types import from_arrow_schema
 from bayou.kernel.engine import (
     FIELD_ID_KEY,
     METADATA_COLUMN_KEY,
@@ -439,7 +440,8 @@ class ParquetReadingSuite(HandlerSuite):
         schema = pa.schema([*table.schema, pa.field("new", pa.int64()), _ROW_INDEX_FIELD])
         everything = pa.RecordBatch.from_pylist(_read(engine, [file], schema), schema)
         try:
-            matches = engine.expressions.evaluate_predicate(everything, predicate)
+            known = from_arrow_schema(pa.schema([*table.schema, pa.field("new", pa.int64())]))
+            matches = engine.expressions.predicate_evaluator(known, predicate).eval(everything)
         except PredicateError:
             matches = pa.repeat(True, 30)  # a hint that can't be understood hides nothing
         expected = everything.filter(matches).to_pylist()
