@@ -66,16 +66,19 @@ def run(task: Task) -> bytes:
     engine = from_description(EngineDescription.from_bytes(task.engine))
     scan = Scan.from_bytes(task.scan)
     state = ScanState.from_bytes(task.state)
-    remaining = scan.remaining_filter
+    matching = None
+    if scan.remaining_filter is not None:
+        matching = engine.expressions.predicate_evaluator(
+            state.logical_schema, scan.remaining_filter
+        )
     sink = pa.BufferOutputStream()
     found = scan.replay_slice(engine, LogSlice.from_bytes(task.part))
     files = found.flat_map(lambda batch: batch.rows())
     rows = files.flat_map(lambda file: read_scan_file(engine, state, file))
     with rows, pa.ipc.new_stream(sink, state.logical_arrow_schema) as writer:
         for batch in rows:
-            if remaining is not None:
-                mask = engine.expressions.evaluate_predicate(batch, remaining)
-                writer.write_batch(batch.filter(mask))
+            if matching is not None:
+                writer.write_batch(batch.filter(matching.eval(batch)))
             else:
                 writer.write_batch(batch)
     return sink.getvalue().to_pybytes()

@@ -46,14 +46,16 @@ def plan(snapshot: Snapshot, columns: Sequence[str], filter: str | None) -> Scan
 @closeable
 def execute(engine: Engine, scan: Scan, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The rows, file after file; closing the result closes whatever is open."""
-    remaining = scan.remaining_filter
+    matching = None
+    if scan.remaining_filter is not None:
+        schema = scan.scan_state(engine).logical_schema
+        matching = engine.expressions.predicate_evaluator(schema, scan.remaining_filter)
     with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
         for file in files:
             with read_file(engine, scan, file) as batches:
                 for batch in batches:
-                    if remaining is not None:
-                        mask = engine.expressions.evaluate_predicate(batch, remaining)
-                        yield batch.filter(mask).select(columns)
+                    if matching is not None:
+                        yield batch.filter(matching.eval(batch)).select(columns)
                     else:
                         yield batch.select(columns)
 

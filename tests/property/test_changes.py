@@ -25,6 +25,7 @@ from bayou.kernel import (
     Table,
     read_change_file,
 )
+from bayou.kernel.arrow_types import from_arrow_schema
 from bayou.testing.log_writer import LogWriter, WireAction, add, metadata, protocol, remove
 from bayou.testing.vectors import inline_vector, write_vectors
 
@@ -201,8 +202,9 @@ def read(history: History, start: int, end: int, filter: str | None = None) -> C
         for batch in read_change_file(engine, state, ChangeFile.from_bytes(file.to_bytes())):
             rows = batch
             if scan.remaining_filter is not None:
-                mask = engine.expressions.evaluate_predicate(batch, scan.remaining_filter)
-                rows = batch.filter(mask)
+                schema = from_arrow_schema(batch.schema)
+                matching = engine.expressions.predicate_evaluator(schema, scan.remaining_filter)
+                rows = batch.filter(matching.eval(batch))
             found.update(
                 (r["_commit_version"], r["_change_type"], r["id"], r["day"])
                 for r in rows.to_pylist()

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from bayou.errors import ArgumentError, SchemaError
 from bayou.kernel import Engine, Predicate, TableChanges, read_change_file
+from bayou.kernel.arrow_types import from_arrow_schema
 from bayou.kernel.predicates.model import referenced_columns
 from bayou.protocol.change_data import CHANGE_COLUMNS
 from bayou.protocol.schema import StructType
@@ -102,14 +103,21 @@ def _read_batches(
     scan = builder.with_read_schema(StructType(fields)).build()
     state = scan.change_state(engine)
     types = {f.name: f for f in state.logical_arrow_schema}
+    matching = (
+        None
+        if remaining is None
+        else engine.expressions.predicate_evaluator(
+            from_arrow_schema(state.logical_arrow_schema), remaining
+        )
+    )
 
     def batches() -> Iterator[pa.RecordBatch]:
         files = scan.change_files(engine)
         with files.flat_map(lambda file: read_change_file(engine, state, file)) as found:
             for batch in found:
                 rows = batch
-                if remaining is not None:
-                    mask = engine.expressions.evaluate_predicate(batch, remaining)
+                if matching is not None:
+                    mask = matching.eval(batch)
                     if mask.true_count == 0:
                         continue
                     rows = batch.filter(mask)

@@ -215,7 +215,8 @@ class ChangePlan:
         row = pa.RecordBatch.from_arrays(
             [pa.array([v], f.type) for v, f in zip(values, schema, strict=True)], schema=schema
         )
-        return all(engine.expressions.evaluate_predicate(row, f).true_count for f in filters)
+        ready = engine.expressions.predicate_evaluator
+        return all(ready(CHANGE_COLUMNS, f).eval(row).true_count for f in filters)
 
 
 def _recorded(table: str, commit: CommitActions, cdc: AddCDCFile) -> ChangeFile:
