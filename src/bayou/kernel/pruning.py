@@ -9,71 +9,93 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import CorruptTableError, SerializationError
-from bayou.kernel.arrow_types import relabelled
+from bayou.kernel.arrow_types import relabelled, to_arrow_type
+from bayou.kernel.checkpoint_adds import CheckpointAdds
 from bayou.kernel.column_mapping import physical_name, physical_stats_schema
 from bayou.kernel.engine import Engine
-from bayou.kernel.predicates.skipping import SkippingPlan, typed_partition_array
+from bayou.kernel.parsed_stats import parsed_stats_schema
+from bayou.kernel.predicates.skipping import SkippingPlan
+from bayou.kernel.replay import TouchedKeys
 from bayou.kernel.scan_metrics import ScanCounts
-from bayou.protocol.schema import StructType
+from bayou.protocol import partition_values as partition_text
+from bayou.protocol.schema import DataType, StructType
 
 __all__ = ["Pruning"]
 
 pc: Any = pyarrow.compute
 
+_MOST_VALUES = 100_000
+"""Partition values that are remembered a column."""
+
 
 class Pruning:
     """Judges the files of one table by a plan."""
 
-    __slots__ = ("_plan", "_schema", "_table")
+    __slots__ = ("_known", "_plan", "_schema", "_table")
 
     def __init__(self, table: str, schema: StructType, plan: SkippingPlan) -> None:
         self._table = table
         self._schema = schema
         self._plan = plan
+        self._known: dict[str, dict[str | None, Any]] = {}
 
     @property
     def needs_statistics(self) -> bool:
         """Whether statistics can say more than partition values."""
         return self._plan.stats_schema is not None
 
+    @property
+    def parsed_type(self) -> pa.DataType | None:
+        """The statistics wanted of `stats_parsed`, by physical names; None where none are."""
+        if self._plan.stats_schema is None:
+            return None
+        logical = parsed_stats_schema(self._plan.stats_schema, self._schema)
+        return pa.struct(list(physical_stats_schema(logical, self._schema)))
+
     def keep(
         self,
         engine: Engine,
-        adds: pa.StructArray,
-        untouched: pa.BooleanArray | None,
+        files: CheckpointAdds,
+        touched: TouchedKeys | None,
         counts: ScanCounts | None = None,
-    ) -> pa.BooleanArray:
-        """Files of `ADD_TYPE` that may hold a matching row; never null.
+    ) -> tuple[pa.StructArray, pa.BooleanArray | None]:
+        """Files that may hold a matching row.
 
         Args:
-            untouched: the files to judge, None for all; the others aren't kept.
-            counts: where what is left out is counted, None for nowhere.
+            touched: keys of files that aren't live any more; None where all are.
+            counts: where what is left out of live files is counted, None for nowhere.
+
+        Returns:
+            The files or some of them, `ADD_TYPE`, and which of those to keep, None for all.
 
         Raises:
             CorruptTableError: a partition value or a statistics text that can't be read.
         """
-        plan = self._plan
+        plan, adds, parsed = self._plan, files.adds, files.parsed
         partitions = self._partition_arrays(adds)
-        selection = plan.keep(partitions, None, num_rows=len(adds))
-        if untouched is not None:
-            selection = pc.and_(selection, untouched)
+        selection: Any = plan.keep(partitions, None, num_rows=len(adds))
+        kept = selection.true_count
         if counts is not None:
-            live = len(adds) if untouched is None else untouched.true_count
-            counts.pruned_by_partition += live - selection.true_count
-        if plan.stats_schema is None or selection.true_count == 0:
-            return selection
-        everything = selection.true_count == len(adds)
-        candidates = adds if everything else adds.filter(selection)
-        stats = self._parse_stats(engine, pc.struct_field(candidates, "stats"), plan.stats_schema)
-        if not everything:
+            counts.pruned_by_partition += len(adds) - kept
+        if kept < len(adds) and (self.needs_statistics or kept < len(adds) // 2):
+            adds = adds.filter(selection)
+            parsed = None if parsed is None else parsed.filter(selection)
             partitions = {name: array.filter(selection) for name, array in partitions.items()}
-        kept = plan.keep(partitions, stats, num_rows=len(candidates))
-        if counts is not None:
-            counts.skipped_by_statistics += len(candidates) - kept.true_count
-        if everything:
-            return kept
-        mask: pa.BooleanArray = pc.replace_with_mask(selection, selection, kept)
-        return mask
+            selection = None
+        elif kept == len(adds):
+            selection = None
+        if len(adds) == 0:
+            return adds, None
+        untouched = None if touched is None else touched.untouched(adds)
+        if untouched is not None:
+            selection = untouched if selection is None else pc.and_(selection, untouched)
+        if plan.stats_schema is not None:
+            stats = self._stats(engine, adds, parsed, plan.stats_schema)
+            matching = plan.keep(partitions, stats, num_rows=len(adds))
+            if counts is not None:
+                counts.skipped_by_statistics += len(adds) - matching.true_count
+            selection = matching if selection is None else pc.and_(selection, matching)
+        return adds, selection
 
     def _partition_arrays(self, adds: pa.StructArray) -> Mapping[str, pa.Array[Any]]:
         values = pc.struct_field(adds, "partitionValues")
@@ -81,9 +103,9 @@ class Pruning:
         for name in self._plan.partition_columns:
             field = self._schema.get(name)
             assert field is not None  # the plan was built from this schema
-            texts = pc.map_lookup(values, physical_name(field), "first")
+            texts = _texts(values, physical_name(field))
             try:
-                arrays[name] = typed_partition_array(texts, field.data_type)
+                arrays[name] = self._typed(name, texts, field.data_type)
             except (ValueError, ArithmeticError) as error:
                 raise CorruptTableError(
                     f"The log of {self._table} has a value of partition column {name!r} "
@@ -92,15 +114,63 @@ class Pruning:
                 ) from error
         return arrays
 
-    def _parse_stats(
-        self, engine: Engine, texts: pa.Array[Any], schema: pa.Schema
+    def _typed(self, name: str, texts: Any, data_type: DataType) -> pa.Array[Any]:
+        """Partition values in their column's type; each distinct text is parsed once a scan."""
+        known = self._known.get(name, {})
+        if len(known) > _MOST_VALUES:
+            known = {}
+        encoded = texts.dictionary_encode()
+        distinct = encoded.dictionary.to_pylist()
+        fresh = {t: partition_text.parse(t, data_type, "UTC") for t in distinct if t not in known}
+        if fresh:
+            known = {**known, **fresh}
+            self._known[name] = known  # replaced, not changed: threads may share the scan
+        typed: Any = pa.array([known[text] for text in distinct], to_arrow_type(data_type))
+        result: pa.Array[Any] = typed.take(encoded.indices)
+        return result
+
+    def _stats(
+        self, engine: Engine, adds: pa.StructArray, parsed: Any, wanted: pa.Schema
     ) -> pa.RecordBatch:
-        """Columns of `schema`, which has logical names, out of texts, which have physical ones."""
+        """Statistics by logical names, out of columns or texts, which have physical ones."""
+        if parsed is not None:
+            logical = parsed_stats_schema(wanted, self._schema)
+            columns = pa.RecordBatch.from_arrays(
+                parsed.flatten(), schema=physical_stats_schema(logical, self._schema)
+            )
+            return relabelled(columns, logical, table=self._table)
         try:
-            parsed = engine.json.parse_json(texts, physical_stats_schema(schema, self._schema))
-            return relabelled(parsed, schema, table=self._table)
+            texts = engine.json.parse_json(
+                pc.struct_field(adds, "stats"), physical_stats_schema(wanted, self._schema)
+            )
         except SerializationError as error:
             raise CorruptTableError(
                 f"The log of {self._table} holds statistics that aren't JSON: {error}",
                 table=self._table,
             ) from error
+        return relabelled(texts, wanted, table=self._table)
+
+
+def _texts(values: Any, name: str) -> pa.Array[Any]:
+    """The values under one key, null where a map doesn't have it.
+
+    Where every map has the key once, which is how the log is written, its places among all keys
+    are the values' places.
+    """
+    if len(values) and values.null_count == 0:
+        offsets = values.offsets
+        first, end = offsets[0].as_py(), offsets[-1].as_py()
+        places = pc.indices_nonzero(pc.equal(values.keys.slice(first, end - first), name))
+        if len(places) == len(values):
+            places = pc.add(pc.cast(places, pa.int32()), first)
+            inside = pc.and_(
+                pc.less_equal(offsets.slice(0, len(values)), places),
+                pc.less(places, offsets.slice(1)),
+            )
+            if pc.all(inside).as_py():
+                items: pa.Array[Any] = values.items
+                if end - first == len(values):
+                    return items.slice(first, len(values))
+                return items.take(places)
+    texts: pa.Array[Any] = pc.map_lookup(values, name, "first")
+    return texts

@@ -16,16 +16,20 @@ from bayou.errors import (
     TableError,
     UnsupportedFeatureError,
 )
+from bayou.kernel.checkpoint_adds import CheckpointAdds, read_checkpoint_adds
 from bayou.kernel.checkpoint_contents import locate_checkpoint_files
 from bayou.kernel.closeable import CloseableIterator, closeable
+from bayou.kernel.column_mapping import to_physical_schema
 from bayou.kernel.engine import Engine, FileSplit
 from bayou.kernel.log_segment import Checkpoint
+from bayou.kernel.parsed_stats import full_stats_type
 from bayou.kernel.predicates.evaluation import resolve
 from bayou.kernel.predicates.model import And, Predicate, referenced_columns
 from bayou.kernel.predicates.skipping import SkippingPlan
 from bayou.kernel.predicates.sql import parse_predicate
 from bayou.kernel.pruning import Pruning
 from bayou.kernel.read_schema import select_columns
+from bayou.kernel.replay import TouchedKeys
 from bayou.kernel.row import FilteredColumnarBatch
 from bayou.kernel.scan_file import ADD_TYPE, ScanFile, ScanFileBatch, scan_batch
 from bayou.kernel.scan_metrics import ScanCounts, measured
@@ -232,14 +236,26 @@ class Scan:
         if counts is not None:
             counts.log_bytes += part.estimated_bytes
         if part.adds is not None:
-            yield from self._kept(engine, part.adds, None, counts)
+            yield from self._kept(engine, CheckpointAdds(part.adds), None, counts)
         if part.split is None:
             return
-        with replay_checkpoint_adds(
-            engine, self._source.table, part.split, self._source.touched, self._columns()
-        ) as found:
-            for adds, untouched in found:
-                yield from self._kept(engine, adds, untouched, counts)
+        source = self._source
+        parsed: pa.DataType | None = None
+        if self._definition.statistics:
+            parsed = full_stats_type(to_physical_schema(source.schema, source.column_mapping))
+        elif self._pruning is not None:
+            parsed = self._pruning.parsed_type
+        with read_checkpoint_adds(
+            engine,
+            source.table,
+            part.split,
+            self._columns(),
+            parsed=parsed,
+            forms=source.stats_forms,
+            as_text=self._definition.statistics,
+        ) as batches:
+            for files in batches:
+                yield from self._kept(engine, files, source.touched, counts)
 
     def _live_files_without(
         self, engine: Engine, checkpoint: Checkpoint, error: CorruptTableError
@@ -260,11 +276,14 @@ class Scan:
         if contents is None and state.log_segment.checkpoint is not None:
             contents = locate_checkpoint_files(engine, source.table, state.log_segment.checkpoint)
         columns = [field.name for field in ADD_TYPE]
+        parsed = full_stats_type(to_physical_schema(source.schema, source.column_mapping))
         touched = state.replay_state.touched
         parts: list[Any] = [state.tail]
         for file in () if contents is None else contents.files:
             split = FileSplit(path=file.path, size=file.size)
-            with replay_checkpoint_adds(engine, source.table, split, touched, columns) as found:
+            with replay_checkpoint_adds(
+                engine, source.table, split, touched, columns, parsed=parsed
+            ) as found:
                 for adds, untouched in found:
                     parts.append(adds if untouched is None else adds.filter(untouched))
         live = pa.concat_arrays(parts)
@@ -335,23 +354,34 @@ class Scan:
     def _kept(
         self,
         engine: Engine,
-        adds: pa.StructArray,
-        untouched: pa.BooleanArray | None,
+        files: CheckpointAdds,
+        touched: TouchedKeys | None,
         counts: ScanCounts | None,
     ) -> Iterator[ScanFileBatch]:
-        if len(adds) == 0:
+        if len(files.adds) == 0:
             return
         if counts is not None:
-            counts.considered += len(adds) if untouched is None else untouched.true_count
-        selection = untouched
+            files, touched = _live(files, touched), None
+            counts.considered += len(files.adds)
+        adds = files.adds
         if self._pruning is not None:
-            selection = self._pruning.keep(engine, adds, untouched, counts)
+            adds, selection = self._pruning.keep(engine, files, touched, counts)
+        else:
+            selection = None if touched is None else touched.untouched(adds)
         if selection is not None:
             kept = selection.true_count
-            if kept == 0:
-                return
             if kept == len(adds):
                 selection = None
             elif kept < len(adds) // 2:
                 adds, selection = adds.filter(selection), None
+        if len(adds) == 0:
+            return
         yield ScanFileBatch(scan_batch(self._source.table, adds), selection)
+
+
+def _live(files: CheckpointAdds, touched: TouchedKeys | None) -> CheckpointAdds:
+    untouched = None if touched is None else touched.untouched(files.adds)
+    if untouched is None:
+        return files
+    parsed = None if files.parsed is None else files.parsed.filter(untouched)
+    return CheckpointAdds(files.adds.filter(untouched), parsed)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from bayou.kernel.checkpoint_adds import StatsForm, stats_forms
 from bayou.kernel.checkpoint_contents import CheckpointContents
 from bayou.kernel.column_mapping import ColumnMappingMode
 from bayou.kernel.log_segment import Checkpoint
@@ -13,6 +14,7 @@ from bayou.kernel.predicates.model import Predicate
 from bayou.kernel.replay import TouchedKeys
 from bayou.kernel.table_state import TableState
 from bayou.protocol import features
+from bayou.protocol.properties import PropertyValueError
 from bayou.protocol.schema import StructType
 
 __all__ = ["ScanDefinition", "ScanSource"]
@@ -35,6 +37,7 @@ class ScanSource:
             slices bring them.
         row_tracking: physical names of the columns that hold row ids and row commit versions,
             None where row tracking isn't enabled.
+        stats_forms: in which forms a checkpoint may have statistics, the likelier first.
         column_mapping: how columns are found in data files and statistics.
     """
 
@@ -48,6 +51,7 @@ class ScanSource:
     touched: TouchedKeys
     tail: pa.StructArray | None
     row_tracking: tuple[str, str] | None
+    stats_forms: tuple[StatsForm, ...]
     column_mapping: ColumnMappingMode
 
     @classmethod
@@ -64,6 +68,7 @@ class ScanSource:
             touched=state.replay_state.touched,
             tail=state.tail,
             row_tracking=_row_tracking_columns(state),
+            stats_forms=_stats_forms(state),
             column_mapping=state.column_mapping,
         )
 
@@ -85,6 +90,15 @@ class ScanDefinition:
     read_schema: StructType
     statistics: bool = False
     metadata_columns: tuple[str, ...] = ()
+
+
+def _stats_forms(state: TableState) -> tuple[StatsForm, ...]:
+    try:
+        as_json = state.table_properties.write_stats_as_json
+        as_struct = state.table_properties.write_stats_as_struct
+    except PropertyValueError:  # readers needn't mind
+        as_json, as_struct = True, False
+    return stats_forms(as_json=as_json, as_struct=as_struct)
 
 
 def _row_tracking_columns(state: TableState) -> tuple[str, str] | None:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from bayou.kernel.arrow_ipc import array_from_bytes, array_to_bytes
+from bayou.kernel.checkpoint_adds import StatsForm
 from bayou.kernel.column_mapping import ColumnMappingMode
 from bayou.kernel.predicates.wire import from_wire, to_wire
 from bayou.kernel.replay import TouchedKeys
@@ -33,6 +34,7 @@ def encode_scan(scan: ScanDefinition) -> bytes:
         metadata_columns=scan.metadata_columns,
         row_tracking=source.row_tracking,
         column_mapping=source.column_mapping,
+        stats_forms=source.stats_forms,
     )
     return _WIRE.encode(wire)
 
@@ -59,6 +61,7 @@ class _WireScan(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     metadata_columns: tuple[str, ...]
     row_tracking: tuple[str, str] | None
     column_mapping: ColumnMappingMode
+    stats_forms: tuple[StatsForm, ...]
 
 
 _WIRE = WireFormat("scan", 1, _WireScan)
@@ -80,6 +83,7 @@ def _definition(wire: _WireScan) -> ScanDefinition:
         tail=None,
         row_tracking=wire.row_tracking,
         column_mapping=wire.column_mapping,
+        stats_forms=wire.stats_forms,
     )
     return ScanDefinition(
         source=source,

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from bayou.errors import StorageError
 from bayou.kernel.arrow_ipc import array_from_bytes, array_to_bytes
+from bayou.kernel.checkpoint_adds import read_checkpoint_adds
 from bayou.kernel.checkpoint_contents import unreadable_checkpoint
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import Engine, FileSplit, FileStatus
 from bayou.kernel.replay import TouchedKeys
-from bayou.kernel.scan_file import ADD_TYPE
 from bayou.kernel.wire_format import WireFormat
 
 __all__ = [
@@ -117,39 +116,23 @@ def replay_checkpoint_adds(
     split: FileSplit,
     touched: TouchedKeys,
     columns: Sequence[str],
+    *,
+    parsed: pa.DataType | None = None,
 ) -> Iterator[tuple[pa.StructArray, pa.BooleanArray | None]]:
     """The adds of a slice of a checkpoint, with which of them are untouched (None: all).
 
     Args:
         columns: fields of `ADD_TYPE` to read; the others come as nulls.
+        parsed: type of statistics that are columns, to be made text where there is none.
 
     Raises:
         CorruptTableError: the file is gone or isn't a checkpoint.
     """
-    wanted = [f for f in ADD_TYPE if f.name in columns]
-    schema = pa.schema([pa.field("add", pa.struct(wanted))])
-    try:
-        with engine.parquet.read_parquet_files([split], schema) as batches:
-            for batch in batches:
-                adds: Any = batch.column("add")
-                if adds.null_count == len(adds):
-                    continue
-                if adds.null_count:
-                    adds = adds.drop_null()
-                widened = _widen(adds)
-                yield widened, touched.untouched(widened)
-    except StorageError as error:
-        raise unreadable_checkpoint(table, split.path, error) from error
-
-
-def _widen(adds: pa.StructArray) -> pa.StructArray:
-    """The struct with all fields of `ADD_TYPE`, nulls for those that weren't read."""
-    have = {f.name: i for i, f in enumerate(adds.type)}
-    columns = [
-        adds.field(have[f.name]) if f.name in have else pa.nulls(len(adds), f.type)
-        for f in ADD_TYPE
-    ]
-    return pa.StructArray.from_arrays(columns, fields=list(ADD_TYPE))
+    with read_checkpoint_adds(
+        engine, table, split, columns, parsed=parsed, forms=("json", "struct"), as_text=True
+    ) as batches:
+        for batch in batches:
+            yield batch.adds, touched.untouched(batch.adds)
 
 
 def _split_file(engine: Engine, table: str, file: FileStatus, count: int) -> Iterator[LogSlice]:

@@ -362,6 +362,8 @@ def _parsed_texts(texts: Datum, arrow_type: Any) -> Datum:
     """Dates or timestamps out of their texts; null where a text can't be read."""
     if isinstance(texts, pa.Scalar):
         return pa.scalar(None, arrow_type)
+    if not pa.types.is_string(texts.type):  # of statistics that are columns
+        return _cast(texts, arrow_type)
     plain = pa.timestamp("us") if pa.types.is_timestamp(arrow_type) else arrow_type
     try:
         # `Z` says UTC for a timestamp and means nothing for one without zone.

@@ -27,8 +27,10 @@ from bayou.kernel.checkpoint_schema import (
     checkpoint_batch,
     removes_to_array,
 )
+from bayou.kernel.column_mapping import to_physical_schema
 from bayou.kernel.engine import ByteRange, Engine, FileSplit
 from bayou.kernel.log_segment import log_path
+from bayou.kernel.parsed_stats import full_stats_type
 from bayou.kernel.scan_file import ADD_TYPE
 from bayou.kernel.slices import replay_checkpoint_adds
 from bayou.kernel.table_state import TableState, load_table_state
@@ -150,10 +152,11 @@ def _live_adds(
     engine: Engine, state: TableState, previous: CheckpointContents | None
 ) -> Iterator[pa.StructArray]:
     columns = [f.name for f in ADD_TYPE]
+    parsed = full_stats_type(to_physical_schema(state.schema, state.column_mapping))
     for file in () if previous is None else previous.files:
         split = FileSplit(path=file.path, size=file.size)
         for adds, untouched in replay_checkpoint_adds(
-            engine, state.path, split, state.replay_state.touched, columns
+            engine, state.path, split, state.replay_state.touched, columns, parsed=parsed
         ):
             yield adds if untouched is None else adds.filter(untouched)
     if len(state.tail):
