@@ -62,7 +62,7 @@ def open_parquet(files: FileSystemClient, path: str, size: int | None) -> Iterat
                 coerce_int96_timestamp_unit="us",
             )
             yield OpenParquet(file, remote)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise StorageError(
                 f"can't read {path} as Parquet, it is damaged or cut off: {error}", path=path
             ) from error
