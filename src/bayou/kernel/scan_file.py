@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from bayou.errors import CorruptTableError
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import FileStatus
 from bayou.kernel.row import FilteredColumnarBatch, Row
@@ -159,11 +160,23 @@ class ScanFileBatch(FilteredColumnarBatch):
 
     @closeable
     def rows(self) -> Iterator[ScanFile]:
-        """The files to be read, one by one."""
+        """The files to be read, one by one.
+
+        Raises:
+            CorruptTableError: the log has a text that isn't UTF-8.
+        """
         batch = self.selected()
         add: Any = batch.column("add")
         roots: list[Any] = batch.column("tableRoot").to_pylist()
-        fields = {f.name: _values(add.field(i)) for i, f in enumerate(add.type)}
+        try:
+            fields = {f.name: _values(add.field(i)) for i, f in enumerate(add.type)}
+        except UnicodeDecodeError as error:
+            raise CorruptTableError(
+                f"The log of {roots[0]} has a path or other text of a file that isn't UTF-8: its "
+                f"checkpoint is damaged ({error}). Restore that file, or delete the checkpoint if "
+                "all commits from version 0 on are still there.",
+                table=roots[0],
+            ) from error
         for i, root in enumerate(roots):
             vector = fields["deletionVector"][i]
             yield ScanFile(

@@ -40,7 +40,7 @@ def parse_texts(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
         SerializationError: a text isn't a JSON object.
     """
     decoder = _EXACT_DECODER if any(map(_holds_decimal, schema.types)) else _DECODER
-    objects = [_decode(text, decoder) for text in texts.to_pylist()]
+    objects = [_decode(text, decoder) for text in texts.cast(pa.binary()).to_pylist()]
     if not schema:
         return without_columns(schema, len(objects))
     columns = [_column([o.get(f.name) for o in objects], f.type) for f in schema]
@@ -61,7 +61,7 @@ def _column(values: list[Any], kind: _AnyType) -> pa.Array[Any]:
     )
 
 
-def _decode(text: str | None, decoder: msgspec.json.Decoder[Any]) -> dict[str, Any]:
+def _decode(text: bytes | None, decoder: msgspec.json.Decoder[Any]) -> dict[str, Any]:
     if text is None:
         return {}
     try:
@@ -70,12 +70,16 @@ def _decode(text: str | None, decoder: msgspec.json.Decoder[Any]) -> dict[str, A
         except msgspec.ValidationError:  # a number that no float holds
             value = _EXACT_DECODER.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise SerializationError(f"not JSON ({error}): {text[:200]!r}") from error
+        raise SerializationError(f"not JSON ({error}): {_shown(text)}") from error
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise SerializationError(f"not a JSON object: {text[:200]!r}")
+        raise SerializationError(f"not a JSON object: {_shown(text)}")
     return value
+
+
+def _shown(text: bytes) -> str:
+    return repr(text[:200].decode(errors="replace"))
 
 
 def _holds_decimal(kind: _AnyType) -> bool:
