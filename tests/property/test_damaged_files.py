@@ -26,7 +26,7 @@ from bayou.errors import BayouError
 from bayou.testing.log_writer import LogWriter, add, metadata, protocol
 from bayou.testing.vectors import write_vectors
 
-ROUNDS = int(os.environ.get("BAYOU_TEST_FUZZ", "400"))
+ROUNDS = int(os.environ.get("BAYOU_TEST_FUZZ", "200"))
 KINDS = {
     "commit": "_delta_log/*[0-9].json",
     "checkpoint": "_delta_log/*.checkpoint.parquet",

@@ -254,15 +254,15 @@ def _read(engine: Engine, file: FileStatus, schema: pa.Schema) -> CloseableItera
 
 
 def _to_actions(table: str, file: FileStatus, column: Any, wire_type: type[Any]) -> Iterator[Any]:
-    for value in column.drop_null().to_pylist(maps_as_pydicts="lossy"):
-        try:
+    try:
+        for value in column.drop_null().to_pylist(maps_as_pydicts="lossy"):
             yield msgspec.convert(_without_nulls(value), wire_type)
-        except msgspec.ValidationError as error:
-            raise CorruptTableError(
-                f"Checkpoint {file.path} of {table} holds an action that isn't one: {error}.",
-                table=table,
-                file=file.path,
-            ) from error
+    except (msgspec.ValidationError, UnicodeDecodeError) as error:
+        raise CorruptTableError(
+            f"Checkpoint {file.path} of {table} holds an action that isn't one: {error}.",
+            table=table,
+            file=file.path,
+        ) from error
 
 
 def _without_nulls(value: dict[str, Any]) -> dict[str, Any]:
