@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -114,3 +116,57 @@ class TestTheCountingEngine(EngineSuite):
     @pytest.fixture
     def root(self, tmp_path: Path) -> str:
         return str(tmp_path / "place")
+
+
+GUIDE = Path(__file__).parents[2] / "docs" / "connectors.md"
+
+
+def test_the_programs_of_the_guide_run(tmp_path: Path) -> None:
+    path = str(tmp_path / "lake")
+    rows = pa.table({"id": [1, 20, 30], "day": ["2024-01-05"] * 3, "name": ["a", "b", "c"]})
+    bayou.write(path, rows, partition_by=["day"])
+    blocks = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    scope: dict[str, Any] = {"__name__": "guide"}
+    for block in blocks:
+        exec(compile(block.replace("s3://lake/events", path), str(GUIDE), "exec"), scope)
+        if "scan_files(" in block:
+            read = scope["rows"].to_pylist()
+        if "def run(" in block:
+            distributed = [
+                row
+                for task in scope["tasks"]
+                for batch in scope["run"](*scope["shared"], task)
+                for row in batch.to_pylist()
+            ]
+        if "def audited_engine" in block:
+            assert scope["audited_engine"]({}).files.resolve_path("/a/") == "/a"
+    expected = [{"id": 1, "name": "a"}, {"id": 20, "name": "b"}, {"id": 30, "name": "c"}]
+    assert read == distributed == expected  # the remaining filter is the connector's to apply
+    assert scope["result"].version == 1
+    assert bayou.table(path).to_arrow(filter="name IS NULL").to_pylist() == [
+        {"id": 1, "day": "2024-01-05", "name": None}
+    ]
+
+
+@pytest.fixture
+def many_commits(tmp_path: Path) -> str:
+    """A checkpoint of twelve commits, and three commits behind it."""
+    path = str(tmp_path / "many")
+    for i in range(15):
+        bayou.write(path, pa.table({"id": [i]}), properties={"delta.checkpointInterval": "1000"})
+        if i == 11:
+            Table(path).checkpoint(ArrowEngine())
+    return path
+
+
+def test_opening_a_table_with_a_checkpoint_is_one_list_and_few_gets(many_commits: str) -> None:
+    import counting_engine
+
+    engine = counting_engine.CountingEngine({})
+    snapshot = Table.for_path(engine, many_commits).latest_snapshot(engine)
+    calls = dict(engine.counts.calls)
+    assert snapshot.version == 14
+    assert calls["list"] == 1
+    assert calls["read"] <= 1 + 3 + 1  # the hint, the commits, a checksum
+    assert calls.get("open", 0) <= 2  # the checkpoint's footer and its few columns
+    assert calls.get("status", 0) == 0

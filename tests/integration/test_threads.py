@@ -1,0 +1,92 @@
+"""Readers in many threads, beside a writer."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import bayou
+from bayou.api.table import TableHandle
+from bayou.engines import for_path
+from bayou.engines.arrow import ArrowEngine
+from bayou.engines.memory.files import MemoryFiles
+from bayou.kernel import Table
+
+
+def test_one_table_is_read_by_sixteen_threads_at_once(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    for i in range(8):
+        bayou.write(path, pa.table({"part": [i] * 100, "id": range(100)}), partition_by=["part"])
+    table = bayou.table(path)
+    snapshot = table.snapshot()
+    start = threading.Barrier(16)
+
+    def read(number: int) -> tuple[int, int, int, list[int]]:
+        start.wait()
+        part = number % 8
+        return (
+            snapshot.to_arrow(filter=f"part = {part} AND id >= 90").num_rows,
+            table.to_arrow(version=part).num_rows,
+            snapshot.files(filter=f"id = {number}").num_rows,
+            sorted(set(table.to_arrow(columns=["part"]).column("part").to_pylist())),
+        )
+
+    with ThreadPoolExecutor(16) as pool:
+        results = list(pool.map(read, range(16)))
+    for number, found in enumerate(results):
+        assert found == (10, (number % 8 + 1) * 100, 8, list(range(8)))
+
+
+@pytest.mark.parametrize(
+    ("place", "rounds"), [("memory", 1000), ("disk", 100)], ids=["memory", "disk"]
+)
+def test_a_reader_beside_a_writer_never_sees_half_a_commit(
+    tmp_path: Path, place: str, rounds: int
+) -> None:
+    """Each commit replaces both partitions; every version holds its number in each of them."""
+    path = f"memory://{uuid.uuid4().hex}/t" if place == "memory" else str(tmp_path / "t")
+    engine = for_path(path)
+    readers = ArrowEngine(files=MemoryFiles()) if place == "memory" else engine
+
+    def rows(version: int) -> pa.Table:
+        return pa.table({"side": ["left", "right"], "version": [version, version]})
+
+    bayou.write(path, rows(0), partition_by=["side"])
+    done = threading.Event()
+    seen: list[set[int]] = []
+
+    def write() -> None:
+        try:
+            for version in range(1, rounds + 1):
+                properties = {"delta.checkpointInterval": "7"} if version == 1 else None
+                committed = bayou.write(path, rows(version), "overwrite", properties=properties)
+                assert committed == version
+                if version % 10 == 0:
+                    Table.for_path(engine, path).checkpoint(engine)
+        finally:
+            done.set()
+
+    def read() -> None:
+        versions: set[int] = set()
+        table = TableHandle(readers, Table.for_path(readers, path))
+        while not done.is_set():
+            snapshot = table.snapshot()
+            found = sorted(map(tuple, (r.values() for r in snapshot.to_arrow().to_pylist())))
+            assert found == [("left", snapshot.version), ("right", snapshot.version)]
+            assert not versions or snapshot.version >= max(versions)
+            versions.add(snapshot.version)
+            time.sleep(0.002)  # let the writer have the interpreter, too
+        seen.append(versions)
+
+    with ThreadPoolExecutor(3) as pool:
+        work = [pool.submit(write), *(pool.submit(read) for _ in range(2))]
+        for task in work:
+            task.result()
+    assert bayou.table(path).snapshot().version == rounds
+    assert len(set().union(*seen)) > 3
