@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import os
 import threading
 from pathlib import Path
@@ -244,6 +245,28 @@ def test_changes_that_deltalake_wrote_are_those_that_it_reads(merged):
             assert sorted(map(repr, found.select(names).to_pylist())) == sorted(
                 map(repr, expected.select(names).to_pylist())
             )
+
+
+def open_data_files() -> set[str]:
+    gc.collect()
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.add(os.readlink(f"/proc/self/fd/{name}"))
+        except FileNotFoundError:
+            continue
+    return {path for path in found if path.endswith(".parquet")}
+
+
+def test_stopping_early_closes_the_files_that_are_read_ahead(tmp_path):
+    path = str(tmp_path / "many")
+    for number in range(12):
+        bayou.write(path, rows(*range(number, number + 5000)), properties=FEED)
+    reader = bayou.table(path).changes(0).to_batches()
+    assert reader.read_next_batch().num_rows > 0
+    reader.close()
+    del reader
+    assert open_data_files() == set()
 
 
 def test_changes_can_be_read_while_others_write(path):

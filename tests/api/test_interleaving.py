@@ -106,3 +106,48 @@ def test_one_source_is_read_by_the_caller_s_own_thread():
 
 def test_there_is_a_core():
     assert available_cores() >= 1
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.lists(st.lists(st.integers(), max_size=20), max_size=8),
+    st.integers(1, 5),
+    st.integers(1, 4),
+)
+def test_in_order_sources_come_one_after_another(contents, workers, ahead):
+    sources = [Source(numbers) for numbers in contents]
+    with interleaved(iter(sources), workers=workers, ahead=ahead, in_order=True) as items:
+        found = list(items)
+    assert found == [(i, item) for i, numbers in enumerate(contents) for item in numbers]
+    assert all(source.closed for source in sources)
+
+
+def test_in_order_later_sources_wait_for_the_first_with_few_items():
+    class Slow(Source):
+        def items(self):
+            for number in self.numbers:
+                time.sleep(0.02)
+                yield number
+
+    class Counted(Source):
+        given = 0
+
+        def items(self):
+            for number in self.numbers:
+                self.given += 1
+                yield number
+
+    sources = [Slow(range(5)), *(Counted(range(100)) for _ in range(5))]
+    with interleaved(iter(sources), workers=3, ahead=2, in_order=True) as items:
+        for _ in range(5):
+            assert next(items)[0] == 0
+        # Two wait of each source that is open, and its thread has one more in hand.
+        assert sum(source.given for source in sources[1:]) <= 3 * (2 + 1)
+        assert [number for number, _ in items] == [i for i in range(1, 6) for _ in range(100)]
+
+
+def test_in_order_an_error_is_raised_and_everything_is_closed():
+    sources = [Source([1]), Source([2], error=ValueError("broken")), Source(range(100))]
+    with pytest.raises(ValueError, match="broken"):
+        list(interleaved(iter(sources), workers=2, ahead=2, in_order=True))
+    assert all(source.closed for source in sources if source.opened)

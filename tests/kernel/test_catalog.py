@@ -10,7 +10,7 @@ import pytest
 
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import TableNotFoundError, UnsupportedFeatureError, VersionNotFoundError
-from bayou.kernel import Table
+from bayou.kernel import CommitBoundary, DeltaAction, Table
 from bayou.kernel.catalog import RatifiedCommit, RatifiedCommits
 from bayou.testing.log_writer import LogWriter, WireAction, add, commit_info, metadata, protocol
 
@@ -178,3 +178,31 @@ def test_a_table_that_the_catalog_does_not_know_is_not_there(log, catalog):
     assert not table.exists(log.engine)
     with pytest.raises(TableNotFoundError, match="in the catalog"):
         paths(table, log)
+
+
+def test_ranges_of_commits_are_those_that_the_catalog_ratified(log, catalog):
+    write(log, catalog)
+    table = Table.for_path(log.engine, log.table, catalog)
+    commits = table.commit_range_builder(CommitBoundary.at_timestamp(1)).build(log.engine)
+    assert (commits.start_version, commits.end_version) == (1, 3)
+    found = [
+        (c.version, c.timestamp, [a["path"] for b in c.actions() for a in b["add"].to_pylist()])
+        for c in commits.commit_actions(log.engine, {DeltaAction.ADD})
+    ]
+    assert found == [(1, 1000, ["b"]), (2, 2000, ["c"]), (3, 3000, ["d"])]
+
+
+def test_changes_are_those_that_the_catalog_ratified(log, catalog):
+    feed = {"delta.enableChangeDataFeed": "true", "delta.enableInCommitTimestamps": "true"}
+    log.commit(at(0), head()[0], metadata({"id": "long"}, configuration=feed))
+    catalog.ratify(0, None)
+    catalog.forget(0)
+    catalog.ratify(1, stage(log, 1, at(1), add("b")))
+    catalog.ratify(2, None, text(at(2), add("c")))
+    table = Table.for_path(log.engine, log.table, catalog)
+    changes = table.changes(log.engine, CommitBoundary.at_version(1))
+    files = changes.scan_builder().build().change_files(log.engine)
+    assert [(f.version, f.timestamp, f.file.path) for f in files] == [
+        (1, 1000, "b"),
+        (2, 2000, "c"),
+    ]

@@ -188,7 +188,7 @@ def test_a_version_above_the_latest_names_the_latest(log):
     write_commits(log, 3)
     with pytest.raises(VersionNotFoundError, match="latest version is 2") as caught:
         load(log, 7)
-    assert caught.value.latest == 2
+    assert (caught.value.earliest, caught.value.latest) == (0, 2)
 
 
 def test_a_version_that_was_cleaned_up_is_not_a_missing_table(log):
@@ -196,16 +196,29 @@ def test_a_version_that_was_cleaned_up_is_not_a_missing_table(log):
     log.checkpoint(4, HEAD)
     for version in range(4):
         log.delete(f"{version:020d}.json")
-    with pytest.raises(VersionNotFoundError, match="begins at version 4"):
+    message = "cleaned up. The earliest version that can be is 4, the latest is 5"
+    with pytest.raises(VersionNotFoundError, match=message) as caught:
         load(log, 2)
+    assert (caught.value.earliest, caught.value.latest) == (4, 5)
+    with pytest.raises(VersionNotFoundError, match="the earliest that can be rebuilt is 4"):
+        load(log, 9)
 
 
 def test_a_version_whose_early_commits_are_gone_cannot_be_rebuilt(log):
     write_commits(log, 6)
     log.checkpoint(4, HEAD)
     log.delete(f"{0:020d}.json")
-    with pytest.raises(VersionNotFoundError, match="begins at version 1"):
+    with pytest.raises(VersionNotFoundError, match="earliest version that can be is 4") as caught:
         load(log, 2)
+    assert (caught.value.earliest, caught.value.latest) == (4, 5)
+
+
+def test_without_any_version_that_can_be_rebuilt_a_version_asked_for_says_so(log):
+    write_commits(log, 3)
+    log.delete(f"{0:020d}.json")
+    with pytest.raises(VersionNotFoundError, match="No version can be") as caught:
+        load(log, 2)
+    assert (caught.value.earliest, caught.value.latest) == (None, 2)
 
 
 def test_a_path_without_a_log_is_not_a_table(engine, table_path):

@@ -212,7 +212,7 @@ def read(history: History, start: int, end: int, filter: str | None = None) -> C
     return found
 
 
-@settings(max_examples=200)
+@settings(deadline=None, max_examples=200)
 @given(st.data())
 def test_changes_are_what_each_commit_did(data: st.DataObject) -> None:
     history = data.draw(histories())
@@ -236,7 +236,7 @@ FILTERS = {
 }
 
 
-@settings(max_examples=150)
+@settings(deadline=None, max_examples=150)
 @given(histories(), st.sampled_from(sorted(FILTERS)))
 def test_a_filter_loses_no_change(history: History, text: str) -> None:
     latest = max([0, *(version for version, *_ in history.told)])

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
+from bayou.api.interleaving import available_cores, interleaved
 from bayou.errors import ArgumentError, SchemaError
-from bayou.kernel import Engine, Predicate, TableChanges, read_change_file
-from bayou.kernel.arrow_types import from_arrow_schema
+from bayou.kernel import (
+    ChangeFile,
+    ChangeScan,
+    ChangeState,
+    CloseableIterator,
+    Engine,
+    Predicate,
+    TableChanges,
+    closeable,
+    read_change_file,
+)
+from bayou.kernel.engine import PredicateEvaluator
 from bayou.kernel.predicates.model import referenced_columns
 from bayou.protocol.change_data import CHANGE_COLUMNS
 from bayou.protocol.schema import StructType
 
 __all__ = ["ChangesHandle"]
+
+_MOST_THREADS = 16
+_BATCHES_AHEAD = 2
 
 
 class ChangesHandle:
@@ -76,54 +91,75 @@ class ChangesHandle:
         self, columns: Sequence[str] | None = None, filter: Predicate | str | None = None
     ) -> pa.RecordBatchReader:
         """The changed rows, batch after batch; memory stays flat. Arguments as of `to_arrow`."""
-        return _read_batches(self._engine, self._changes, columns, filter)
+        reading = _Reading.plan(self._engine, self._changes, columns, filter)
+        return pa.RecordBatchReader.from_batches(reading.schema, reading.batches())
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return iter(self.to_batches())
 
 
-def _read_batches(
-    engine: Engine,
-    changes: TableChanges,
-    columns: Sequence[str] | None,
-    filter: Predicate | str | None,
-) -> pa.RecordBatchReader:
-    if isinstance(columns, str):
-        raise ArgumentError(
-            f"columns is the text {columns!r}; give a list of names, [{columns!r}].",
-            argument="columns",
-        )
-    known = [*changes.schema.names, *CHANGE_COLUMNS.names]
-    names = known if columns is None else list(columns)
-    _refuse_unknown(changes.read_state.path, names, known)
-    builder = changes.scan_builder().with_filter(filter)
-    remaining = builder.build().remaining_filter
-    needed = {*names, *(path[0] for path in (referenced_columns(remaining) if remaining else ()))}
-    fields = tuple(f for f in changes.schema if f.name in needed)
-    scan = builder.with_read_schema(StructType(fields)).build()
-    state = scan.change_state(engine)
-    types = {f.name: f for f in state.logical_arrow_schema}
-    matching = (
-        None
-        if remaining is None
-        else engine.expressions.predicate_evaluator(
-            from_arrow_schema(state.logical_arrow_schema), remaining
-        )
-    )
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A read of changes, planned."""
 
-    def batches() -> Iterator[pa.RecordBatch]:
-        files = scan.change_files(engine)
-        with files.flat_map(lambda file: read_change_file(engine, state, file)) as found:
-            for batch in found:
-                rows = batch
-                if matching is not None:
-                    mask = matching.eval(batch)
-                    if mask.true_count == 0:
-                        continue
-                    rows = batch.filter(mask)
-                yield rows.select(names)
+    schema: pa.Schema
+    engine: Engine
+    scan: ChangeScan
+    state: ChangeState
+    filter: PredicateEvaluator | None
 
-    return pa.RecordBatchReader.from_batches(pa.schema([types[n] for n in names]), batches())
+    @classmethod
+    def plan(
+        cls,
+        engine: Engine,
+        changes: TableChanges,
+        columns: Sequence[str] | None,
+        filter: Predicate | str | None,
+    ) -> _Reading:
+        if isinstance(columns, str):
+            raise ArgumentError(
+                f"columns is the text {columns!r}; give a list of names, [{columns!r}].",
+                argument="columns",
+            )
+        known = [*changes.schema.names, *CHANGE_COLUMNS.names]
+        names = known if columns is None else list(columns)
+        _refuse_unknown(changes.read_state.path, names, known)
+        builder = changes.scan_builder().with_filter(filter)
+        remaining = builder.build().remaining_filter
+        filtered = {path[0] for path in referenced_columns(remaining)} if remaining else set()
+        fields = tuple(f for f in changes.schema if f.name in filtered or f.name in names)
+        scan = builder.with_read_schema(StructType(fields)).build()
+        state = scan.change_state(engine)
+        types = {f.name: f for f in state.logical_arrow_schema}
+        matching = None
+        if remaining is not None:
+            columns_read = StructType((*fields, *CHANGE_COLUMNS))
+            matching = engine.expressions.predicate_evaluator(columns_read, remaining)
+        return cls(pa.schema([types[n] for n in names]), engine, scan, state, matching)
+
+    @closeable
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Rows in the order of the commits; the files that come next are read meanwhile."""
+        workers = min(2 * available_cores(), _MOST_THREADS)
+        with (
+            self.scan.change_files(self.engine) as files,
+            interleaved(
+                map(self._read, files), workers=workers, ahead=_BATCHES_AHEAD, in_order=True
+            ) as numbered,
+        ):
+            for _, batch in numbered:
+                yield batch
+
+    def _read(self, file: ChangeFile) -> Callable[[], CloseableIterator[pa.RecordBatch]]:
+        return lambda: self._matching(file)
+
+    @closeable
+    def _matching(self, file: ChangeFile) -> Iterator[pa.RecordBatch]:
+        with read_change_file(self.engine, self.state, file) as batches:
+            for batch in batches:
+                rows = batch if self.filter is None else batch.filter(self.filter.eval(batch))
+                if rows.num_rows:
+                    yield rows.select(self.schema.names)
 
 
 def _refuse_unknown(table: str, names: Sequence[str], known: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Generic, TypeVar
@@ -25,7 +25,11 @@ def available_cores() -> int:
 
 @closeable
 def interleaved(
-    sources: Iterator[Callable[[], CloseableIterator[_T]]], *, workers: int, ahead: int
+    sources: Iterator[Callable[[], CloseableIterator[_T]]],
+    *,
+    workers: int,
+    ahead: int,
+    in_order: bool = False,
 ) -> Iterator[tuple[int, _T]]:
     """The items of all sources, each with the number of its source, as they come.
 
@@ -37,6 +41,8 @@ def interleaved(
             never by two threads at once.
         workers: number of threads.
         ahead: most items that wait for the caller.
+        in_order: give the items of a source after those of all sources before it; then `ahead` is
+            the most items of one source that wait.
 
     Raises:
         Exception: the first that a source raises; the others are closed then.
@@ -45,7 +51,7 @@ def interleaved(
     if len(first) < 2 or workers < 2:
         yield from _one_after_another(first, sources)
         return
-    crew = _Crew(first, sources, ahead)
+    crew = _Crew(first, sources, ahead, in_order=in_order)
     threads = [
         threading.Thread(target=crew.work, name=f"bayou-read-{i}", daemon=True)
         for i in range(workers)
@@ -84,14 +90,19 @@ class _Crew(Generic[_T]):
         first: list[Callable[[], CloseableIterator[_T]]],
         rest: Iterator[Callable[[], CloseableIterator[_T]]],
         ahead: int,
+        *,
+        in_order: bool,
     ) -> None:
         self._first = first
         self._rest = rest
         self._ahead = ahead
+        self._in_order = in_order
         self._taking = threading.Lock()
         self._taken = 0
         self._changed = threading.Condition()
-        self._items: deque[tuple[int, _T]] = deque()
+        # One queue for each source in order, else one for all.
+        self._queues: defaultdict[int, deque[tuple[int, _T]]] = defaultdict(deque)
+        self._finished: set[int] = set()
         self._error: BaseException | None = None
         self._stopped = False
         self._exhausted = False
@@ -110,6 +121,7 @@ class _Crew(Generic[_T]):
                 finally:
                     with self._changed:
                         self._reading -= 1
+                        self._finished.add(number)
                         self._changed.notify_all()
         except BaseException as error:  # noqa: BLE001  # it is raised where the items are wanted
             with self._changed:
@@ -119,23 +131,34 @@ class _Crew(Generic[_T]):
 
     def items(self) -> Iterator[tuple[int, _T]]:
         """What is read, until all of it is; the error that a thread met comes at once."""
+        turn = 0
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._items or self._error or self._is_done())
+                while not (self._error or self._queues[turn] or self._is_over(turn)):
+                    self._changed.wait()
                 if self._error is not None:
                     raise self._error
-                if not self._items:
+                if self._queues[turn]:
+                    found = self._queues[turn].popleft()
+                    self._changed.notify_all()
+                elif self._is_done() and (not self._in_order or turn >= self._taken - 1):
                     return
-                found = self._items.popleft()
-                self._changed.notify_all()
+                else:
+                    del self._queues[turn]
+                    turn += 1
+                    continue
             yield found
 
     def stop(self) -> None:
         """Let every thread come to its end."""
         with self._changed:
             self._stopped = True
-            self._items.clear()
+            self._queues.clear()
             self._changed.notify_all()
+
+    def _is_over(self, turn: int) -> bool:
+        """Whether nothing more comes into a queue."""
+        return self._is_done() or (self._in_order and turn in self._finished)
 
     def _is_done(self) -> bool:
         return self._exhausted and self._reading == 0
@@ -164,10 +187,11 @@ class _Crew(Generic[_T]):
 
     def _put(self, number: int, item: _T) -> bool:
         """Hand over an item when there is room; False where nobody wants it any more."""
+        turn = number if self._in_order else 0
         with self._changed:
-            self._changed.wait_for(lambda: self._stopped or len(self._items) < self._ahead)
+            self._changed.wait_for(lambda: self._stopped or len(self._queues[turn]) < self._ahead)
             if self._stopped:
                 return False
-            self._items.append((number, item))
+            self._queues[turn].append((number, item))
             self._changed.notify_all()
             return True

@@ -141,12 +141,15 @@ def load_log_segment(
     hint = None if without else _hinted_version(engine, table)
     start = hint if hint is not None and (version is None or hint <= version) else 0
     try:
-        segment = _segment_from(engine, table, start, _Listing(version, without, unpublished))
-        if segment is not None:
-            return segment
-    except CorruptTableError:
-        pass
-    segment = _segment_from(engine, table, 0, _Listing(version, without, unpublished))
+        try:
+            segment = _segment_from(engine, table, start, _Listing(version, without, unpublished))
+            if segment is not None:
+                return segment
+        except CorruptTableError:
+            pass
+        segment = _segment_from(engine, table, 0, _Listing(version, without, unpublished))
+    except VersionNotFoundError as error:
+        raise _with_what_there_is(engine, table, version, _Listing(None, without, {})) from error
     if segment is None:
         raise _not_found(table)
     return segment
@@ -247,6 +250,12 @@ class _Listing:
             case _:
                 pass
 
+    def ends(self) -> tuple[int | None, int]:
+        """The earliest version that can be rebuilt, None for none, and the latest there is."""
+        complete = [key[0] for key, files in self._parts.items() if len(files) == key[1]]
+        earliest = 0 if 0 in self.commits else min(complete, default=None)
+        return earliest, max([*self.commits, *complete], default=-1)
+
     def checkpoint(self) -> Checkpoint | None:
         """The newest one with all its parts.
 
@@ -320,6 +329,29 @@ def _segment_from(engine: Engine, table: str, start: int, listing: _Listing) -> 
     if checkpoint is None and start > 0:
         return None
     return _assemble(table, listing, checkpoint)
+
+
+def _with_what_there_is(
+    engine: Engine, table: str, version: int | None, everything: _Listing
+) -> VersionNotFoundError:
+    """The error for a version that isn't there, with those that are."""
+    for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(0)}"):
+        everything.take(status)
+    earliest, latest = everything.ends()
+    if version is not None and version > latest:
+        message = f"{table} has no version {version}; its latest version is {latest}"
+        message += "." if earliest is None else f", the earliest that can be rebuilt is {earliest}."
+    else:
+        message = (
+            f"Version {version} of {table} can't be rebuilt: the commits that it needs have been "
+            "cleaned up. "
+        )
+        message += (
+            "No version can be; restore the missing log files."
+            if earliest is None
+            else f"The earliest version that can be is {earliest}, the latest is {latest}."
+        )
+    return VersionNotFoundError(message, table=table, earliest=earliest, latest=latest)
 
 
 def _assemble(table: str, listing: _Listing, checkpoint: Checkpoint | None) -> LogSegment:

@@ -89,7 +89,7 @@ class Table:
 
     def commit_range_builder(self, start: CommitBoundary) -> CommitRangeBuilder:
         """Begin a range of commits, whose raw actions an incremental connector reads."""
-        return CommitRangeBuilder(self._path, start)
+        return CommitRangeBuilder(self._path, start, catalog=self._catalog)
 
     def changes(
         self, engine: Engine, start: CommitBoundary, end: CommitBoundary | None = None
@@ -101,7 +101,7 @@ class Table:
             ChangeDataFeedError: the feed is off at a version of the range, or a change of schema
                 lies in it that the rows can't be read across; names the version.
         """
-        return load_table_changes(engine, self._path, start, end)
+        return load_table_changes(engine, self._path, start, end, self._catalog)
 
     def checkpoint(self, engine: Engine, version: int | None = None) -> int:
         """Write the checkpoint of a version, the latest where it is None; gives the version."""

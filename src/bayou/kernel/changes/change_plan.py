@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.errors import CorruptTableError, DataFileError, FileMissingError
+from bayou.errors import CorruptTableError, DataFileError, FileMissingError, PredicateError
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.kernel.changes.change_file import ChangeFile
 from bayou.kernel.changes.commit_range import CommitActions, CommitRange
@@ -136,7 +136,9 @@ class ChangePlan:
         wanted = pa.array(sorted(paths), pa.string())
         found: dict[str, AddFile] = {}
         if version > 0:
-            before = ScanBuilder(load_table_state(engine, table, version - 1)).build()
+            catalog = self.read_state.catalog
+            state = load_table_state(engine, table, version - 1, catalog=catalog)
+            before = ScanBuilder(state).build()
             with before.scan_files(engine) as batches:
                 for batch in batches:
                     rows = batch.selected()
@@ -216,7 +218,10 @@ class ChangePlan:
             [pa.array([v], f.type) for v, f in zip(values, schema, strict=True)], schema=schema
         )
         ready = engine.expressions.predicate_evaluator
-        return all(ready(CHANGE_COLUMNS, f).eval(row).true_count for f in filters)
+        try:
+            return all(ready(CHANGE_COLUMNS, f).eval(row).true_count for f in filters)
+        except PredicateError:  # such as an overflow; it is for the rows to say, if there are any
+            return True
 
 
 def _recorded(table: str, commit: CommitActions, cdc: AddCDCFile) -> ChangeFile:

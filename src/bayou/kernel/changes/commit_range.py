@@ -14,6 +14,7 @@ from bayou.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from bayou.kernel.catalog import Catalog
 from bayou.kernel.changes.action_columns import DeltaAction, actions_to_batch
 from bayou.kernel.changes.boundary import CommitBoundary, end_version, start_version
 from bayou.kernel.closeable import CloseableIterator, closeable
@@ -151,18 +152,23 @@ class CommitRange:
 class CommitRangeBuilder:
     """Builds a `CommitRange`; each method gives a new builder."""
 
-    __slots__ = ("_end", "_start", "_table")
+    __slots__ = ("_catalog", "_end", "_start", "_table")
 
     def __init__(
-        self, table: str, start: CommitBoundary, end: CommitBoundary | None = None
+        self,
+        table: str,
+        start: CommitBoundary,
+        end: CommitBoundary | None = None,
+        catalog: Catalog | None = None,
     ) -> None:
         self._table = table
         self._start = start
         self._end = end
+        self._catalog = catalog
 
     def with_end_boundary(self, boundary: CommitBoundary) -> CommitRangeBuilder:
         """The last commit of the range; without it the range ends at the latest version."""
-        return CommitRangeBuilder(self._table, self._start, boundary)
+        return CommitRangeBuilder(self._table, self._start, boundary, self._catalog)
 
     def build(self, engine: Engine) -> CommitRange:
         """List the commits.
@@ -176,7 +182,7 @@ class CommitRangeBuilder:
         """
         start, end = self._start.version, None if self._end is None else self._end.version
         if self._start.timestamp is not None or (self._end and self._end.timestamp is not None):
-            latest = load_table_state(engine, self._table)
+            latest = load_table_state(engine, self._table, catalog=self._catalog)
             start = start_version(engine, latest, self._start)
             if self._end is not None:
                 end = end_version(engine, latest, self._end)
@@ -188,6 +194,7 @@ class CommitRangeBuilder:
             end,
             query_start_boundary=self._start,
             query_end_boundary=self._end,
+            catalog=self._catalog,
         )
 
 
@@ -199,6 +206,7 @@ def load_commit_range(
     *,
     query_start_boundary: CommitBoundary | None = None,
     query_end_boundary: CommitBoundary | None = None,
+    catalog: Catalog | None = None,
 ) -> CommitRange:
     """The commits from one version to another; raises as `CommitRangeBuilder.build` does."""
     if end is not None and end < start:
@@ -208,11 +216,13 @@ def load_commit_range(
             argument="end",
         )
     listed: list[tuple[int, FileStatus]] = []
-    for version, file in commit_files(engine, table, max(0, start - _MONOTONIZED)):
-        if end is not None and version > end:
-            break
-        listed.append((version, file))
-    _check_complete(engine, table, start, end, [v for v, _ in listed])
+    before = max(0, start - _MONOTONIZED)
+    with commit_files(engine, table, before, catalog=catalog) as commits:
+        for version, file in commits:
+            if end is not None and version > end:
+                break
+            listed.append((version, file))
+    _check_complete(engine, table, start, end, [v for v, _ in listed], catalog=catalog)
     times = [time for version, time in monotonic_times(listed) if version >= start]
     return CommitRange(
         table=table,
@@ -226,14 +236,20 @@ def load_commit_range(
 
 
 def _check_complete(
-    engine: Engine, table: str, start: int, end: int | None, listed: list[int]
+    engine: Engine,
+    table: str,
+    start: int,
+    end: int | None,
+    listed: list[int],
+    *,
+    catalog: Catalog | None,
 ) -> None:
     """Raise where versions of a range aren't among the commits that the log still has."""
     inside = [v for v in listed if v >= start]
     if not inside or inside[0] != start or (end is not None and inside[-1] != end):
-        available = [v for v, _ in commit_files(engine, table)]
-        earliest = available[0] if available else None
-        latest = load_table_state(engine, table).version
+        with commit_files(engine, table, catalog=catalog) as commits:
+            earliest = next((v for v, _ in commits), None)
+        latest = load_table_state(engine, table, catalog=catalog).version
         if start > latest or (end is not None and end > latest):
             what = f"{start}" if start > latest else f"{end}"
             raise VersionNotFoundError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bayou.errors import ArgumentError, ChangeDataFeedError, SchemaError, VersionNotFoundError
+from bayou.kernel.catalog import Catalog
 from bayou.kernel.changes.boundary import CommitBoundary, end_version, start_version
 from bayou.kernel.changes.change_scan import ChangeScanBuilder
 from bayou.kernel.changes.commit_range import CommitRange, load_commit_range
@@ -55,7 +56,11 @@ class TableChanges:
 
 
 def load_table_changes(
-    engine: Engine, table: str, start: CommitBoundary, end: CommitBoundary | None = None
+    engine: Engine,
+    table: str,
+    start: CommitBoundary,
+    end: CommitBoundary | None = None,
+    catalog: Catalog | None = None,
 ) -> TableChanges:
     """Find the range's commits and check that all of them can be read as changes.
 
@@ -66,6 +71,7 @@ def load_table_changes(
         start: part of the range; a time is that of the first commit at or after it.
         end: part of the range, the latest version where it is None or above that; a time is that of
             the last commit at or before it.
+        catalog: the one that manages the table.
 
     Raises:
         VersionNotFoundError: the range begins after the latest version, or before the earliest that
@@ -76,7 +82,7 @@ def load_table_changes(
         SchemaError: a column of the table has the name of one of the feed's.
         UnsupportedFeatureError: a commit sets a protocol that can't be read.
     """
-    latest = load_table_state(engine, table)
+    latest = load_table_state(engine, table, catalog=catalog)
     first = start_version(engine, latest, start)
     if first > latest.version:
         raise VersionNotFoundError(
@@ -94,18 +100,26 @@ def load_table_changes(
             argument="end",
         )
     last = min(last, latest.version)
-    first_state = latest if first == latest.version else load_table_state(engine, table, first)
+    first_state = latest
+    if first < latest.version:
+        first_state = load_table_state(engine, table, first, catalog=catalog)
     commits = load_commit_range(
-        engine, table, first, last, query_start_boundary=start, query_end_boundary=end
+        engine,
+        table,
+        first,
+        last,
+        query_start_boundary=start,
+        query_end_boundary=end,
+        catalog=catalog,
     )
     changes = _changed_metadata(engine, commits, first_state)
     metadata = [first_state.metadata, *(m for _, m in changes), latest.metadata]
     shapes = {first: _shape(table, first_state.metadata)}
     shapes.update((version, _shape(table, m)) for version, m in changes)
     mapped = any(_shape(table, m).mode != "none" for m in metadata)
-    read_state = (
-        load_table_state(engine, table, last) if mapped and last < latest.version else latest
-    )
+    read_state = latest
+    if mapped and last < latest.version:
+        read_state = load_table_state(engine, table, last, catalog=catalog)
     _check_shapes(table, shapes, commits, read_state)
     reserved = reserved_columns(read_state.schema)
     if reserved:
