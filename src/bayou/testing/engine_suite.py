@@ -17,6 +17,7 @@ from __future__ import annotations
 from bayou.testing.engine_suites.expressions import ExpressionHandlerSuite
 from bayou.testing.engine_suites.files import FileSystemClientSuite
 from bayou.testing.engine_suites.json import JsonHandlerSuite
+from bayou.testing.engine_suites.parquet_layouts import ParquetLayoutSuite
 from bayou.testing.engine_suites.parquet_reading import ParquetReadingSuite
 from bayou.testing.engine_suites.parquet_writing import ParquetWritingSuite
 
@@ -27,6 +28,7 @@ class EngineSuite(
     FileSystemClientSuite,
     JsonHandlerSuite,
     ParquetReadingSuite,
+    ParquetLayoutSuite,
     ParquetWritingSuite,
     ExpressionHandlerSuite,
 ):

@@ -33,13 +33,18 @@ _NestedArray: TypeAlias = Any
 
 
 class FieldFinder:
-    """Finds the file's field for a wanted one: by field id where that has one, else by name."""
+    """Finds the file's field for a wanted one: by field id where that has one, else by name.
+
+    A name counts in any case where none is exactly the same: not every writer keeps it.
+    """
 
     def __init__(self, fields: list[pa.Field[Any]]) -> None:
         self._by_name: dict[str, int] = {}
+        self._by_folded_name: dict[str, int] = {}
         self._by_id: dict[bytes, int] = {}
         for position, field in enumerate(fields):
             self._by_name.setdefault(field.name, position)
+            self._by_folded_name.setdefault(field.name.lower(), position)
             field_id = (field.metadata or {}).get(FIELD_ID_KEY)
             if field_id is not None:
                 self._by_id.setdefault(field_id, position)
@@ -49,7 +54,8 @@ class FieldFinder:
         field_id = (wanted.metadata or {}).get(FIELD_ID_KEY)
         if field_id is not None:
             return self._by_id.get(field_id)
-        return self._by_name.get(wanted.name)
+        exact = self._by_name.get(wanted.name)
+        return self._by_folded_name.get(wanted.name.lower()) if exact is None else exact
 
 
 def children(data_type: _NestedType) -> list[pa.Field[Any]]:

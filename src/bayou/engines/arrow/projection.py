@@ -22,6 +22,7 @@ from bayou.engines.arrow.conversion import (
     is_list,
     is_variant,
 )
+from bayou.engines.field_ids import check_field_ids
 from bayou.engines.variants import is_shredded
 from bayou.errors import SchemaError
 from bayou.kernel.engine import METADATA_COLUMN_KEY, ROW_INDEX
@@ -52,6 +53,7 @@ class Projection:
 
     def __init__(self, file_schema: pa.Schema, wanted: pa.Schema, path: str) -> None:
         self._wanted = wanted
+        check_field_ids(file_schema, wanted, path)
         leaves: list[int] = []
         sources: list[_Source] = []
         first_leaves = list(accumulate((count_leaves(f.type) for f in file_schema), initial=0))

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bayou.engines.field_ids import check_field_ids
 from bayou.engines.variants import is_shredded, put_together_row
 from bayou.errors import SchemaError, StorageError
 from bayou.kernel.closeable import closeable
@@ -128,6 +129,7 @@ class MemoryParquetHandler:
             ) from error
         if not wanted:
             return table.select([])
+        check_field_ids(table.schema, wanted, split.path)
         columns = [_column(table, field, first, split.path) for field in wanted]
         return pa.table(columns, schema=wanted)
 
@@ -157,9 +159,13 @@ def _find(
     wanted: pa.Field[Any], fields: Sequence[pa.Field[Any]], path: str
 ) -> pa.Field[Any] | None:
     field_id = (wanted.metadata or {}).get(FIELD_ID_KEY)
+    if field_id is None:
+        same = [f for f in fields if f.name == wanted.name]
+        similar = [f for f in fields if f.name.lower() == wanted.name.lower()]
+        found = [*same, *similar]
+        if found:
+            return found[0]
     for field in fields:
-        if field_id is None and field.name == wanted.name:
-            return field
         if field_id is not None and (field.metadata or {}).get(FIELD_ID_KEY) == field_id:
             return field
     if not wanted.nullable:

@@ -1,6 +1,7 @@
 from bayou.testing.engine_suites.expressions import ExpressionHandlerSuite
 from bayou.testing.engine_suites.files import FileSystemClientSuite
 from bayou.testing.engine_suites.json import JsonHandlerSuite
+from bayou.testing.engine_suites.parquet_layouts import ParquetLayoutSuite
 from bayou.testing.engine_suites.parquet_reading import ParquetReadingSuite
 from bayou.testing.engine_suites.parquet_writing import ParquetWritingSuite
 
@@ -8,6 +9,7 @@ __all__ = [
     "ExpressionHandlerSuite",
     "FileSystemClientSuite",
     "JsonHandlerSuite",
+    "ParquetLayoutSuite",
     "ParquetReadingSuite",
     "ParquetWritingSuite",
 ]
