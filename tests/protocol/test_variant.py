@@ -121,9 +121,15 @@ def test_fields_in_another_order_than_their_values_come_apart_too():
         (variant.number("int16", 1), "100100"),
         (variant.number("int32", 1), "1401000000"),
         (variant.number("double", 1.0), "1c000000000000f03f"),
-        (variant.decimal(-1, 9, 2), "2002ffffffff"),
-        (variant.decimal(1, 18, 3), "24030100000000000000"),
-        (variant.decimal(1, 38, 0), "2800" + "01" + "00" * 15),
+        (variant.decimal(-1, 2), "2002ffffffff"),
+        (variant.decimal(10**9, 3), "240300ca9a3b00000000"),
+        (variant.decimal(1, 12), "240c0100000000000000"),
+        (variant.decimal(1 << 64, 0), "2800" + "00" * 8 + "01" + "00" * 7),
+        (variant.integer(127), "0c7f"),
+        (variant.integer(-128), "0c80"),
+        (variant.integer(128), "108000"),
+        (variant.integer(1 << 16), "1400000100"),
+        (variant.integer(-1 << 63), "180000000000000080"),
         (variant.number("date", 1), "2c01000000"),
         (variant.number("timestamp", 1), "300100000000000000"),
         (variant.number("timestamp_ntz", 1), "340100000000000000"),
@@ -149,6 +155,13 @@ def test_metadata_that_is_none_is_refused(data):
 def test_any_bytes_are_an_object_or_refused(data):
     with contextlib.suppress(VariantError):
         assert isinstance(variant.object_fields(data, {"a": 0, "b": 1}), dict)
+
+
+def test_numbers_that_no_variant_holds_are_refused():
+    with pytest.raises(VariantError, match="more than 64 bits"):
+        variant.integer(1 << 63)
+    with pytest.raises(VariantError, match="39 digits"):
+        variant.decimal(10**38, 0)
 
 
 def test_a_field_name_that_the_metadata_lacks_is_refused():

@@ -109,12 +109,12 @@ def _primitive(value: Any, kind: _Type) -> bytes:
     if types.is_boolean(kind):
         return variant.boolean(value)
     if types.is_signed_integer(kind):
-        return variant.number(f"int{kind.bit_width}", value)
+        return variant.integer(value)
     if types.is_floating(kind):
         return variant.number("float" if kind.bit_width == 32 else "double", value)
     if types.is_decimal(kind):
         unscaled = int(Decimal(value).scaleb(kind.scale))
-        return variant.decimal(unscaled, kind.precision, kind.scale)
+        return variant.decimal(unscaled, kind.scale)
     if types.is_string(kind) or types.is_large_string(kind):
         return variant.string(value)
     if types.is_fixed_size_binary(kind) and kind.byte_width == 16:  # a UUID

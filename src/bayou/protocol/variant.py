@@ -18,6 +18,7 @@ __all__ = [
     "boolean",
     "decimal",
     "field_ids",
+    "integer",
     "number",
     "object_",
     "object_fields",
@@ -89,22 +90,40 @@ def number(kind: str, value: float) -> bytes:
     """A number, date, time or timestamp.
 
     Args:
-        kind: `int8` to `int64`, `float`, `double`, `date` (days), `time`, `timestamp`,
-            `timestamp_ntz` (microseconds), `timestamp_nanos`, `timestamp_ntz_nanos`.
+        kind: `int8` to `int64` (see `integer`), `float`, `double`, `date` (days), `time`,
+            `timestamp`, `timestamp_ntz` (microseconds), `timestamp_nanos`, `timestamp_ntz_nanos`.
         value: in that unit, since the epoch or midnight.
     """
     type_id, layout = _NUMBERS[kind]
     return _header(type_id) + struct.pack(layout, value)
 
 
-def decimal(unscaled: int, precision: int, scale: int) -> bytes:
-    """A decimal of a column of this precision and scale."""
-    for digits, type_id, width in _DECIMALS:
-        if precision <= digits:
+def integer(value: int) -> bytes:
+    """A whole number, in as few bytes as it takes, as Spark has it.
+
+    Raises:
+        VariantError: one of more than 64 bits.
+    """
+    bits = value.bit_length() if value >= 0 else (~value).bit_length()
+    for kind, most in (("int8", 7), ("int16", 15), ("int32", 31), ("int64", 63)):
+        if bits <= most:
+            return number(kind, value)
+    raise VariantError(f"{value} has more than 64 bits")
+
+
+def decimal(unscaled: int, scale: int) -> bytes:
+    """A decimal, in as few bytes as it takes.
+
+    Raises:
+        VariantError: one of more than 38 digits.
+    """
+    digits = max(len(str(abs(unscaled))), scale)
+    for most, type_id, width in _DECIMALS:
+        if digits <= most:
             return (
                 _header(type_id) + bytes([scale]) + unscaled.to_bytes(width, "little", signed=True)
             )
-    raise VariantError(f"a decimal of precision {precision} is none of a variant's")
+    raise VariantError(f"a decimal of {digits} digits is none of a variant's")
 
 
 def string(value: str) -> bytes:

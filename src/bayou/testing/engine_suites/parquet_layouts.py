@@ -137,7 +137,7 @@ class ParquetLayoutSuite(HandlerSuite):
             ),
         ]
         file = put(engine, root, parquet_bytes([field], columns, 3))
-        kind = pa.map_(pa.string(), pa.field("value", pa.int64()))
+        kind = pa.map_(pa.string(), pa.int64())
         found = read(engine, [file], pa.schema([("m", kind)]))
         assert found == [{"m": [("a", 7), ("b", None)]}, {"m": []}, {"m": None}]
 
@@ -219,11 +219,11 @@ class ParquetLayoutSuite(HandlerSuite):
         )
         file = write(engine, root, table, row_group_size=3)
         values = [
-            b"\x02\x01\x00\x00\x05\x14\x01\x00\x00\x00",
+            b"\x02\x01\x00\x00\x02\x0c\x01",
             b"\x02\x01\x00\x00\x02\x05x",
             b"\x02\x00\x00",
             b"\x0c\x07",
-            b"\x02\x02\x00\x01\x00\x05\x07\x14\x01\x00\x00\x00\x0c\x05",
+            b"\x02\x02\x00\x01\x00\x02\x04\x0c\x01\x0c\x05",
             b"\x00",
         ]
         expected = [{"metadata": _NAMES, "value": value} for value in values]
