@@ -208,6 +208,7 @@ class CommitConflictError(TableError):
         winning_version: the version that was committed by the other writer.
         winning_operation: its operation, as in its commitInfo, None where it has none.
         attempts: how often the commit was tried.
+        rule: the rule that failed, in a few words: `concurrent append`, ...
     """
 
     def __init__(
@@ -218,6 +219,7 @@ class CommitConflictError(TableError):
         winning_version: int,
         winning_operation: str | None = None,
         attempts: int = 1,
+        rule: str | None = None,
     ) -> None:
         super().__init__(
             message,
@@ -225,10 +227,12 @@ class CommitConflictError(TableError):
             winning_version=winning_version,
             winning_operation=winning_operation,
             attempts=attempts,
+            rule=rule,
         )
         self.winning_version = winning_version
         self.winning_operation = winning_operation
         self.attempts = attempts
+        self.rule = rule
 
 
 class ProtocolChangedError(CommitConflictError):
@@ -256,11 +260,37 @@ class ConcurrentDeleteDeleteError(CommitConflictError):
 
 
 class CommitFailedError(TableError):
-    """The commit failed, or its outcome could not be learned; the message says which."""
+    """The commit failed, or its outcome could not be learned; the message says which.
 
-    def __init__(self, message: str, *, table: str, version: int) -> None:
-        super().__init__(message, table=table, version=version)
+    Attributes:
+        version: the version that it was to have.
+        attempts: how often it was tried.
+        winning_version, winning_operation: the commit that was there first the last time, None
+            where it didn't fail for that.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        table: str,
+        version: int,
+        attempts: int = 1,
+        winning_version: int | None = None,
+        winning_operation: str | None = None,
+    ) -> None:
+        super().__init__(
+            message,
+            table=table,
+            version=version,
+            attempts=attempts,
+            winning_version=winning_version,
+            winning_operation=winning_operation,
+        )
         self.version = version
+        self.attempts = attempts
+        self.winning_version = winning_version
+        self.winning_operation = winning_operation
 
 
 class StorageError(BayouError):

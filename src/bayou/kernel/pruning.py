@@ -97,6 +97,10 @@ class Pruning:
             selection = matching if selection is None else pc.and_(selection, matching)
         return adds, selection
 
+    def keep_by_partition(self, adds: pa.StructArray) -> pa.BooleanArray:
+        """Rows of `add` structs that may match by their partition values alone."""
+        return self._plan.keep(self._partition_arrays(adds), None, num_rows=len(adds))
+
     def _partition_arrays(self, adds: pa.StructArray) -> Mapping[str, pa.Array[Any]]:
         values = pc.struct_field(adds, "partitionValues")
         arrays: dict[str, pa.Array[Any]] = {}

@@ -25,6 +25,7 @@ def commit_info(
     operation_metrics: Mapping[str, object] | None = None,
     user_metadata: str | None = None,
     in_commit_timestamp: int | None = None,
+    tags: Mapping[str, str] | None = None,
 ) -> CommitInfo:
     """Build the action.
 
@@ -40,6 +41,7 @@ def commit_info(
         operation_metrics: numbers, written as strings; None where there are none.
         user_metadata: free text of the user.
         in_commit_timestamp: the commit's own timestamp, where the table has them.
+        tags: of delta-spark's, by which a commit says more of itself.
     """
     values: dict[str, Any] = {}
     if in_commit_timestamp is not None:
@@ -55,6 +57,8 @@ def commit_info(
         values["operationMetrics"] = {key: str(value) for key, value in operation_metrics.items()}
     if user_metadata is not None:
         values["userMetadata"] = user_metadata
+    if tags:
+        values["tags"] = dict(tags)
     values["engineInfo"] = engine_info
     values["txnId"] = txn_id
     return CommitInfo(values)

@@ -5,7 +5,7 @@ Legacy protocol versions imply features; only those that the table really uses m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,12 +23,16 @@ from bayou.protocol.type_changes import TYPE_CHANGES_KEY
 
 __all__ = [
     "FEATURES",
+    "PASSED_BY_WRITES",
     "TableFeature",
+    "all_features",
     "features_in_use",
     "protocol_for",
     "reader_features",
     "unsupported_for_read",
     "unsupported_for_write",
+    "upgraded",
+    "with_versions",
     "writer_features",
 ]
 
@@ -148,6 +152,33 @@ FEATURES: Mapping[str, TableFeature] = {
 }
 """Every feature that is known by name."""
 
+PASSED_BY_WRITES = frozenset(
+    {
+        APPEND_ONLY,
+        CHANGE_DATA_FEED,
+        COLUMN_MAPPING,
+        TIMESTAMP_NTZ_FEATURE,
+        DELETION_VECTORS,
+        ROW_TRACKING,
+        DOMAIN_METADATA,
+        V2_CHECKPOINT,
+        TYPE_WIDENING,
+        TYPE_WIDENING_PREVIEW,
+        IN_COMMIT_TIMESTAMP,
+        VACUUM_PROTOCOL_CHECK,
+    }
+)
+"""Features that a protocol may gain while a commit is on its way, without stopping that commit."""
+
+_REQUIRES: Mapping[str, tuple[str, ...]] = {
+    ROW_TRACKING: (DOMAIN_METADATA,),
+    CLUSTERING: (DOMAIN_METADATA,),
+    CATALOG_MANAGED: (IN_COMMIT_TIMESTAMP, VACUUM_PROTOCOL_CHECK),
+    ICEBERG_COMPAT_V1: (COLUMN_MAPPING,),
+    ICEBERG_COMPAT_V2: (COLUMN_MAPPING,),
+    VARIANT_SHREDDING: (VARIANT_TYPE,),
+}
+
 
 def reader_features(protocol: Protocol) -> tuple[str, ...]:
     """Features that a reader must know: those listed, or those its version implies."""
@@ -214,28 +245,83 @@ def unsupported_for_write(
     return found
 
 
+def all_features(protocol: Protocol) -> tuple[str, ...]:
+    """Reader and writer features of a protocol, each once."""
+    return tuple(dict.fromkeys((*writer_features(protocol), *reader_features(protocol))))
+
+
 def protocol_for(schema: StructType, configuration: Mapping[str, str]) -> Protocol:
     """The least protocol that a new table of this schema and these properties needs.
 
     It may name features that aren't supported: `unsupported_for_write` finds them.
     """
-    features = [
-        FEATURES.get(name) or TableFeature(name=name, kind="reader_writer", read=False)
-        for name in features_in_use(schema, configuration)
-    ]
-    legacy = max((f.min_writer for f in features), default=2)
-    if legacy <= 3 and all(f.kind == "writer" for f in features):
-        return Protocol(min_reader_version=1, min_writer_version=max(2, legacy))
-    names = list(dict.fromkeys([APPEND_ONLY, INVARIANTS, *(f.name for f in features)]))
-    reader = max((f.min_reader for f in features if f.kind == "reader_writer"), default=1)
+    least = Protocol(min_reader_version=1, min_writer_version=2)
+    protocol = upgraded(least, features_in_use(schema, configuration))
+    reader = _version(configuration, "delta.minReaderVersion")
+    writer = _version(configuration, "delta.minWriterVersion")
+    return with_versions(protocol, reader, writer) if reader or writer else protocol
+
+
+def upgraded(protocol: Protocol, names: Iterable[str]) -> Protocol:
+    """The least protocol with the features of another and some more, and what these require.
+
+    Legacy versions where one stands for exactly those features, else lists of them. A protocol
+    that lists its features goes on doing so.
+    """
+    before = all_features(protocol)
+    wanted = dict.fromkeys((*before, *_with_required(names)))
+    if set(wanted) == set(before):
+        return protocol
+    if protocol.min_writer_version < TABLE_FEATURES_WRITER_VERSION:
+        for reader, writer in _LEGACY_VERSIONS:
+            legacy = Protocol(min_reader_version=reader, min_writer_version=writer)
+            if reader >= protocol.min_reader_version and set(all_features(legacy)) == set(wanted):
+                return legacy
+    return _listing(wanted, protocol.min_reader_version)
+
+
+def with_versions(protocol: Protocol, reader: int = 0, writer: int = 0) -> Protocol:
+    """The protocol at versions of at least these; what it can do never shrinks.
+
+    At reader 3 and writer 7 features are listed: those that the versions before implied.
+    """
+    reader = max(reader, protocol.min_reader_version)
+    writer = max(writer, protocol.min_writer_version)
+    if reader >= TABLE_FEATURES_READER_VERSION:
+        writer = max(writer, TABLE_FEATURES_WRITER_VERSION)
+    if (reader, writer) == (protocol.min_reader_version, protocol.min_writer_version):
+        return protocol
+    if writer < TABLE_FEATURES_WRITER_VERSION:
+        return Protocol(min_reader_version=reader, min_writer_version=writer)
+    return _listing(dict.fromkeys(all_features(protocol)), reader)
+
+
+_LEGACY_VERSIONS = ((1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6))
+
+
+def _listing(names: Iterable[str], least_reader: int) -> Protocol:
+    found = [FEATURES.get(n) or _reader_writer(n, read=False) for n in names]
+    for_readers = [f for f in found if f.kind == "reader_writer"]
+    reader = max((f.min_reader for f in for_readers), default=1)
+    reader = max(reader, least_reader)
     return Protocol(
         min_reader_version=reader,
         min_writer_version=TABLE_FEATURES_WRITER_VERSION,
-        reader_features=[f.name for f in features if f.kind == "reader_writer"]
+        reader_features=[f.name for f in for_readers]
         if reader == TABLE_FEATURES_READER_VERSION
         else None,
-        writer_features=names,
+        writer_features=[f.name for f in found],
     )
+
+
+def _with_required(names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        yield from _with_required(_REQUIRES.get(name, ()))
+        yield name
+
+
+def _version(configuration: Mapping[str, str], key: str) -> int:
+    return int(configuration.get(key, "0"))
 
 
 def features_in_use(schema: StructType, configuration: Mapping[str, str]) -> list[str]:
@@ -274,6 +360,10 @@ def _switches_on(name: str, configuration: Mapping[str, str], schema: StructType
             return configuration.get("delta.checkpointPolicy", "classic").lower() == "v2"
         case "timestampNtz":
             return TIMESTAMP_NTZ in _types(schema)
+        case "typeWidening":
+            return _is_true(configuration, "delta.enableTypeWidening") or _has_metadata(
+                schema, TYPE_CHANGES_KEY
+            )
         case "variantType":
             return VARIANT in _types(schema)
         case _:
@@ -296,7 +386,6 @@ _MARKS: Mapping[str, str] = {
     GENERATED_COLUMNS: GENERATION_EXPRESSION_KEY,
     IDENTITY_COLUMNS: IDENTITY_START_KEY,
     ALLOW_COLUMN_DEFAULTS: CURRENT_DEFAULT_KEY,
-    TYPE_WIDENING: TYPE_CHANGES_KEY,
     TYPE_WIDENING_PREVIEW: TYPE_CHANGES_KEY,
 }
 

@@ -242,6 +242,10 @@ COLUMN_MAPPING_MODE = TableProperty(
 )
 CHANGE_DATA_FEED = TableProperty(key="delta.enableChangeDataFeed", default=False, parse=_boolean)
 DELETION_VECTORS = TableProperty(key="delta.enableDeletionVectors", default=False, parse=_boolean)
+IN_COMMIT_TIMESTAMPS = TableProperty(
+    key="delta.enableInCommitTimestamps", default=False, parse=_boolean
+)
+ROW_TRACKING = TableProperty(key="delta.enableRowTracking", default=False, parse=_boolean)
 
 PROPERTIES: Mapping[str, TableProperty[object]] = {
     p.key: p
@@ -272,8 +276,8 @@ PROPERTIES: Mapping[str, TableProperty[object]] = {
             settable=False,
         ),
         TableProperty(key="delta.enableTypeWidening", default=False, parse=_boolean),
-        TableProperty(key="delta.enableRowTracking", default=False, parse=_boolean),
-        TableProperty(key="delta.enableInCommitTimestamps", default=False, parse=_boolean),
+        ROW_TRACKING,
+        IN_COMMIT_TIMESTAMPS,
         TableProperty(
             key="delta.inCommitTimestampEnablementVersion",
             default=None,
@@ -475,3 +479,13 @@ class TableProperties:
     def deletion_vectors(self) -> bool:
         """Deletes may write deletion vectors."""
         return DELETION_VECTORS.read(self.configuration)
+
+    @property
+    def in_commit_timestamps(self) -> bool:
+        """Commits carry their own time."""
+        return IN_COMMIT_TIMESTAMPS.read(self.configuration)
+
+    @property
+    def row_tracking(self) -> bool:
+        """Rows have ids and commit versions."""
+        return ROW_TRACKING.read(self.configuration)

@@ -10,9 +10,11 @@ import pyarrow as pa
 import pytest
 
 from bayou.errors import (
+    ArgumentError,
     CommitConflictError,
     CommitFailedError,
     ConcurrentAppendError,
+    ConcurrentDeleteReadError,
     ConcurrentTransactionError,
     ConstraintViolationError,
     MetadataChangedError,
@@ -29,6 +31,7 @@ from bayou.kernel import (
     write_data,
 )
 from bayou.kernel.arrow_types import from_arrow_schema
+from bayou.protocol.actions import Protocol
 from bayou.testing.faults import Fault, FaultInjectingEngine
 
 ROWS = pa.table({"n": [1, 2, 3]})
@@ -122,8 +125,55 @@ def test_without_retries_a_lost_append_says_so(engine, table):
     append(engine, builder(engine, table).build(engine))
     with pytest.raises(CommitFailedError, match=r"lost 1 times.*version 1") as caught:
         append(engine, late)
-    assert caught.value.version == 2
+    error = caught.value
+    assert (error.version, error.attempts) == (2, 1)
+    assert (error.winning_version, error.winning_operation) == (1, "WRITE")
+    assert "version 1 (WRITE)" in str(error)
     assert table.latest_snapshot(engine).version == 1
+
+
+def test_a_commit_that_only_rearranges_is_judged_by_snapshot_isolation(engine, table):
+    create(engine, table)
+    late = table.create_transaction_builder(engine, "test/1", Operation.OPTIMIZE).build(engine)
+    state = late.transaction_state(engine)
+    adds = [
+        msgspec.structs.replace(a, data_change=False)
+        for a in write_data(engine, state, ROWS.to_batches())
+    ]
+    removes = list(late.generate_remove_actions(engine, "n > 0", data_change=False))
+    append(engine, builder(engine, table).build(engine))
+    assert late.commit(engine, [*removes, *adds]).version == 2
+    assert lines(engine, table, 2)[0]["commitInfo"]["isolationLevel"] == "SnapshotIsolation"
+    assert live(engine, table.latest_snapshot(engine)) == 2
+
+
+def test_a_transaction_remembers_the_files_it_has_read(engine, table):
+    create(engine, table)
+    late = builder(engine, table).build(engine)
+    with late.read_files(engine, "n = 2") as files:
+        (file,) = files
+    overwrite(engine, builder(engine, table).build(engine))
+    with pytest.raises(ConcurrentAppendError) as caught:
+        append(engine, late)
+    assert caught.value.attempts == 1
+    assert file.path not in str(caught.value)
+
+
+def test_what_was_read_elsewhere_is_told_to_the_transaction(engine, table):
+    create(engine, table, isolationLevel="SnapshotIsolation")
+    late = builder(engine, table).build(engine)
+    (file,) = table.latest_snapshot(engine).scan_builder().build().scan_files(engine)
+    late.record_read("n = 2", [f.path for f in file.rows()])
+    overwrite(engine, builder(engine, table).build(engine))
+    with pytest.raises(ConcurrentDeleteReadError):
+        append(engine, late)
+
+
+def test_a_commit_takes_actions_of_files_only(engine, table):
+    create(engine, table)
+    transaction = builder(engine, table).build(engine)
+    with pytest.raises(ArgumentError, match="not Protocol"):
+        transaction.commit(engine, [Protocol(min_reader_version=1, min_writer_version=2)])
 
 
 def test_an_overwrite_replaces_every_live_file(engine, table):

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bayou.errors import CommitFailedError, FileMissingError, StorageError
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.kernel.log_segment import log_path
 from bayou.kernel.replay import CommitActions, read_commit
-from bayou.kernel.writes.conflicts import ReadSet, WriteSet, check_winner
+from bayou.kernel.writes.conflicts import ReadSet, WriteSet, check_winner, operation_of
 from bayou.protocol.actions import CommitInfo
 from bayou.protocol.file_names import commit_file_name
 
@@ -35,7 +35,8 @@ class CommitAttempt:
         table: path of the table.
         read_version: the version it was made from, -1 for a new table.
         txn_id: its `commitInfo.txnId`.
-        lines: gives its JSON lines for the version it is to have and the attempt's number.
+        lines: gives its JSON lines for the version it is to have, behind the commits that won
+            since `read_version`, oldest first.
         reads, writes: for the conflict check.
         max_retries: how often a lost commit is tried again.
     """
@@ -43,7 +44,7 @@ class CommitAttempt:
     table: str
     read_version: int
     txn_id: str
-    lines: Callable[[int], list[bytes]]
+    lines: Callable[[int, Sequence[CommitActions]], list[bytes]]
     reads: ReadSet
     writes: WriteSet
     max_retries: int
@@ -64,7 +65,7 @@ def commit_with_retries(engine: Engine, attempt: CommitAttempt) -> tuple[int, li
     version = attempt.read_version + 1
     winners: list[CommitActions] = []
     lost = 0
-    while not _put(engine, attempt, version):
+    while not _put(engine, attempt, version, winners):
         # Every commit that has won by now is checked before the next try.
         before = version
         while (winner := _winner(engine, attempt.table, version)) is not None:
@@ -82,24 +83,38 @@ def commit_with_retries(engine: Engine, attempt: CommitAttempt) -> tuple[int, li
             )
         lost += 1
         if lost > attempt.max_retries:
-            raise CommitFailedError(
-                f"The commit to {attempt.table} lost {lost} times in a row to other writers, the "
-                f"last time against version {version - 1}. Nothing was changed; try again, or "
-                "allow more retries.",
-                table=attempt.table,
-                version=version,
-            )
+            raise _out_of_retries(attempt, winners[-1], version, lost)
         _pause(lost)
     return version, winners
 
 
-def _put(engine: Engine, attempt: CommitAttempt, version: int) -> bool:
+def _out_of_retries(
+    attempt: CommitAttempt, winner: CommitActions, version: int, lost: int
+) -> CommitFailedError:
+    operation = operation_of(winner)
+    return CommitFailedError(
+        f"The commit to {attempt.table} lost {lost} times in a row to other writers, the last time "
+        f"against version {winner.version}"
+        + ("" if operation is None else f" ({operation})")
+        + f": no rule of conflicts failed, but the limit of {attempt.max_retries} retries is used "
+        "up. Nothing was changed; try again, or allow more retries.",
+        table=attempt.table,
+        version=version,
+        attempts=lost,
+        winning_version=winner.version,
+        winning_operation=operation,
+    )
+
+
+def _put(
+    engine: Engine, attempt: CommitAttempt, version: int, winners: Sequence[CommitActions]
+) -> bool:
     """Put-if-absent; a store that fails is asked again, with the very same bytes.
 
     A put that failed may still arrive. The next try then finds the file, and its `txnId` is ours.
     """
     path = _path(attempt.table, version)
-    lines = attempt.lines(version)
+    lines = attempt.lines(version, winners)
     failures = 0
     while True:
         try:

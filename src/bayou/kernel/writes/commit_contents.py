@@ -7,9 +7,16 @@ from dataclasses import dataclass
 
 import msgspec
 
-from bayou.protocol.actions import Action, AddFile, RemoveFile, encode_action
+from bayou.errors import ArgumentError
+from bayou.protocol.actions import (
+    Action,
+    AddCDCFile,
+    AddFile,
+    RemoveFile,
+    encode_action,
+)
 
-__all__ = ["CommitContents"]
+__all__ = ["CommitContents", "num_records"]
 
 
 class _NumRecords(msgspec.Struct, frozen=True, rename="camel"):
@@ -24,47 +31,72 @@ class CommitContents:
     """Encoded actions of a commit.
 
     Attributes:
-        lines: one an action, in order.
+        lines: one an action, in order; but for `adds`.
+        adds: files that were kept as they are, because row tracking gives them ids at the commit.
         removed_paths: paths of the removes.
         changes_removed: a remove takes rows away (`dataChange`).
+        changes_data: a file action changes data.
+        num_changes: change data files.
         rows: of the adds; None where a file doesn't say.
     """
 
     lines: list[bytes]
+    adds: list[AddFile]
     removed_paths: frozenset[str]
     changes_removed: bool
+    changes_data: bool
     num_added: int
+    num_changes: int
     added_bytes: int
     removed_bytes: int
     rows: int | None
 
     @classmethod
-    def of(cls, actions: Iterable[Action]) -> CommitContents:
-        """Encode and count; the actions are read once."""
+    def of(cls, actions: Iterable[Action], *, keep_adds: bool = False) -> CommitContents:
+        """Encode and count; the actions are read once.
+
+        Raises:
+            ArgumentError: an action that isn't one of a file.
+        """
         lines: list[bytes] = []
+        adds: list[AddFile] = []
         removed: set[str] = set()
-        changes_removed = False
-        num_added = added_bytes = removed_bytes = 0
+        changes_removed = changes_data = False
+        num_added = num_changes = added_bytes = removed_bytes = 0
         rows: int | None = 0
         for action in actions:
-            lines.append(encode_action(action))
+            if keep_adds and isinstance(action, AddFile):
+                adds.append(action)
+            else:
+                lines.append(encode_action(action))
             match action:
                 case AddFile():
                     num_added += 1
                     added_bytes += action.size
-                    known = _num_records(action.stats)
+                    changes_data = changes_data or action.data_change
+                    known = num_records(action.stats)
                     rows = None if rows is None or known is None else rows + known
                 case RemoveFile():
                     removed.add(action.path)
                     removed_bytes += action.size or 0
                     changes_removed = changes_removed or action.data_change
+                    changes_data = changes_data or action.data_change
+                case AddCDCFile():
+                    num_changes += 1
                 case _:
-                    pass
+                    raise ArgumentError(
+                        f"A commit takes actions of files, not {type(action).__name__}: the rest "
+                        "is set on the transaction's builder.",
+                        argument="actions",
+                    )
         return cls(
             lines=lines,
+            adds=adds,
             removed_paths=frozenset(removed),
             changes_removed=changes_removed,
+            changes_data=changes_data,
             num_added=num_added,
+            num_changes=num_changes,
             added_bytes=added_bytes,
             removed_bytes=removed_bytes,
             rows=rows,
@@ -84,7 +116,8 @@ class CommitContents:
         return metrics
 
 
-def _num_records(text: str | None) -> int | None:
+def num_records(text: str | None) -> int | None:
+    """`numRecords` of statistics text, None where it doesn't say."""
     if text is None:
         return None
     try:

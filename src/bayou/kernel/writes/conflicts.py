@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from bayou.errors import (
     CommitConflictError,
@@ -18,7 +19,12 @@ from bayou.errors import (
     MetadataChangedError,
     ProtocolChangedError,
 )
+from bayou.kernel.predicates.model import Predicate
+from bayou.kernel.predicates.skipping import SkippingPlan
+from bayou.kernel.pruning import Pruning
 from bayou.kernel.replay import CommitActions
+from bayou.kernel.scan_file import adds_to_array
+from bayou.protocol import features
 from bayou.protocol.actions import (
     AddFile,
     CommitInfo,
@@ -28,8 +34,12 @@ from bayou.protocol.actions import (
     RemoveFile,
     Transaction,
 )
+from bayou.protocol.schema import StructType
 
-__all__ = ["ReadSet", "WriteSet", "check_winner"]
+__all__ = ["REBASED_DOMAINS", "ReadSet", "WriteSet", "check_winner", "operation_of"]
+
+REBASED_DOMAINS = frozenset({"delta.rowTracking"})
+"""Domains that a commit takes over from the winner instead of failing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,22 +48,40 @@ class ReadSet:
 
     Attributes:
         whole_table: it has read every live file (an overwrite).
+        predicates: filters of its scans, resolved; only what they say of partition columns counts.
+        paths: files that it has read, as their adds spell them.
+        schema, partition_columns: the table's, for the predicates.
         app_ids: application ids whose version it has read.
     """
 
     whole_table: bool = False
+    predicates: tuple[Predicate, ...] = ()
+    paths: frozenset[str] = frozenset()
+    schema: StructType = field(default_factory=StructType)
+    partition_columns: tuple[str, ...] = ()
     app_ids: frozenset[str] = frozenset()
+
+    @property
+    def is_empty(self) -> bool:
+        """It has read no file and looked for none."""
+        return not (self.whole_table or self.predicates or self.paths)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteSet:
-    """What the transaction changes besides adding files."""
+    """What the transaction changes besides adding files.
+
+    Attributes:
+        isolation_level: by which adds of the winner are judged.
+        read_protocol: that of the version it was made from, None for a new table.
+    """
 
     removed_paths: frozenset[str] = frozenset()
     protocol: bool = False
     metadata: bool = False
     domains: frozenset[str] = frozenset()
-    isolation_level: str = "WriteSerializable"
+    isolation_level: str = "Serializable"
+    read_protocol: Protocol | None = None
 
 
 def check_winner(
@@ -64,51 +92,32 @@ def check_winner(
     Raises:
         CommitConflictError: of the type of the rule that failed; names the winner.
     """
-    found = _conflict(winner, reads, writes)
+    found = _conflict(table, _group(winner), reads, writes)
     if found is None:
         return
     kind, what = found
-    operation = _operation(winner.actions)
+    operation = operation_of(winner)
     raise kind(
         f"The commit to {table} lost against version {winner.version}"
         + ("" if operation is None else f" ({operation})")
-        + f", which {what}. Nothing was changed; read the table again and repeat the operation. "
-        f"(Attempts: {attempts}.)",
+        + f", which {what}: {_RULES[kind]}, under {writes.isolation_level}. Nothing was changed; "
+        f"read the table again and repeat the operation. (Attempts: {attempts}.)",
         table=table,
         winning_version=winner.version,
         winning_operation=operation,
         attempts=attempts,
+        rule=_RULES[kind],
     )
 
 
-def _conflict(
-    winner: CommitActions, reads: ReadSet, writes: WriteSet
-) -> tuple[type[CommitConflictError], str] | None:
-    by_type = _group(winner)
-    if by_type.protocol and writes.protocol:
-        return ProtocolChangedError, "changed the protocol, as this commit does"
-    if by_type.metadata:
-        return MetadataChangedError, "changed the table's metadata (schema or properties)"
-    if by_type.protocol:
-        return ProtocolChangedError, "changed the protocol"
-    domains = sorted({d.domain for d in by_type.domains} & writes.domains)
-    if domains:
-        return ConcurrentTransactionError, f"changed the metadata domain {domains[0]!r} too"
-    apps = sorted({t.app_id for t in by_type.transactions} & reads.app_ids)
-    if apps:
-        return ConcurrentTransactionError, f"moved the transaction identifier {apps[0]!r} too"
-    if reads.whole_table:
-        blind_counts = writes.isolation_level == "Serializable"
-        added = [a for a in by_type.adds if a.data_change]
-        if added and (blind_counts or not by_type.blind):
-            return ConcurrentAppendError, f"added {added[0].path}, which this commit hasn't read"
-        if by_type.removes:
-            path = by_type.removes[0].path
-            return ConcurrentDeleteReadError, f"removed {path}, which this commit has read"
-    removed = sorted({r.path for r in by_type.removes} & writes.removed_paths)
-    if removed:
-        return ConcurrentDeleteDeleteError, f"removed {removed[0]} too"
-    return None
+_RULES: dict[type[CommitConflictError], str] = {
+    ProtocolChangedError: "protocol changed",
+    MetadataChangedError: "metadata changed",
+    ConcurrentTransactionError: "concurrent transaction",
+    ConcurrentAppendError: "concurrent append",
+    ConcurrentDeleteReadError: "concurrent delete of what was read",
+    ConcurrentDeleteDeleteError: "concurrent delete of what is deleted",
+}
 
 
 @dataclass(slots=True)
@@ -117,9 +126,113 @@ class _Grouped:
     removes: list[RemoveFile] = field(default_factory=list)
     transactions: list[Transaction] = field(default_factory=list)
     domains: list[DomainMetadata] = field(default_factory=list)
-    protocol: bool = False
+    protocol: Protocol | None = None
     metadata: bool = False
+    identity_only: bool = False
     blind: bool = False
+
+
+def _conflict(
+    table: str, winner: _Grouped, reads: ReadSet, writes: WriteSet
+) -> tuple[type[CommitConflictError], str] | None:
+    """FIELD-NOTES 2, in its order: the first rule that fails, and what the winner did."""
+    return (
+        _metadata_conflict(winner, writes)
+        or _name_conflict(winner, reads, writes)
+        or _read_conflict(table, winner, reads, writes)
+        or _delete_conflict(winner, writes)
+    )
+
+
+def _metadata_conflict(
+    winner: _Grouped, writes: WriteSet
+) -> tuple[type[CommitConflictError], str] | None:
+    if winner.protocol is not None:
+        if writes.protocol:
+            return ProtocolChangedError, "changed the protocol, as this commit does"
+        strangers = _features_that_stop(winner.protocol, writes.read_protocol)
+        if strangers:
+            return ProtocolChangedError, f"changed the protocol ({', '.join(strangers)})"
+    if winner.metadata and (writes.metadata or not winner.identity_only):
+        return MetadataChangedError, "changed the table's metadata (schema or properties)"
+    return None
+
+
+def _features_that_stop(new: Protocol, old: Protocol | None) -> list[str]:
+    """Features that came or went, and that what was written without knowing so can't go behind."""
+    if old is None:
+        return ["the table was made"]
+    before, after = set(features.all_features(old)), set(features.all_features(new))
+    came = after - before - features.PASSED_BY_WRITES
+    return sorted([*(f"{name} added" for name in came), *(f"{n} dropped" for n in before - after)])
+
+
+def _name_conflict(
+    winner: _Grouped, reads: ReadSet, writes: WriteSet
+) -> tuple[type[CommitConflictError], str] | None:
+    domains = sorted({d.domain for d in winner.domains} & writes.domains - REBASED_DOMAINS)
+    if domains:
+        return ConcurrentTransactionError, f"changed the metadata domain {domains[0]!r} too"
+    apps = sorted({t.app_id for t in winner.transactions} & reads.app_ids)
+    if apps:
+        return ConcurrentTransactionError, f"moved the transaction identifier {apps[0]!r} too"
+    return None
+
+
+def _read_conflict(
+    table: str, winner: _Grouped, reads: ReadSet, writes: WriteSet
+) -> tuple[type[CommitConflictError], str] | None:
+    blind = reads.is_empty and not writes.removed_paths
+    if not blind and not _passed_over(winner, writes):
+        added = _first_match(table, winner.adds, reads)
+        if added is not None:
+            return ConcurrentAppendError, (
+                f"added {added.path}{_partition(added)}, which this commit should have read"
+            )
+    for remove in winner.removes:
+        if reads.whole_table or remove.path in reads.paths:
+            return ConcurrentDeleteReadError, f"removed {remove.path}, which this commit has read"
+    return None
+
+
+def _passed_over(winner: _Grouped, writes: WriteSet) -> bool:
+    match writes.isolation_level:
+        case "SnapshotIsolation":
+            return True
+        case "WriteSerializable":
+            return winner.blind and not writes.metadata
+        case _:
+            return False
+
+
+def _first_match(table: str, adds: list[AddFile], reads: ReadSet) -> AddFile | None:
+    """As delta-spark: only partition columns tell files apart, not statistics."""
+    if not adds:
+        return None
+    if reads.whole_table or not reads.partition_columns:
+        return adds[0]
+    rows = adds_to_array(adds)
+    for predicate in reads.predicates:
+        plan = SkippingPlan.build(predicate, reads.schema, reads.partition_columns)
+        matches: Any = Pruning(table, reads.schema, plan).keep_by_partition(rows)
+        index: int = matches.index(True).as_py()
+        if index >= 0:
+            return adds[index]
+    return None
+
+
+def _delete_conflict(
+    winner: _Grouped, writes: WriteSet
+) -> tuple[type[CommitConflictError], str] | None:
+    for remove in winner.removes:
+        if remove.path in writes.removed_paths:
+            return ConcurrentDeleteDeleteError, f"removed {remove.path} too"
+    return None
+
+
+def _partition(add: AddFile) -> str:
+    values = ", ".join(f"{name}={value}" for name, value in add.partition_values.items())
+    return f" (partition {values})" if values else ""
 
 
 def _group(winner: CommitActions) -> _Grouped:
@@ -135,19 +248,23 @@ def _group(winner: CommitActions) -> _Grouped:
             case DomainMetadata():
                 grouped.domains.append(action)
             case Protocol():
-                grouped.protocol = True
+                grouped.protocol = action
             case Metadata():
                 grouped.metadata = True
             case CommitInfo():
                 grouped.blind = action.get("isBlindAppend") is True
+                tags = action.get("tags")
+                grouped.identity_only = (
+                    isinstance(tags, dict)
+                    and str(tags.get("delta.identity.schemaUpdate")).lower() == "true"
+                )
             case _:
                 pass
     return grouped
 
 
-def _operation(actions: Sequence[object]) -> str | None:
-    for action in actions:
-        if isinstance(action, CommitInfo):
-            operation = action.get("operation")
-            return operation if isinstance(operation, str) else None
-    return None
+def operation_of(commit: CommitActions) -> str | None:
+    """A commit's `commitInfo.operation`, None where it doesn't say."""
+    infos: Sequence[CommitInfo] = [a for a in commit.actions if isinstance(a, CommitInfo)]
+    operation = infos[0].get("operation") if infos else None
+    return operation if isinstance(operation, str) else None

@@ -5,31 +5,45 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from bayou.errors import BayouError, ConcurrentTransactionError, ConstraintViolationError
 from bayou.kernel.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import DataFileStatus, Engine
-from bayou.kernel.predicates.model import LiteralValue
+from bayou.kernel.predicates.evaluation import resolve
+from bayou.kernel.predicates.model import LiteralValue, Predicate
+from bayou.kernel.predicates.sql import parse_predicate
+from bayou.kernel.replay import CommitActions
 from bayou.kernel.scan import ScanBuilder
+from bayou.kernel.scan_file import ScanFile
 from bayou.kernel.table_state import TableState
 from bayou.kernel.upkeep.checkpoint import checkpoint
-from bayou.kernel.writes import data_writer
+from bayou.kernel.writes import data_writer, rebase
 from bayou.kernel.writes.commit import CommitAttempt, commit_with_retries
 from bayou.kernel.writes.commit_contents import CommitContents
 from bayou.kernel.writes.conflicts import ReadSet, WriteSet
+from bayou.kernel.writes.isolation import isolation_level
 from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.state import TransactionState, WriteContext
-from bayou.protocol.actions import Action, AddFile, Metadata, Protocol, RemoveFile, encode_action
+from bayou.protocol import features
+from bayou.protocol.actions import (
+    Action,
+    AddFile,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    encode_action,
+)
 from bayou.protocol.actions import Transaction as TransactionIdentifier
 from bayou.protocol.commit_info import commit_info
 from bayou.protocol.properties import TableProperties
 from bayou.protocol.schema import StructType
 
-__all__ = ["PostCommitHook", "Transaction", "TransactionCommitResult"]
+__all__ = ["PostCommitHook", "Transaction", "TransactionCommitResult", "remove_of"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -111,6 +125,7 @@ class Transaction:
         engine_info: str,
         user_metadata: str | None,
         max_retries: int,
+        domains: Mapping[str, DomainMetadata] | None = None,
     ) -> None:
         self._table = table
         self._read_state = read_state
@@ -125,7 +140,12 @@ class Transaction:
         self._engine_info = engine_info
         self._user_metadata = user_metadata
         self._max_retries = max_retries
-        self._read_whole_table = False
+        self._domains = dict(domains or {})
+        self._reads = ReadSet(
+            schema=schema if read_state is None else read_state.schema,
+            partition_columns=partition_columns,
+            app_ids=frozenset(transaction_ids),
+        )
 
     @property
     def read_version(self) -> int:
@@ -184,32 +204,73 @@ class Transaction:
         """The actions that add written files to the table."""
         return data_writer.generate_append_actions(state, statuses, context)
 
-    @closeable
-    def generate_remove_actions(self, engine: Engine) -> Iterator[RemoveFile]:
-        """The actions that remove every live file of the version read: an overwrite.
+    def record_read(
+        self, predicate: Predicate | str | None = None, paths: Iterable[str] = ()
+    ) -> None:
+        """Note what the outcome rests on, where it was read by other means than `read_files`.
 
-        The transaction has then read the whole table, which counts when it meets others.
+        Args:
+            predicate: what was looked for; None: the whole table.
+            paths: files that were read, as their adds spell them.
+
+        Raises:
+            PredicateError: the predicate can't be understood.
         """
-        self._read_whole_table = True
+        if predicate is None:
+            self._reads = replace(self._reads, whole_table=True)
+            return
+        if isinstance(predicate, str):
+            predicate = parse_predicate(predicate)
+        self._reads = replace(
+            self._reads,
+            predicates=(*self._reads.predicates, resolve(predicate, self._reads.schema)),
+            paths=self._reads.paths | frozenset(paths),
+        )
+
+    def read_files(
+        self, engine: Engine, filter: Predicate | str | None = None
+    ) -> CloseableIterator[ScanFile]:
+        """Live files of the version read that may hold rows for which a filter is true.
+
+        They, and the filter, count when the commit meets others; None: the whole table.
+        """
+        self.record_read(filter)
+        return self._files_read(engine, filter)
+
+    @closeable
+    def _files_read(self, engine: Engine, filter: Predicate | str | None) -> Iterator[ScanFile]:
         if self._read_state is None:
             return
+        scan = ScanBuilder(self._read_state).with_filter(filter).with_statistics().build()
+        paths: list[str] = []
+        try:
+            with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
+                for file in files:
+                    paths.append(file.path)
+                    yield file
+        finally:
+            self._reads = replace(self._reads, paths=self._reads.paths | frozenset(paths))
+
+    @closeable
+    def generate_remove_actions(
+        self,
+        engine: Engine,
+        filter: Predicate | str | None = None,
+        *,
+        data_change: bool = True,
+    ) -> Iterator[RemoveFile]:
+        """The actions that remove live files of the version read: all of them, an overwrite.
+
+        The transaction has then read them, which counts when it meets others.
+
+        Args:
+            filter: only files that may hold rows for which it is true.
+            data_change: whether rows go away with them.
+        """
         now = _now()
-        scan = ScanBuilder(self._read_state).with_statistics().build()
-        with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
+        with self.read_files(engine, filter) as files:
             for file in files:
-                yield RemoveFile(
-                    path=file.path,
-                    deletion_timestamp=now,
-                    data_change=True,
-                    extended_file_metadata=True,
-                    partition_values=dict(file.partition_values),
-                    size=file.size,
-                    stats=file.add.stats,
-                    tags=file.add.tags,
-                    deletion_vector=file.deletion_vector,
-                    base_row_id=file.add.base_row_id,
-                    default_row_commit_version=file.add.default_row_commit_version,
-                )
+                yield remove_of(file.add, now, data_change=data_change)
 
     def commit(
         self,
@@ -232,25 +293,32 @@ class Transaction:
             CommitConflictError: another writer's commit won and doesn't go with this one.
             CommitFailedError: retries used up, or the store failed.
             ConstraintViolationError: removes in an append-only table.
+            ArgumentError: an action that isn't one of a file, or a file without its number of
+                rows in a table with row tracking.
         """
         if self._is_recorded():
             return TransactionCommitResult(version=self.read_version, already_committed=True)
-        contents = CommitContents.of(actions)
+        contents = CommitContents.of(actions, keep_adds=self._tracks_rows)
         self._refuse_removes_where_append_only(contents)
         txn_id = str(uuid.uuid4())
         metrics = {**contents.metrics(), **(operation_metrics or {})}
-        blind = not self._read_whole_table and not contents.removed_paths
-        head = self._head()
         writes = WriteSet(
             removed_paths=contents.removed_paths,
             protocol=self._protocol is not None,
             metadata=self._metadata is not None,
-            isolation_level=TableProperties(self._configuration).isolation_level,
+            domains=frozenset(self._domains),
+            isolation_level=self._isolation_level(contents),
+            read_protocol=None if self._read_state is None else self._read_state.protocol,
         )
+        blind = self._reads.is_empty and not contents.removed_paths
 
-        def lines(version: int) -> list[bytes]:
+        def lines(version: int, winners: Sequence[CommitActions]) -> list[bytes]:
+            now = _now()
+            stamp = None
+            if TableProperties(self._configuration).in_commit_timestamps:
+                stamp = rebase.in_commit_timestamp(now, self._read_state, winners)
             info = commit_info(
-                timestamp=_now(),
+                timestamp=now if stamp is None else stamp,
                 operation=self._operation,
                 operation_parameters=self._operation_parameters,
                 engine_info=self._engine_info,
@@ -260,8 +328,11 @@ class Transaction:
                 isolation_level=writes.isolation_level,
                 operation_metrics=metrics,
                 user_metadata=self._user_metadata,
+                in_commit_timestamp=stamp,
             )
-            return [encode_action(info), *head, *contents.lines]
+            head = self._head(version, stamp)
+            tracked = self._tracked(contents, version, winners)
+            return [encode_action(a) for a in (info, *head, *tracked)] + contents.lines
 
         version, _ = commit_with_retries(
             engine,
@@ -270,15 +341,40 @@ class Transaction:
                 read_version=self.read_version,
                 txn_id=txn_id,
                 lines=lines,
-                reads=ReadSet(
-                    whole_table=self._read_whole_table,
-                    app_ids=frozenset(self._transaction_ids),
-                ),
+                reads=self._reads,
                 writes=writes,
                 max_retries=self._max_retries,
             ),
         )
         return TransactionCommitResult(version=version, post_commit_hooks=self._hooks(version))
+
+    @property
+    def _tracks_rows(self) -> bool:
+        protocol = self._protocol
+        if protocol is None:
+            assert self._read_state is not None  # a new table has a protocol
+            protocol = self._read_state.protocol
+        return features.ROW_TRACKING in features.writer_features(protocol)
+
+    def _isolation_level(self, contents: CommitContents) -> str:
+        only_files = not (
+            self._protocol or self._metadata or self._transaction_ids or self._domains
+        )
+        return isolation_level(
+            TableProperties(self._configuration).isolation_level,
+            self._operation,
+            rearranges=only_files and not contents.changes_data,
+        )
+
+    def _tracked(
+        self, contents: CommitContents, version: int, winners: Sequence[CommitActions]
+    ) -> list[Action]:
+        """Files with their row ids, and the new high-water mark."""
+        if not self._tracks_rows or not contents.adds:
+            return []
+        mark = rebase.high_water_mark(self._read_state, winners)
+        adds, domain = rebase.with_row_ids(self._table, contents.adds, mark, version)
+        return [domain, *adds]
 
     def _is_recorded(self) -> bool:
         """Whether the table has recorded all of the transaction's identifiers already."""
@@ -305,24 +401,52 @@ class Transaction:
                 constraint="delta.appendOnly",
             )
 
-    def _head(self) -> list[bytes]:
-        """Lines between commitInfo and the files."""
+    def _head(self, version: int, stamp: int | None) -> list[Action]:
+        """Actions between commitInfo and the files."""
         actions: list[Action] = []
         if self._protocol is not None:
             actions.append(self._protocol)
         if self._metadata is not None:
-            actions.append(self._metadata)
+            metadata = self._metadata
+            if stamp is not None and self._enables_timestamps:
+                metadata = rebase.with_enablement(metadata, version, stamp)
+            actions.append(metadata)
         actions += [
             TransactionIdentifier(app_id=app_id, version=version, last_updated=_now())
             for app_id, version in self._transaction_ids.items()
         ]
-        return [encode_action(action) for action in actions]
+        return [*actions, *self._domains.values()]
+
+    @property
+    def _enables_timestamps(self) -> bool:
+        """Whether in-commit timestamps begin with this commit, in a table that had none."""
+        return (
+            self._read_state is not None
+            and not self._read_state.table_properties.in_commit_timestamps
+        )
 
     def _hooks(self, version: int) -> tuple[PostCommitHook, ...]:
         interval = TableProperties(self._configuration).checkpoint_interval
         if version == 0 or version % interval:
             return ()
         return (PostCommitHook(name="checkpoint", table=self._table, version=version),)
+
+
+def remove_of(add: AddFile, now: int, *, data_change: bool = True) -> RemoveFile:
+    """The action that removes a live file; it carries the add's very path and vector."""
+    return RemoveFile(
+        path=add.path,
+        deletion_timestamp=now,
+        data_change=data_change,
+        extended_file_metadata=True,
+        partition_values=dict(add.partition_values),
+        size=add.size,
+        stats=add.stats,
+        tags=add.tags,
+        deletion_vector=add.deletion_vector,
+        base_row_id=add.base_row_id,
+        default_row_commit_version=add.default_row_commit_version,
+    )
 
 
 def _now() -> int:

@@ -1,0 +1,102 @@
+"""What of a commit depends on the version it becomes: timestamps, row ids, commit versions.
+
+Each attempt asks anew, so that a commit that lost goes behind the winner with ids and a timestamp
+of its own (PROTOCOL.md, In-Commit Timestamps and Row Tracking).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from bayou.errors import ArgumentError
+from bayou.kernel.replay import CommitActions
+from bayou.kernel.table_state import TableState
+from bayou.kernel.writes.commit_contents import num_records
+from bayou.protocol.actions import AddFile, CommitInfo, DomainMetadata, Metadata
+
+__all__ = [
+    "ROW_TRACKING_DOMAIN",
+    "high_water_mark",
+    "in_commit_timestamp",
+    "with_enablement",
+    "with_row_ids",
+]
+
+ROW_TRACKING_DOMAIN = "delta.rowTracking"
+ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
+ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
+
+
+class _HighWaterMark(msgspec.Struct, frozen=True, rename="camel"):
+    row_id_high_water_mark: int = -1
+
+
+def in_commit_timestamp(
+    now: int, state: TableState | None, winners: Sequence[CommitActions]
+) -> int:
+    """Ms since the epoch: now, but later than that of the version before."""
+    previous = None if state is None else state.in_commit_timestamp
+    for winner in winners:
+        for action in winner.actions:
+            if isinstance(action, CommitInfo):
+                stamp = action.get("inCommitTimestamp")
+                previous = stamp if isinstance(stamp, int) else previous
+    return now if previous is None else max(now, previous + 1)
+
+
+def with_enablement(metadata: Metadata, version: int, timestamp: int) -> Metadata:
+    """Metadata that turns in-commit timestamps on in an existing table says from when."""
+    return msgspec.structs.replace(
+        metadata,
+        configuration={
+            **metadata.configuration,
+            ENABLEMENT_VERSION: str(version),
+            ENABLEMENT_TIMESTAMP: str(timestamp),
+        },
+    )
+
+
+def high_water_mark(state: TableState | None, winners: Sequence[CommitActions]) -> int:
+    """The highest row id given out so far, -1 for none."""
+    text = None if state is None else state.domain_metadata.get(ROW_TRACKING_DOMAIN)
+    for winner in winners:
+        for action in winner.actions:
+            if isinstance(action, DomainMetadata) and action.domain == ROW_TRACKING_DOMAIN:
+                text = action.configuration
+    if not text:
+        return -1
+    return msgspec.json.decode(text, type=_HighWaterMark).row_id_high_water_mark
+
+
+def with_row_ids(
+    table: str, adds: Iterable[AddFile], mark: int, version: int
+) -> tuple[list[AddFile], DomainMetadata]:
+    """Adds with row ids above a mark and with the commit's version, and the new mark.
+
+    Files that have both already (rewritten without a change of rows, or with another deletion
+    vector) keep them.
+
+    Raises:
+        ArgumentError: a file without the number of its rows.
+    """
+    tracked: list[AddFile] = []
+    for add in adds:
+        changes: dict[str, Any] = {}
+        if add.base_row_id is None:
+            rows = num_records(add.stats)
+            if rows is None:
+                raise ArgumentError(
+                    f"{add.path} of {table} has no statistics with numRecords; a table with row "
+                    "tracking needs them, to give its rows ids.",
+                    argument="actions",
+                )
+            changes["base_row_id"] = mark + 1
+            mark += rows
+        if add.default_row_commit_version is None:
+            changes["default_row_commit_version"] = version
+        tracked.append(msgspec.structs.replace(add, **changes) if changes else add)
+    text = msgspec.json.encode({"rowIdHighWaterMark": mark}).decode()
+    return tracked, DomainMetadata(domain=ROW_TRACKING_DOMAIN, configuration=text, removed=False)
