@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.errors import CorruptTableError, SerializationError
+from bayou.errors import CorruptTableError, EvaluationError, SerializationError
 from bayou.kernel.arrow_types import relabelled, to_arrow_type
 from bayou.kernel.checkpoint_adds import CheckpointAdds
 from bayou.kernel.column_mapping import physical_name, physical_stats_schema
@@ -70,10 +70,12 @@ class Pruning:
 
         Raises:
             CorruptTableError: a partition value or a statistics text that can't be read.
+            EvaluationError: what the filter says of partition columns alone can't be computed for
+                a live file.
         """
         plan, adds, parsed = self._plan, files.adds, files.parsed
         partitions = self._partition_arrays(adds)
-        selection: Any = plan.keep(partitions, None, num_rows=len(adds))
+        selection: Any = self._keep(partitions, None, adds, touched)
         kept = selection.true_count
         if counts is not None:
             counts.pruned_by_partition += len(adds) - kept
@@ -91,11 +93,27 @@ class Pruning:
             selection = untouched if selection is None else pc.and_(selection, untouched)
         if plan.stats_schema is not None:
             stats = self._stats(engine, adds, parsed, plan.stats_schema)
-            matching = plan.keep(partitions, stats, num_rows=len(adds))
+            matching = self._keep(partitions, stats, adds, touched)
             if counts is not None:
                 counts.skipped_by_statistics += len(adds) - matching.true_count
             selection = matching if selection is None else pc.and_(selection, matching)
         return adds, selection
+
+    def _keep(
+        self,
+        partitions: Mapping[str, pa.Array[Any]],
+        stats: pa.RecordBatch | None,
+        adds: pa.StructArray,
+        touched: TouchedKeys | None,
+    ) -> pa.BooleanArray:
+        try:
+            return self._plan.keep(partitions, stats, num_rows=len(adds))
+        except EvaluationError:
+            if touched is None:
+                raise
+        # Perhaps it failed for a file that isn't live any more.
+        live = touched.untouched(adds)
+        return self._plan.keep(partitions, stats, num_rows=len(adds), selection=live)
 
     def keep_by_partition(self, adds: pa.StructArray) -> pa.BooleanArray:
         """Rows of `add` structs that may match by their partition values alone."""

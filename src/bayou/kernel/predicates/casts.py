@@ -246,9 +246,7 @@ def _to_decimal(values: Datum, source: DataType, target: DecimalType) -> Datum:
             values = pc.multiply(values, pa.scalar(Decimal("0.000001"), pa.decimal256(7, 6)))
         case "float":
             # The digits that Java would show for it count.
-            return distinct(
-                values, lambda v: _rounded(_shortest(v, source), target), to_arrow_type(target)
-            )
+            return distinct(values, lambda v: _rounded(_shortest(v), target), to_arrow_type(target))
         case "string":
             return distinct(
                 pc.utf8_trim(values, characters=_BLANKS),
@@ -269,11 +267,10 @@ def _decimal_text(text: str) -> Decimal:
     return Decimal(text)
 
 
-def _shortest(value: float, source: DataType) -> Decimal:
+def _shortest(value: float) -> Decimal:
     if not math.isfinite(value):
         raise ValueError(value)
-    # Spark takes a float as the double it equals.
-    return Decimal(_java_float(value) if source == FLOAT else repr(value))
+    return Decimal(repr(value))  # a float is taken as the double it equals
 
 
 def _rounded(number: Decimal, target: DecimalType) -> Decimal:
@@ -320,8 +317,6 @@ def _to_time(values: Datum, source: DataType, target: DataType) -> Datum:
             wide = pc.cast(values, pa.decimal256(60, values.type.scale))
             product = pc.multiply(wide, pa.scalar(Decimal(_MICROS), pa.decimal256(7, 0)))
             return pc.cast(_to_integer(product, DecimalType(38, 0), LONG), wanted)
-        case "boolean":
-            micros = pc.cast(pc.cast(values, pa.int8()), pa.int64())
         case _:
             # Dates begin at midnight UTC; the two timestamps differ in the meaning alone.
             return pc.cast(pc.cast(values, pa.timestamp("us")), wanted)
@@ -406,7 +401,7 @@ def _unit(scale: int) -> Decimal:
 
 _TARGETS: dict[str, tuple[str, ...]] = {
     "void": (),
-    "boolean": ("string", "integer", "float", "decimal", "timestamp"),
+    "boolean": ("string", "integer", "float", "decimal"),
     "integer": ("string", "boolean", "float", "decimal", "timestamp"),
     "float": ("string", "boolean", "integer", "decimal", "timestamp"),
     "decimal": ("string", "boolean", "integer", "float", "timestamp"),

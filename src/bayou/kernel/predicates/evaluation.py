@@ -248,13 +248,11 @@ class Evaluation:
         values = [self._value(argument, batch) for argument in arguments]
         if not all(isinstance(value, pa.Scalar) for value in values):
             return definition.evaluate(values, result)
-        # Of constants: once. Those that must stay constants are never the only arguments.
-        first = pa.array([values[0].as_py()], values[0].type)
-        place = next((i for i, a in enumerate(arguments) if not isinstance(a, Literal)), 0)
-        if place:
-            first = values[0]
-            values[place] = pa.array([values[place].as_py()], values[place].type)
-        return definition.evaluate([first, *values[1:]], result)[0]
+        # Of constants: once. A function has an array somewhere, where it needn't have a constant.
+        places = range(len(values))
+        place = next((i for i in places if i not in definition.constants), 0)
+        values[place] = pa.array([values[place].as_py()], values[place].type)
+        return definition.evaluate(values, result)[0]
 
     def _case(self, arguments: tuple[Expression, ...], batch: pa.RecordBatch) -> Datum:
         open_rows: Datum = pa.repeat(True, batch.num_rows)

@@ -199,16 +199,20 @@ class _EitherRange(Range):
         self._values = values
 
     def lower(self, arrow_type: pa.DataType) -> Datum:
-        if pa.types.is_floating(arrow_type):
-            return pa.scalar(None, arrow_type)  # Arrow's least passes over NaN
-        bounds = [value.lower(arrow_type) for value in self._values]
-        return pc.min_element_wise(*bounds, skip_nulls=False)
+        if not _has_extremes(arrow_type):
+            return pa.scalar(None, arrow_type)
+        return self._extreme(pc.min_element_wise, arrow_type, [v.lower for v in self._values])
 
     def upper(self, arrow_type: pa.DataType) -> Datum:
-        if pa.types.is_floating(arrow_type):
+        if not _has_extremes(arrow_type):
             return pa.scalar(None, arrow_type)
-        bounds = [value.upper(arrow_type) for value in self._values]
-        return pc.max_element_wise(*bounds, skip_nulls=False)
+        return self._extreme(pc.max_element_wise, arrow_type, [v.upper for v in self._values])
+
+    def _extreme(self, kernel: Any, arrow_type: Any, asked: Sequence[Any]) -> Datum:
+        bounds = [ask(arrow_type) for ask in asked]
+        if pa.types.is_timestamp(arrow_type):  # no such kernel for those with a zone
+            bounds = [pc.cast(bound, pa.timestamp("us")) for bound in bounds]
+        return pc.cast(kernel(*bounds, skip_nulls=False), arrow_type)
 
     def may_be_null(self) -> Datum:
         combine = pc.and_ if self._name == "coalesce" else pc.or_
@@ -216,6 +220,11 @@ class _EitherRange(Range):
 
     def may_have_value(self) -> Datum:
         return reduce(pc.or_, [value.may_have_value() for value in self._values])
+
+
+def _has_extremes(arrow_type: pa.DataType) -> bool:
+    """Arrow has no least of booleans, and its least of floats passes over NaN."""
+    return not pa.types.is_floating(arrow_type) and not pa.types.is_boolean(arrow_type)
 
 
 class _Null(Range):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
+import struct
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
@@ -108,7 +110,7 @@ def _converted(value: LiteralValue, target: DataType) -> LiteralValue:
             raise OverflowError
         return number
     if target in (FLOAT, DOUBLE) and isinstance(value, str | int | float | Decimal):
-        return float(value)
+        return float(value) if target == DOUBLE else _single(float(value))
     if target == BOOLEAN and isinstance(value, bool):
         return value
     if target == STRING and isinstance(value, str):
@@ -116,6 +118,15 @@ def _converted(value: LiteralValue, target: DataType) -> LiteralValue:
     if target in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
         return _to_time(value, target)
     raise TypeError
+
+
+def _single(value: float) -> float:
+    """The value as a float of 32 bits has it."""
+    try:
+        (single,) = struct.unpack("f", struct.pack("f", value))
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return float(single)
 
 
 def _finite(value: LiteralValue) -> float | Decimal:

@@ -197,19 +197,19 @@ class Translator:
         return call("add_interval", self.expression(left), *amounts)
 
     def _negated(self, node: Any) -> Expression:
-        operand = self.expression(node.this)
+        inner = node.this
+        if type(inner).__name__ == "TryCast" and type(inner.this).__name__ == "Literal":
+            target = sql_type(inner.to)
+            operand = self.expression(inner.this)
+            if isinstance(operand, Literal) and target is not None and not inner.this.is_string:
+                return cast_constant(_with_other_sign(operand), target)  # -128Y
+        operand = self.expression(inner)
         value = operand.value if isinstance(operand, Literal) else None
         if not isinstance(operand, Literal) or isinstance(value, bool):
             return call("negative", operand)
-        match value:
-            case Decimal():  # the operator - would round to 28 digits
-                return Literal(value.copy_negate(), operand.data_type)
-            case float():
-                return Literal(-value, operand.data_type)
-            case int():
-                return Literal(-value, None)
-            case _:
-                return call("negative", operand)
+        if isinstance(value, Decimal | float | int) and not value < 0:
+            return _with_other_sign(operand)
+        return call("negative", operand)
 
     def _case(self, node: Any) -> Expression:
         parts: list[Expression] = []
@@ -327,6 +327,18 @@ _PARTS = {
 }
 
 _PLAIN_PATTERN = re.compile(r"(?P<text>(?:[^%_\\]|\\[%_\\])*)(?P<rest>%*)", re.DOTALL)
+
+
+def _with_other_sign(number: Literal) -> Literal:
+    match number.value:
+        case Decimal():  # the operator - would round to 28 digits
+            return Literal(number.value.copy_negate(), number.data_type)
+        case float():
+            return Literal(-number.value, number.data_type)
+        case int():
+            return Literal(-number.value, None)
+        case _:
+            return number
 
 
 def _is_plain(node: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Predicates as bytes, for other processes."""
+"""Expressions as bytes, for other processes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,35 @@ from bayou.kernel.predicates.model import (
     Predicate,
     StartsWith,
 )
+from bayou.kernel.wire_format import WireFormat
 from bayou.protocol.schema import data_type_from_json, data_type_to_json
 
-__all__ = ["from_wire", "to_wire"]
+__all__ = ["from_bytes", "from_wire", "to_bytes", "to_wire"]
+
+_WIRE: WireFormat[list[Any]] = WireFormat("expression", 1, list[Any])
+
+
+def to_bytes(expression: Expression) -> bytes:
+    """An expression by itself; `from_bytes` is the inverse.
+
+    Raises:
+        SerializationError: an expression of a kind of the caller's own.
+    """
+    return _WIRE.encode(to_wire(expression))
+
+
+def from_bytes(data: bytes) -> Expression:
+    """The expression out of its bytes.
+
+    Raises:
+        SerializationError: not such bytes, or of a newer version of the package.
+    """
+    found: Expression = _WIRE.decode(data, from_wire)
+    return found
 
 
 def to_wire(expression: Expression) -> list[Any]:
-    """A tree of lists of plain values; `from_wire` is the inverse."""
+    """A tree of lists of plain values, to be part of other bytes; `from_wire` is the inverse."""
     match expression:
         case Column(path):
             return ["column", *path]

@@ -57,6 +57,7 @@ __all__ = ["FUNCTIONS"]
 pc: Any = pyarrow.compute
 
 _CONTEXT = Context(prec=120, rounding="ROUND_HALF_UP")
+_ANY_DOUBLE = Context(prec=700, rounding="ROUND_HALF_UP")
 
 
 def _operands(call: Call) -> tuple[DataType, DataType]:
@@ -320,14 +321,11 @@ def _to_whole(kernel: Any) -> Any:
         if pa.types.is_decimal(number.type):
             wide = pc.cast(number, pa.decimal256(number.type.precision + 1, number.type.scale))
             return pc.cast(pc.cast(kernel(wide), pa.decimal256(76, 0)), result)
-        # Java's cast from double saturates, and makes 0 of NaN.
         whole = kernel(number)
-        whole = pc.if_else(pc.is_nan(whole), 0.0, whole)
-        top = pc.greater_equal(whole, 2.0**63)
-        bottom = pc.less(whole, -(2.0**63))
-        inner = pc.cast(pc.if_else(pc.or_(top, bottom), 0.0, whole), result)
-        least, most = pa.scalar(-(1 << 63), result), pa.scalar((1 << 63) - 1, result)
-        return pc.if_else(top, most, pc.if_else(bottom, least, inner))
+        whole = pc.if_else(pc.is_nan(whole), 0.0, whole)  # as in Java
+        beyond = pc.or_(pc.greater_equal(whole, 2.0**63), pc.less(whole, -(2.0**63)))
+        fail(beyond, number, lambda value: f"{value!r} is too large for a long")
+        return pc.cast(whole, result)
 
     return evaluate
 
@@ -384,7 +382,10 @@ def distinct_rounded(numbers: Datum, places: int, *, single: bool) -> Datum:
         if not math.isfinite(number):
             return number
         text = pc.cast(pa.scalar(number, pa.float32()), pa.string()).as_py() if single else None
-        return float(Decimal(text or java_double(number)).quantize(step, context=_CONTEXT))
+        exact = Decimal(text or java_double(number))
+        if exact == exact.to_integral_value(context=_CONTEXT) and places >= 0:
+            return number + 0.0  # 0.0 for -0.0
+        return float(exact.quantize(step, context=_ANY_DOUBLE)) + 0.0
 
     return distinct(numbers, rounded, numbers.type)
 
@@ -410,7 +411,8 @@ def _is_nan(value: Expression) -> Expression:
 
 
 def _sign(values: Sequence[Datum], result: Any) -> Datum:
-    return pc.cast(pc.sign(values[0]), result)
+    number = values[0]
+    return pc.if_else(pc.equal(number, 0.0), number, pc.cast(pc.sign(number), result))
 
 
 # How results move with their arguments.
@@ -498,6 +500,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="Quotient without its fraction, a long. Division by zero is an error.",
         bind=_integral_division,
         evaluate=_divide_whole,
+        directions=_scaling(divides=True),
     ),
     Function(
         name="%",
@@ -540,6 +543,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     ),
     Function(
         name="round",
+        constants=(1,),
         signature="round(a[, decimals])",
         summary="Rounded half up, away from zero; `decimals` is a constant and may be negative.",
         bind=_rounding,

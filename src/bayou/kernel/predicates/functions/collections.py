@@ -212,6 +212,7 @@ FUNCTIONS = (
     ),
     Function(
         name=".",
+        constants=(1,),
         signature="a[0].field",
         summary="A field of a struct that comes out of an array or map.",
         bind=_field,

@@ -81,6 +81,12 @@ def _same_types(least: int) -> Callable[[Call], Binding]:
 
 def _extreme(kernel: Any, *, greatest: bool) -> Any:
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
+        if pa.types.is_timestamp(result) and result.tz is not None:
+            # Arrow has no such kernel for timestamps with a zone.
+            local = [pc.cast(value, pa.timestamp("us")) for value in values]
+            return pc.cast(kernel(*local), result)
+        if pa.types.is_boolean(result):
+            return pc.cast(kernel(*(pc.cast(value, pa.int8()) for value in values)), result)
         if not pa.types.is_floating(result):
             return kernel(*values)
         # NaN is above all.

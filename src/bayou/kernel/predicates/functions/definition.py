@@ -88,6 +88,7 @@ class Function:
         directions: how the value moves with each argument, given the constants' values and None
             for the others: 1 never down as it goes up, -1 never up, 0 for a constant; None where
             it goes either way.
+        constants: positions of arguments that must be constants.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Function:
     evaluate: Callable[[Sequence[Datum], Any], Datum] | None
     nulls: str = "exact"
     directions: Callable[[Sequence[Any], Sequence[DataType]], Sequence[int] | None] | None = None
+    constants: tuple[int, ...] = ()
     aliases: tuple[str, ...] = ()
 
 

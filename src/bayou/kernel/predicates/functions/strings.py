@@ -121,7 +121,7 @@ def _concat(values: Sequence[Datum], result: Any) -> Datum:
 def _concat_with(values: Sequence[Datum], result: Any) -> Datum:
     separator, *texts = values
     if not texts:
-        texts = [pa.scalar(None, result)]
+        return pc.if_else(pc.is_valid(separator), pa.scalar("", result), separator)
     return pc.binary_join_element_wise(*texts, separator, null_handling="skip")
 
 
@@ -210,6 +210,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     ),
     Function(
         name="trim",
+        constants=(0,),
         signature="trim(s), trim(BOTH c FROM s), btrim(s)",
         summary="Without spaces (or characters of the constant `c`) at both ends.",
         bind=_trimming,
@@ -218,6 +219,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     ),
     Function(
         name="ltrim",
+        constants=(0,),
         signature="ltrim(s), trim(LEADING c FROM s)",
         summary="The same at the beginning.",
         bind=_trimming,
@@ -225,6 +227,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     ),
     Function(
         name="rtrim",
+        constants=(0,),
         signature="rtrim(s), trim(TRAILING c FROM s)",
         summary="The same at the end.",
         bind=_trimming,
@@ -313,6 +316,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     ),
     Function(
         name="rlike",
+        constants=(1,),
         signature="s RLIKE pattern, regexp(s, pattern), regexp_like",
         summary=(
             "Whether a regular expression is found in the text. The pattern is a constant, of the "

@@ -198,7 +198,8 @@ def _add_months(values: Sequence[Datum], _result: Any) -> Datum:
 
 def _last_day(values: Sequence[Datum], result: Any) -> Datum:
     following = _first_of_month(pc.add(_months(values[0]), 1))
-    return pc.cast(pc.subtract(pc.cast(following, pa.int32()), 1), result)
+    last = pc.subtract(pc.cast(pc.cast(following, pa.int32()), pa.int64()), 1)
+    return pc.cast(pc.cast(last, pa.int32()), result)
 
 
 def _interval_type(call: Call) -> Binding:
@@ -278,7 +279,8 @@ def _to_timestamp(*arguments: Expression) -> Expression:
 
 def _unix_timestamp(*arguments: Expression) -> Expression:
     moment = _parsed("unix_timestamp", TIMESTAMP, "yyyy-MM-dd HH:mm:ss", *arguments)
-    return call("unix_seconds", moment)
+    # Towards zero, other than unix_seconds.
+    return call("div", call("unix_micros", moment), Literal(1_000_000, LONG))
 
 
 def _parsed(name: str, target: DataType, form: str, *arguments: Expression) -> Expression:
@@ -480,6 +482,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     _of_day("second", "0 to 59.", 1_000_000, 60),
     Function(
         name="date_format",
+        constants=(1,),
         signature="date_format(ts, format)",
         summary=(
             "Text by a constant format of " + ", ".join(f"`{name}`" for name in _LETTERS) + ", `S` "
@@ -491,6 +494,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     ),
     Function(
         name="date_trunc",
+        constants=(0,),
         signature="date_trunc(unit, ts)",
         summary=(
             "The timestamp at which a year, quarter, month, week, day, hour, minute, second, "
@@ -503,6 +507,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     ),
     Function(
         name="trunc",
+        constants=(1,),
         signature="trunc(d, unit)",
         summary="The date at which a year, quarter, month or week begins; NULL for another unit.",
         bind=_truncating_date,
@@ -554,6 +559,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     ),
     Function(
         name="add_interval",
+        constants=(1, 2),
         signature="ts + INTERVAL ..., ts - INTERVAL ...",
         summary=(
             "A constant interval of years, months, weeks, days, hours, minutes or seconds later or "
@@ -587,7 +593,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Macro(
         name="unix_timestamp",
         signature="unix_timestamp(ts[, 'yyyy-MM-dd HH:mm:ss'])",
-        summary="Seconds since 1970.",
+        summary="Seconds since 1970, rounded towards it.",
         count=(1, 2),
         expand=_unix_timestamp,
         aliases=("to_unix_timestamp",),

@@ -1,0 +1,79 @@
+"""Record anew what Spark makes of the expressions in tests/kernel/predicates/recorded/spark.json.
+
+usage: record_spark_expressions.py
+
+The file has the rows, and one entry an expression: for a new one add `{"sql": ...}`. Tests compare
+the kernel's evaluator with what is recorded. Needs Java; takes some minutes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+FILE = Path(__file__).resolve().parent.parent / "tests/kernel/predicates/recorded/spark.json"
+
+
+def canonical(column: pa.Array[Any]) -> list[str | None]:
+    """Texts that tell values of one type apart; times as numbers."""
+    if pa.types.is_temporal(column.type):
+        width = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
+        column = column.cast(width)
+    if pa.types.is_string(column.type):
+        column = column.cast(pa.binary())
+        return [
+            None if v is None else v.decode("utf-8", "backslashreplace") for v in column.to_pylist()
+        ]
+    return [None if value is None else repr(value) for value in column.to_pylist()]
+
+
+def record(spark: SparkSession, texts: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Type and values of each, or the error; many at once where none is one."""
+    selected = ", ".join(f"{text} AS r{i}" for i, text in enumerate(texts))
+    try:
+        frame = spark.sql("SELECT " + selected + " FROM t")  # noqa: S608  # our own texts
+        table = frame.toArrow().combine_chunks()
+    except (PySparkException, Py4JJavaError) as error:
+        if len(texts) > 1:
+            half = len(texts) // 2
+            yield from record(spark, texts[:half])
+            yield from record(spark, texts[half:])
+        else:
+            condition = error.getCondition() if isinstance(error, PySparkException) else None
+            yield {"sql": texts[0], "error": condition or type(error).__name__}
+        return
+    for text, field, column in zip(texts, frame.schema, table.columns, strict=True):
+        kind = field.dataType.simpleString()
+        values = canonical(column.combine_chunks()) if table.num_rows else []
+        yield {"sql": text, "type": kind, "values": values}
+
+
+def main() -> None:
+    """Run Spark once."""
+    spark = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.codegen.wholeStage", "false")
+        .getOrCreate()
+    )
+    recorded = json.loads(FILE.read_text())
+    rows, columns = recorded["rows"], recorded["columns"]
+    table = spark.sql("SELECT * FROM VALUES " + rows + " AS t(" + columns + ")")  # noqa: S608
+    table.coalesce(1).createOrReplaceTempView("t")
+    texts = list(dict.fromkeys(entry["sql"] for entry in recorded["expressions"]))
+    found = [entry for i in range(0, len(texts), 8) for entry in record(spark, texts[i : i + 8])]
+    head = json.dumps({"spark": spark.version, "columns": columns, "rows": rows}, indent=0)
+    lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in found)
+    FILE.write_text(f'{head[:-2]},\n"expressions": [\n{lines}\n]}}\n')
+
+
+if __name__ == "__main__":
+    main()
