@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
+import json
 
 import pytest
 
+from bayou.engines.arrow.object_store_files import ObjectStoreFiles
 from bayou.engines.arrow.storage_options import store_settings
 from bayou.errors import ArgumentError
 
@@ -45,3 +48,48 @@ def test_retries_end():
     assert store_settings("s3", {}, {}).retry_config == {"retry_timeout": dt.timedelta(minutes=1)}
     settings = store_settings("s3", {"retry_timeout": "5s", "max_retries": "2"}, {})
     assert settings.retry_config == {"retry_timeout": dt.timedelta(seconds=5), "max_retries": 2}
+
+
+KEY = base64.b64encode(b"key").decode()
+SERVICE_ACCOUNT = json.dumps(
+    {"client_email": "a", "private_key": "x", "private_key_id": "1", "disable_oauth": True}
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "options"),
+    [
+        (
+            "s3://bucket",
+            {
+                "AWS_ACCESS_KEY_ID": "a",
+                "AWS_SECRET_ACCESS_KEY": "b",
+                "AWS_SESSION_TOKEN": "c",
+                "AWS_REGION": "eu-west-1",
+                "AWS_ENDPOINT_URL": "http://localhost:9000",
+                "AWS_ALLOW_HTTP": "true",
+                "AWS_S3_ALLOW_UNSAFE_RENAME": "true",
+                "AWS_CONDITIONAL_PUT": "etag",
+                "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false",
+                "timeout": "60s",
+            },
+        ),
+        ("s3a://bucket", {"access_key_id": "a", "secret_access_key": "b", "region": "r"}),
+        ("az://box", {"AZURE_STORAGE_ACCOUNT_NAME": "acc", "AZURE_STORAGE_ACCOUNT_KEY": KEY}),
+        ("azure://box", {"account_name": "acc", "account_key": KEY}),
+        ("az://box", {"AZURE_STORAGE_ACCOUNT_NAME": "acc", "AZURE_STORAGE_SAS_TOKEN": "sig=2"}),
+        ("az://box", {"account_name": "acc", "use_azure_cli": "true"}),
+        ("abfss://box@acc.dfs.core.windows.net", {"AZURE_STORAGE_ACCOUNT_KEY": KEY}),
+        (
+            "abfs://box@acc.dfs.core.windows.net",
+            {"azure_client_id": "i", "azure_client_secret": "s", "azure_tenant_id": "t"},
+        ),
+        ("gs://bucket", {"google_service_account_key": SERVICE_ACCOUNT}),
+        ("gcs://bucket", {"google_skip_signature": "true"}),
+    ],
+)
+def test_the_names_known_from_deltalake_open_stores_of_every_service(path, options):
+    files = ObjectStoreFiles(options)
+    root = files.resolve_path(path)
+    assert files._store(root) is files._store(root)
+    assert files.resolve_path(f"{path}/table/") == f"{root}/table"
