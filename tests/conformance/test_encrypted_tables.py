@@ -7,9 +7,10 @@ from pathlib import Path
 import conformance
 import pytest
 
+import bayou
 from bayou.api.table import TableHandle
 from bayou.engines.arrow import ArrowEngine
-from bayou.errors import BayouError
+from bayou.errors import BayouError, UnsupportedFeatureError
 from bayou.kernel import Engine, Table
 from bayou.testing.sealed_files import SealedFiles, seal_files
 
@@ -37,6 +38,15 @@ def test_an_encrypted_table_is_read_as_the_plain_one(name: str, tmp_path: Path) 
     assert rows(ArrowEngine(files=SealedFiles()), tmp_path / "sealed") == expected
     with pytest.raises(BayouError):
         rows(ArrowEngine(), tmp_path / "sealed")
+
+
+@pytest.mark.conformance
+def test_files_with_deletion_vectors_are_refused_as_a_dataset() -> None:
+    sets = conformance.folder()
+    assert sets is not None
+    path = sets / "golden" / "dv-partitioned-with-checkpoint" / "delta"
+    with pytest.raises(UnsupportedFeatureError, match="deletionVectors"):
+        bayou.table(str(path)).to_arrow_dataset()
 
 
 def rows(engine: Engine, path: Path) -> list[str]:

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.dataset as pads
 
 from bayou.api.changes import ChangesHandle
+from bayou.api.dataset import to_dataset
 from bayou.api.reading import Reading, files_table
 from bayou.engines import for_path
 from bayou.errors import ArgumentError
@@ -127,6 +129,15 @@ class TableHandle:
         """
         return self.snapshot(version, timestamp).to_batches(columns, filter, limit)
 
+    def to_arrow_dataset(
+        self,
+        filter: Predicate | str | None = None,
+        version: int | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> pads.Dataset:
+        """A version as a `pyarrow.dataset`; see `SnapshotHandle.to_arrow_dataset`."""
+        return self.snapshot(version, timestamp).to_arrow_dataset(filter)
+
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The commits still in the log, newest first: `version`, `timestamp` (ms), `operation`,
         `operationParameters`, `operationMetrics`, `engineInfo`, ... as written.
@@ -243,6 +254,22 @@ class SnapshotHandle:
         self, columns: Sequence[str] | None, filter: Predicate | str | None, limit: int | None
     ) -> Reading:
         return Reading.plan(self._engine, self._snapshot, columns, filter, limit)
+
+    def to_arrow_dataset(self, filter: Predicate | str | None = None) -> pads.Dataset:
+        """This version as a `pyarrow.dataset`, for DuckDB, Polars and others that push into one.
+
+        They choose columns and filter rows by themselves; the partition values are known to it, so
+        that whole files are left out. It holds the list of its files.
+
+        Args:
+            filter: leaves out files that hold no such row, by their statistics too; rows aren't
+                filtered.
+
+        Raises:
+            UnsupportedFeatureError: files with deletion vectors, mapped columns, variants: what
+                pyarrow would read past.
+        """
+        return to_dataset(self._engine, self._snapshot, filter)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return iter(self.to_batches())

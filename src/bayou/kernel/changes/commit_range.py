@@ -53,6 +53,7 @@ class CommitActions:
     log_actions: tuple[Action, ...]
     kinds: frozenset[DeltaAction]
 
+    @closeable
     def actions(self) -> Iterator[pa.RecordBatch]:
         """The actions asked for; see `CommitRange.actions`. Gives the same batches every time.
 
