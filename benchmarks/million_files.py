@@ -1,7 +1,7 @@
 """Generates the log of a table of very many files: one checkpoint and ten commits behind it.
 
 There are no data files: planning never opens them. The checkpoint has the schema that Spark
-writes; its row groups are as asked, since Spark puts a million adds into one.
+writes, in one of several shapes; or there is none, and each file has a commit of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-__all__ = ["ADDED", "COMMITS", "REMOVED", "live_files", "table_with"]
+__all__ = ["ADDED", "COMMITS", "REMOVED", "SHAPES", "checkpoint_files", "live_files", "table_with"]
+
+SHAPES = {
+    "row-groups": "one file of several row groups",
+    "one-row-group": "one file of one row group, as Spark writes it",
+    "parts": "a file for each 50,000 adds, multi-part",
+    "sidecars": "a sidecar for each 100,000 adds, V2",
+    "commits": "no checkpoint, a commit for each file",
+}
 
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / "bench"
 COMMITS = 10
@@ -24,6 +32,7 @@ REMOVED = 5  # files of the checkpoint that a commit removes
 DAYS = 1000
 ROWS = 1000  # rows a data file would hold
 CHUNK = 100_000  # files generated at a time
+PART = 50_000  # adds of a part of a multi-part checkpoint
 
 _SCRAMBLES = (0x9E3779B97F4A7C15, 0xD1342543DE82EF95)
 _STRINGS = pa.map_(pa.string(), pa.string())
@@ -92,6 +101,37 @@ _SCHEMA = pa.schema(
         ),
     ]
 )
+_SIDECAR_SCHEMA = pa.schema([_SCHEMA.field("add"), _SCHEMA.field("remove")])
+_STRING_LIST = pa.list_(pa.field("element", pa.string()))
+_V2_SCHEMA = pa.schema(
+    [
+        _SCHEMA.field("txn"),
+        _SCHEMA.field("metaData"),
+        (
+            "protocol",
+            pa.struct(
+                [
+                    ("minReaderVersion", pa.int32()),
+                    ("minWriterVersion", pa.int32()),
+                    ("readerFeatures", _STRING_LIST),
+                    ("writerFeatures", _STRING_LIST),
+                ]
+            ),
+        ),
+        ("checkpointMetadata", pa.struct([("version", pa.int64()), ("tags", _STRINGS)])),
+        (
+            "sidecar",
+            pa.struct(
+                [
+                    ("path", pa.string()),
+                    ("sizeInBytes", pa.int64()),
+                    ("modificationTime", pa.int64()),
+                    ("tags", _STRINGS),
+                ]
+            ),
+        ),
+    ]
+)
 _TABLE_SCHEMA = {
     "type": "struct",
     "fields": [
@@ -101,43 +141,128 @@ _TABLE_SCHEMA = {
 }
 
 
-def live_files(files: int) -> int:
+def live_files(files: int, shape: str) -> int:
     """How many files are live at the latest version."""
-    return files + COMMITS * (ADDED - REMOVED)
+    return files if shape == "commits" else files + COMMITS * (ADDED - REMOVED)
 
 
-def table_with(files: int, *, one_row_group: bool) -> Path:
+def table_with(files: int, shape: str) -> Path:
     """The table's folder; it is generated the first time and kept."""
-    shape = "one-row-group" if one_row_group else "row-groups"
     table = CACHE / f"plan-{files}-{shape}"
     if not (table / "complete").exists():
         log = table / "_delta_log"
         log.mkdir(parents=True, exist_ok=True)
-        _write_checkpoint(log, files, one_row_group=one_row_group)
-        for version in range(1, COMMITS + 1):
-            _write_commit(log, version, files)
+        if shape == "commits":
+            _write_commits_only(log, files)
+        else:
+            _write_checkpoint(log, files, shape)
+            hint = {"version": 0, "size": files + 2}
+            if shape == "parts":
+                hint["parts"] = -(-files // PART)
+            (log / "_last_checkpoint").write_text(json.dumps(hint))
+            for version in range(1, COMMITS + 1):
+                _write_commit(log, version, files)
         (table / "complete").touch()
     return table
 
 
-def _write_checkpoint(log: Path, files: int, *, one_row_group: bool) -> None:
-    path = log / f"{0:020}.checkpoint.parquet"
-    # Spark writes small batches into one row group; pyarrow ends a row group with its batch.
-    with pq.ParquetWriter(path, _SCHEMA, compression="snappy") as writer:
-        chunks = [_head()]
-        for start in range(0, files, CHUNK):
-            chunks.append(_adds(np.arange(start, min(files, start + CHUNK))))
-            if not one_row_group:
-                writer.write_table(pa.Table.from_batches(chunks), row_group_size=CHUNK + 2)
-                chunks.clear()
-        if chunks:
-            writer.write_table(pa.Table.from_batches(chunks), row_group_size=files + 2)
-    hint = {"version": 0, "size": files + 2, "sizeInBytes": path.stat().st_size}
-    (log / "_last_checkpoint").write_text(json.dumps(hint))
+def checkpoint_files(table: Path) -> list[Path]:
+    """The Parquet files of the checkpoint that hold adds."""
+    log = table / "_delta_log"
+    return sorted((log / "_sidecars").glob("*.parquet")) or sorted(log.glob("*.parquet"))
+
+
+def _write_checkpoint(log: Path, files: int, shape: str) -> None:
+    single = log / f"{0:020}.checkpoint.parquet"
+    match shape:
+        case "parts":
+            parts = -(-files // PART)
+            for part in range(parts):
+                path = log / f"{0:020}.checkpoint.{part + 1:010}.{parts:010}.parquet"
+                adds = _adds(np.arange(part, files, parts))
+                _write(path, [_head(), adds] if part == 0 else [adds], _SCHEMA)
+        case "sidecars":
+            (log / "_sidecars").mkdir(exist_ok=True)
+            sidecars = -(-files // CHUNK)
+            statuses = []
+            for number in range(sidecars):
+                path = log / "_sidecars" / f"{uuid.UUID(int=number)}.parquet"
+                adds = _adds(np.arange(number, files, sidecars))
+                _write(path, [adds.select(_SIDECAR_SCHEMA.names)], _SIDECAR_SCHEMA)
+                statuses.append(path)
+            top = log / f"{0:020}.checkpoint.{uuid.UUID(int=0)}.parquet"
+            _write(top, [_v2_head(statuses)], _V2_SCHEMA)
+        case _:
+            # Spark writes small batches into one row group; pyarrow ends one with its batch.
+            with pq.ParquetWriter(single, _SCHEMA, compression="snappy") as writer:
+                chunks = [_head()]
+                for start in range(0, files, CHUNK):
+                    chunks.append(_adds(np.arange(start, min(files, start + CHUNK))))
+                    if shape == "row-groups":
+                        writer.write_table(pa.Table.from_batches(chunks), row_group_size=CHUNK + 2)
+                        chunks.clear()
+                if chunks:
+                    writer.write_table(pa.Table.from_batches(chunks), row_group_size=files + 2)
+
+
+def _write(path: Path, batches: list[pa.RecordBatch], schema: pa.Schema) -> None:
+    table = pa.Table.from_batches(batches, schema)
+    pq.write_table(table, path, compression="snappy", row_group_size=len(table))
+
+
+def _v2_head(sidecars: list[Path]) -> pa.RecordBatch:
+    rows: list[dict[str, object]] = [
+        {"checkpointMetadata": {"version": 0}},
+        {"metaData": _metadata()},
+        {
+            "protocol": {
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": ["v2Checkpoint"],
+                "writerFeatures": ["v2Checkpoint"],
+            }
+        },
+    ]
+    rows += [
+        {"sidecar": {"path": p.name, "sizeInBytes": p.stat().st_size, "modificationTime": 0}}
+        for p in sidecars
+    ]
+    return pa.RecordBatch.from_pylist(rows, _V2_SCHEMA)
+
+
+def _write_commits_only(log: Path, files: int) -> None:
+    head = {
+        "metaData": {**_metadata(), "format": {"provider": "parquet"}, "configuration": {}},
+        "protocol": {"minReaderVersion": 1, "minWriterVersion": 2},
+    }
+    for start in range(0, files, CHUNK):
+        numbers = np.arange(start, min(files, start + CHUNK))
+        for version, add in zip(numbers.tolist(), _wire_adds(numbers), strict=True):
+            info = {"timestamp": 1_700_000_000_000 + version, "operation": "STREAMING UPDATE"}
+            lines: list[dict[str, object]] = [{"commitInfo": info}, {"add": add}]
+            if version == 0:
+                lines += [{key: value} for key, value in head.items()]
+            text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+            (log / f"{version:020}.json").write_text(text)
+
+
+def _wire_adds(numbers: np.ndarray) -> list[dict[str, object]]:
+    """Adds as they stand in a commit."""
+    found = []
+    for add in _add_structs(numbers).to_pylist():
+        present = {key: value for key, value in add.items() if value is not None}
+        present["partitionValues"] = dict(present["partitionValues"])
+        found.append(present | {"dataChange": True})
+    return found
 
 
 def _head() -> pa.RecordBatch:
-    metadata = {
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 2}
+    return pa.RecordBatch.from_pylist([{"metaData": _metadata()}, {"protocol": protocol}], _SCHEMA)
+
+
+def _metadata() -> dict[str, object]:
+    return {
         "id": str(uuid.UUID(int=1)),
         "format": {"provider": "parquet", "options": []},
         "schemaString": json.dumps(_TABLE_SCHEMA),
@@ -145,8 +270,6 @@ def _head() -> pa.RecordBatch:
         "configuration": [],
         "createdTime": 1_700_000_000_000,
     }
-    protocol = {"minReaderVersion": 1, "minWriterVersion": 2}
-    return pa.RecordBatch.from_pylist([{"metaData": metadata}, {"protocol": protocol}], _SCHEMA)
 
 
 def _adds(numbers: np.ndarray) -> pa.RecordBatch:
@@ -215,10 +338,7 @@ def _write_commit(log: Path, version: int, files: int) -> None:
         {"commitInfo": {"timestamp": timestamp, "operation": "WRITE", "operationParameters": {}}}
     ]
     new = files + (version - 1) * ADDED
-    for add in _add_structs(np.arange(new, new + ADDED)).to_pylist():
-        present = {key: value for key, value in add.items() if value is not None}
-        present["partitionValues"] = dict(present["partitionValues"])
-        lines.append({"add": present | {"dataChange": True}})
+    lines.extend({"add": add} for add in _wire_adds(np.arange(new, new + ADDED)))
     old = np.arange((version - 1) * REMOVED, version * REMOVED) * max(1, files // 1000)
     lines.extend(
         {"remove": {"path": path, "deletionTimestamp": timestamp, "dataChange": True}}

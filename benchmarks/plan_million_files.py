@@ -1,9 +1,10 @@
 """Planning a cold table of very many files in one process, beside its peers.
 
-usage: plan_million_files.py [--files N] [--runs N]
+usage: plan_million_files.py [--files N] [--runs N] [--shape SHAPE ...]
 
-Every number is of a process of its own, the median of the runs. The peers are `deltalake` and
-plain pyarrow reading the same columns of the checkpoint; the budgets are those of the design.
+Every number is of a process of its own, the median of the runs. The peers are `deltalake`, and
+plain pyarrow and polars reading the same columns of the checkpoint; the budgets are those of the
+design. Shapes of the log: those of `million_files.SHAPES`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 POINT = "day = DATE '2022-03-04' AND id = 62062500"
+RANGE = "id BETWEEN 10000000 AND 19999999"
+LARGEST_FOR_DELTALAKE = 1_000_000  # it takes more than a kilobyte of memory a file
+COMMITS_WITHOUT_CHECKPOINT = 100_000
 COLUMNS = ("path", "partitionValues", "size", "modificationTime")
 
 
@@ -66,10 +70,24 @@ def pyarrow_columns(table: str, columns: Sequence[str]) -> Work:
     import pyarrow.parquet as pq
 
     def count() -> int:
-        path = Path(table) / "_delta_log" / f"{0:020}.checkpoint.parquet"
-        with pq.ParquetFile(path, memory_map=True) as file:
-            batches = file.iter_batches(columns=[f"add.{name}" for name in columns])
-            return sum(batch.num_rows for batch in batches)
+        rows = 0
+        for path in million_files.checkpoint_files(Path(table)):
+            with pq.ParquetFile(path, memory_map=True) as file:
+                batches = file.iter_batches(columns=[f"add.{name}" for name in columns])
+                rows += sum(batch.num_rows for batch in batches)
+        return rows
+
+    return count
+
+
+def polars_columns(table: str, columns: Sequence[str]) -> Work:
+    """Polars reads columns of the checkpoint's adds, and nothing else happens."""
+    import polars as pl
+
+    def count() -> int:
+        adds = pl.scan_parquet(million_files.checkpoint_files(Path(table)))
+        fields = [pl.col("add").struct.field(name) for name in columns]
+        return adds.select(fields).collect(engine="streaming").height
 
     return count
 
@@ -79,33 +97,49 @@ WORK: dict[str, Callable[[str], Work]] = {
     "bayou, all files": bayou_files,
     "bayou, with statistics": lambda table: bayou_files(table, statistics=True),
     "bayou, point filter": lambda table: bayou_files(table, POINT),
+    "bayou, range filter": lambda table: bayou_files(table, RANGE),
     "deltalake, load only": deltalake_load,
     "deltalake, load and list": deltalake_files,
     "pyarrow, 4 columns": lambda table: pyarrow_columns(table, COLUMNS),
     "pyarrow, with statistics": lambda table: pyarrow_columns(table, (*COLUMNS, "stats")),
+    "polars, with statistics": lambda table: polars_columns(table, (*COLUMNS, "stats")),
 }
 # Ours, the peer's, and the budget for time and for memory.
 RATIOS = (
     ("bayou, all files", "deltalake, load and list", 0.35, 0.35),
     ("bayou, with statistics", "deltalake, load and list", 0.35, 0.35),
     ("bayou, point filter", "deltalake, load only", 0.35, 0.35),
+    ("bayou, range filter", "deltalake, load only", 0.35, 0.35),
     ("bayou, all files", "pyarrow, 4 columns", 1.5, None),
     ("bayou, with statistics", "pyarrow, with statistics", 1.5, None),
+    ("bayou, with statistics", "polars, with statistics", None, None),
 )
 
 
-def run(console: Console, files: int, runs: int) -> None:
-    """Measure both shapes of the checkpoint and print what they took, beside the budgets."""
-    for one_row_group in (False, True):
-        table = million_files.table_with(files, one_row_group=one_row_group)
+def run(
+    console: Console, files: int, runs: int, shapes: Sequence[str] = tuple(million_files.SHAPES)
+) -> None:
+    """Measure shapes of the log and print what they took, beside the budgets."""
+    for shape in shapes:
+        if shape == "commits":
+            files = min(files, COMMITS_WITHOUT_CHECKPOINT)
+        table = million_files.table_with(files, shape)
+        works = [name for name in WORK if _applies(name, files, shape)]
         measured = {
-            name: measure.repeat([__file__, "--measure", name, str(table)], runs) for name in WORK
+            name: measure.repeat([__file__, "--measure", name, str(table)], runs) for name in works
         }
-        for name in RATIOS[0][:2]:
-            assert measured[name].result == million_files.live_files(files), name
-        shape = "one row group" if one_row_group else "several row groups"
-        console.print(_times(f"Plan {files:,} files, checkpoint in {shape}", measured))
+        for name in {"bayou, all files", "deltalake, load and list"} & set(works):
+            assert measured[name].result == million_files.live_files(files, shape), name
+        title = f"Plan {files:,} files: {million_files.SHAPES[shape]}"
+        console.print(_times(title, measured))
         console.print(_ratios(measured))
+
+
+def _applies(name: str, files: int, shape: str) -> bool:
+    peer = name.split(",", maxsplit=1)[0]
+    if peer == "deltalake":
+        return files <= LARGEST_FOR_DELTALAKE
+    return peer == "bayou" or shape != "commits"
 
 
 def _times(title: str, measured: dict[str, measure.Measurement]) -> Grid:
@@ -123,12 +157,14 @@ def _ratios(measured: dict[str, measure.Measurement]) -> Grid:
     for heading in ("", "beside", "time", "budget", "memory", "budget"):
         grid.add_column(heading, justify="left" if heading in ("", "beside") else "right")
     for ours, peer, time_budget, memory_budget in RATIOS:
+        if peer not in measured:
+            continue
         a, b = measured[ours], measured[peer]
         grid.add_row(
             ours,
             peer,
             f"{a.seconds / b.seconds:.2f}x",
-            f"{time_budget}x",
+            "" if time_budget is None else f"{time_budget}x",
             f"{a.peak_bytes / b.peak_bytes:.2f}x",
             "" if memory_budget is None else f"{memory_budget}x",
         )
@@ -140,13 +176,15 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--shape", nargs="*", choices=million_files.SHAPES)
     parser.add_argument("--measure", nargs=2, metavar=("WHAT", "TABLE"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.measure:
         what, table = options.measure
         measure.report(WORK[what](table))
     else:
-        run(Console(width=measure.WIDTH), options.files, options.runs)
+        shapes = options.shape or tuple(million_files.SHAPES)
+        run(Console(width=measure.WIDTH), options.files, options.runs, shapes)
 
 
 if __name__ == "__main__":

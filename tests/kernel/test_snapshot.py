@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayou.errors import SchemaError, TablePropertyError, UnsupportedFeatureError
+from bayou.errors import CorruptTableError, SchemaError, TablePropertyError, UnsupportedFeatureError
 from bayou.kernel import Operation, Snapshot
 from bayou.testing.log_writer import LogWriter, add, metadata, protocol, txn
 
@@ -107,3 +107,25 @@ def test_data_files_that_are_not_parquet_are_refused(log):
     log.commit(protocol(), {"metaData": {**action["metaData"], "format": {"provider": "orc"}}})
     with pytest.raises(UnsupportedFeatureError, match="'orc'"):
         open_table(log)
+
+
+def test_a_snapshot_says_what_its_table_declares(log):
+    declared = {
+        "delta.constraints.positive": "id > 0",
+    }
+    head = metadata({"id": "long"}, configuration=declared)
+    domain = {"domain": "delta.clustering", "removed": False}
+    clustering = {**domain, "configuration": '{"clusteringColumns":[["id"]]}'}
+    log.commit(protocol(), head, {"domainMetadata": clustering})
+    found = open_table(log)
+    assert found.check_constraints == {"positive": "id > 0"}
+    assert found.clustering_columns == (("id",),)
+    assert found.column_defaults == {}
+    assert found.generation_expressions == {}
+    assert found.identity_columns == {}
+    assert found.column_invariants == {}
+    log.commit({"domainMetadata": {**clustering, "removed": True}})
+    assert open_table(log).clustering_columns == ()
+    log.commit({"domainMetadata": {**clustering, "configuration": "{"}})
+    with pytest.raises(CorruptTableError, match=r"delta\.clustering"):
+        assert open_table(log).clustering_columns

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from bayou.errors import CorruptTableError
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.commit_times import commit_timestamp
 from bayou.kernel.engine import Engine
@@ -10,6 +13,16 @@ from bayou.kernel.snapshot_metrics import measured
 from bayou.kernel.table_state import TableState, load_table_state
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.operation import Operation
+from bayou.protocol.column_metadata import (
+    CLUSTERING_DOMAIN,
+    IdentityColumn,
+    check_constraints,
+    clustering_columns,
+    column_defaults,
+    column_invariants,
+    generation_expressions,
+    identity_columns,
+)
 
 __all__ = ["Snapshot"]
 
@@ -59,6 +72,48 @@ class Snapshot(TableState):
         `Table.snapshot_as_of_timestamp` goes by the same.
         """
         return commit_timestamp(self)
+
+    @property
+    def clustering_columns(self) -> tuple[tuple[str, ...], ...]:
+        """Logical paths of the clustering columns; empty where the table isn't clustered.
+
+        Raises:
+            CorruptTableError: the domain `delta.clustering` can't be read.
+        """
+        configuration = self.domain_metadata.get(CLUSTERING_DOMAIN)
+        if configuration is None:
+            return ()
+        try:
+            return clustering_columns(self.schema, configuration)
+        except ValueError as error:
+            raise CorruptTableError(
+                f"The clustering of {self.path} can't be read: {error}.", table=self.path
+            ) from error
+
+    @property
+    def check_constraints(self) -> Mapping[str, str]:
+        """SQL of each CHECK constraint by its name."""
+        return check_constraints(self.metadata.configuration)
+
+    @property
+    def column_invariants(self) -> Mapping[str, str]:
+        """SQL of each column's invariant by the column's name."""
+        return column_invariants(self.schema)
+
+    @property
+    def generation_expressions(self) -> Mapping[str, str]:
+        """SQL of each generated column by its name."""
+        return generation_expressions(self.schema)
+
+    @property
+    def column_defaults(self) -> Mapping[str, str]:
+        """SQL of each column's current default by the column's name."""
+        return column_defaults(self.schema)
+
+    @property
+    def identity_columns(self) -> Mapping[str, IdentityColumn]:
+        """Identity columns by their name."""
+        return identity_columns(self.schema)
 
     def scan_builder(self) -> ScanBuilder:
         """Plan a read of this version."""

@@ -33,7 +33,8 @@ _PIECE = 1024
 _NON_FINITE = r':"(NaN|-?Infinity)"'
 """Floats that are strings: the usual reason why pyarrow refuses statistics."""
 
-_BLOCK = 4 << 20
+_BLOCK = 512 << 10
+"""Bytes that one thread parses at a time: a batch of statistics is a few megabytes."""
 
 
 class ArrowJsonHandler:

@@ -1,0 +1,157 @@
+"""What the schema and the properties declare of columns: for writers, readable by anyone.
+
+PROTOCOL.md, Generated Columns, Default Columns, Identity Columns, Column Invariants, CHECK
+Constraints, Clustered Table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from bayou.protocol.schema import StructField, StructType
+
+__all__ = [
+    "CLUSTERING_DOMAIN",
+    "IdentityColumn",
+    "check_constraints",
+    "clustering_columns",
+    "column_defaults",
+    "column_invariants",
+    "generation_expressions",
+    "identity_columns",
+]
+
+CLUSTERING_DOMAIN = "delta.clustering"
+
+_CONSTRAINT_PREFIX = "delta.constraints."
+_GENERATION_EXPRESSION = "delta.generationExpression"
+_CURRENT_DEFAULT = "CURRENT_DEFAULT"
+_INVARIANTS = "delta.invariants"
+_IDENTITY_START = "delta.identity.start"
+_IDENTITY_STEP = "delta.identity.step"
+_IDENTITY_HIGH_WATER_MARK = "delta.identity.highWaterMark"
+_IDENTITY_EXPLICIT = "delta.identity.allowExplicitInsert"
+_PHYSICAL_NAME = "delta.columnMapping.physicalName"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdentityColumn:
+    """How values of an identity column are made.
+
+    Attributes:
+        start: the first value.
+        step: from one to the next, never 0.
+        high_water_mark: the last value made, None before the first.
+        allow_explicit_insert: writers may be given values.
+    """
+
+    start: int
+    step: int
+    high_water_mark: int | None
+    allow_explicit_insert: bool
+
+
+def check_constraints(configuration: Mapping[str, str]) -> dict[str, str]:
+    """SQL of each CHECK constraint by its name."""
+    return {
+        key.removeprefix(_CONSTRAINT_PREFIX): text
+        for key, text in configuration.items()
+        if key.lower().startswith(_CONSTRAINT_PREFIX)
+    }
+
+
+def generation_expressions(schema: StructType) -> dict[str, str]:
+    """SQL of each generated column by its name."""
+    return {f.name: str(value) for f, value in _marked(schema, _GENERATION_EXPRESSION)}
+
+
+def column_defaults(schema: StructType) -> dict[str, str]:
+    """SQL of each column's current default by its name."""
+    return {f.name: str(value) for f, value in _marked(schema, _CURRENT_DEFAULT)}
+
+
+def column_invariants(schema: StructType) -> dict[str, str]:
+    """SQL of each column's invariant by the column's name; what isn't one is left out."""
+    found = {}
+    for field, value in _marked(schema, _INVARIANTS):
+        try:
+            wire = msgspec.json.decode(str(value), type=_Invariant)
+        except msgspec.DecodeError:
+            continue
+        found[field.name] = wire.expression.expression
+    return found
+
+
+def identity_columns(schema: StructType) -> dict[str, IdentityColumn]:
+    """Identity columns by their name; one whose numbers can't be read is left out."""
+    found = {}
+    for field, start in _marked(schema, _IDENTITY_START):
+        step = field.metadata.get(_IDENTITY_STEP)
+        mark = field.metadata.get(_IDENTITY_HIGH_WATER_MARK)
+        if isinstance(start, int) and isinstance(step, int):
+            found[field.name] = IdentityColumn(
+                start=start,
+                step=step,
+                high_water_mark=mark if isinstance(mark, int) else None,
+                allow_explicit_insert=field.metadata.get(_IDENTITY_EXPLICIT) is True,
+            )
+    return found
+
+
+def clustering_columns(schema: StructType, configuration: str) -> tuple[tuple[str, ...], ...]:
+    """Logical paths of the clustering columns, in their order.
+
+    Args:
+        schema: the table's.
+        configuration: of the domain `delta.clustering`. Columns stand in it by physical names, as
+            one name or as the path of a nested one.
+
+    Raises:
+        ValueError: it isn't one, or names a column that the schema lacks.
+    """
+    try:
+        wire = msgspec.json.decode(configuration, type=_Clustering)
+    except msgspec.DecodeError as error:
+        raise ValueError(
+            f"the configuration of {CLUSTERING_DOMAIN} can't be read: {error}"
+        ) from error
+    return tuple(
+        _logical_path(schema, (column,) if isinstance(column, str) else tuple(column))
+        for column in wire.clustering_columns
+    )
+
+
+class _InvariantExpression(msgspec.Struct):
+    expression: str
+
+
+class _Invariant(msgspec.Struct):
+    expression: _InvariantExpression
+
+
+class _Clustering(msgspec.Struct, rename="camel"):
+    clustering_columns: list[str | list[str]] = []
+
+
+def _marked(schema: StructType, key: str) -> Iterator[tuple[StructField, Any]]:
+    """Top-level columns with a key in their metadata, and its value."""
+    for field in schema:
+        if key in field.metadata:
+            yield field, field.metadata[key]
+
+
+def _logical_path(schema: StructType, physical: tuple[str, ...]) -> tuple[str, ...]:
+    names: list[str] = []
+    level: Any = schema
+    for name in physical:
+        fields = level if isinstance(level, StructType) else ()
+        field = next((f for f in fields if f.metadata.get(_PHYSICAL_NAME, f.name) == name), None)
+        if field is None:
+            raise ValueError(f"no column has the physical name {'.'.join(physical)}")
+        names.append(field.name)
+        level = field.data_type
+    return tuple(names)
