@@ -232,7 +232,11 @@ def _v2_head(sidecars: list[Path]) -> pa.RecordBatch:
 
 def _write_commits_only(log: Path, files: int) -> None:
     head = {
-        "metaData": {**_metadata(), "format": {"provider": "parquet"}, "configuration": {}},
+        "metaData": {
+            **_metadata(),
+            "format": {"provider": "parquet", "options": {}},
+            "configuration": {},
+        },
         "protocol": {"minReaderVersion": 1, "minWriterVersion": 2},
     }
     for start in range(0, files, CHUNK):
