@@ -7,8 +7,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from bayou.errors import PredicateError
-from bayou.kernel.predicates.evaluation import evaluate
+from bayou.errors import EvaluationError, PredicateError
+from bayou.kernel.arrow_types import from_arrow_schema
+from bayou.kernel.predicates.evaluation import Evaluation, evaluate, resolve
 from bayou.kernel.predicates.model import Literal, col, lit
 from bayou.kernel.predicates.sql import parse_predicate
 
@@ -211,3 +212,61 @@ def test_an_unknown_column_is_an_error():
 def test_a_type_that_delta_lacks_is_an_error():
     with pytest.raises(PredicateError, match="time"):
         truths("t IS NULL", t=pa.array([dt.time(1)]))
+
+
+ZEROS = {"x": pa.array([2, 0, None, 5]), "s": pa.array(["1", "a", "3", None])}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x <> 0 AND 10 / x > 3", [True, False, None, False]),
+        ("x = 0 OR 10 / x > 3", [True, True, None, False]),
+        ("CASE WHEN x = 0 THEN false ELSE 10 / x > 3 END", [True, False, None, False]),
+        ("if(s = 'a', false, CAST(s AS INT) > 1)", [False, False, True, None]),
+        ("coalesce(x = 0, CAST(s AS INT) = 3)", [False, True, True, False]),
+        ("CASE WHEN s = 'a' THEN NULL WHEN CAST(s AS INT) = 1 THEN true END",
+         [True, None, None, None]),
+    ],
+)  # fmt: skip
+def test_what_spark_does_not_evaluate_does_not_fail(text, expected):
+    assert truths(text, **ZEROS) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("10 / x > 3", "divides by zero"),
+        ("10 / x > 3 AND x <> 0", "divides by zero"),
+        ("CAST(s AS INT) = 1", "'a' can't be cast to a integer"),
+        ("9223372036854775807 + x > 0", r"doesn't fit a long"),
+    ],
+)
+def test_a_value_that_does_not_go_is_an_error_that_names_it(text, message):
+    with pytest.raises(EvaluationError, match=message):
+        truths(text, **ZEROS)
+
+
+def test_a_column_is_looked_at_in_the_rows_that_count_only():
+    schema = from_arrow_schema(batch(**ZEROS).schema)
+    evaluation = Evaluation(schema, resolve(parse_predicate("10 / x > 3"), schema))
+    found = evaluation.values(batch(**ZEROS), pa.array([True, False, True, True]))
+    assert found.to_pylist() == [True, None, None, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        (r"a(?=b)", "(?=b"),
+        (r"(a)\1", r"\1"),
+        (r"a++", "++"),
+        (r"\bword", r"\bword"),
+        (r"[a-z&&[^b]]", "[a-z&&[^"),
+        (r"\p{L}", r"\p{L}"),
+        ("(?i)a", "(?i)a"),
+    ],
+)
+def test_a_regular_expression_that_re2_reads_otherwise_is_refused(text, part):
+    with pytest.raises(PredicateError) as caught:
+        truths(f"s RLIKE r'{text}'", **ZEROS)
+    assert caught.value.expression.startswith(part[:3])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +11,21 @@ import pyarrow.compute
 
 from bayou.errors import EvaluationError, PredicateError
 from bayou.kernel.predicates.casts import cast, fail
+from bayou.kernel.predicates.functions.calendars import (
+    DAY,
+    first_of_month,
+    floored,
+    months_of,
+    quotient,
+    remainder_of_day,
+    without_zone,
+)
+from bayou.kernel.predicates.functions.date_formats import (
+    LETTERS,
+    formatted,
+    formatting,
+    is_ordered_format,
+)
 from bayou.kernel.predicates.functions.definition import (
     Binding,
     Call,
@@ -33,11 +47,10 @@ from bayou.protocol.schema import (
     DataType,
 )
 
-__all__ = ["FUNCTIONS", "is_ordered_format"]
+__all__ = ["FUNCTIONS"]
 
 pc: Any = pyarrow.compute
 
-_DAY = 86_400_000_000  # in microseconds
 _UNITS = {
     **dict.fromkeys(("year", "yyyy", "yy"), "year"),
     "quarter": "quarter",
@@ -51,7 +64,7 @@ _UNITS = {
     "microsecond": "microsecond",
 }
 _LENGTHS = {
-    "day": _DAY,
+    "day": DAY,
     "hour": 3_600_000_000,
     "minute": 60_000_000,
     "second": 1_000_000,
@@ -74,55 +87,16 @@ def _clock(call: Call) -> Binding:
     return parameters(TIMESTAMP, result=INTEGER)(call)
 
 
-def _local(values: Datum) -> Datum:
-    return pc.cast(values, pa.timestamp("us"))
-
-
-def _remainder_of_day(values: Datum) -> Datum:
-    micros = pc.cast(_local(values), pa.int64())
-    return pc.subtract(micros, _floored(micros, _DAY))
-
-
-def _floored(micros: Datum, step: int) -> Datum:
-    quotient = pc.divide(micros, step)
-    floor = pc.multiply(quotient, step)
-    return pc.if_else(pc.greater(floor, micros), pc.subtract(floor, step), floor)
-
-
-def _months(dates: Datum) -> Datum:
-    """Months since year 0."""
-    years = pc.cast(pc.year(dates), pa.int64())
-    return pc.add(pc.multiply(years, 12), pc.subtract(pc.month(dates), 1))
-
-
-def _first_of_month(months: Datum) -> Datum:
-    """The date on which a month begins, by the days-from-civil rule."""
-    shifted = pc.subtract(months, 2)  # years that begin in March
-    years = _quotient(shifted, 12)
-    month = pc.subtract(shifted, pc.multiply(years, 12))
-    era = _quotient(years, 400)
-    year_of_era = pc.subtract(years, pc.multiply(era, 400))
-    day_of_year = pc.divide(pc.add(pc.multiply(month, 153), 2), 5)
-    leap_days = pc.subtract(pc.divide(year_of_era, 4), pc.divide(year_of_era, 100))
-    day_of_era = pc.add(pc.add(pc.multiply(year_of_era, 365), leap_days), day_of_year)
-    days = pc.subtract(pc.add(pc.multiply(era, 146_097), day_of_era), 719_468)
-    return pc.cast(pc.cast(days, pa.int32()), pa.date32())
-
-
-def _quotient(values: Datum, divisor: int) -> Datum:
-    return pc.divide(_floored(values, divisor), divisor)
-
-
 def _floor_date(dates: Datum, unit: str) -> Datum:
     match unit:
         case "week":
             days = pc.cast(pc.cast(dates, pa.int32()), pa.int64())
-            monday = pc.subtract(_floored(pc.add(days, 3), 7), 3)
+            monday = pc.subtract(floored(pc.add(days, 3), 7), 3)
             return pc.cast(pc.cast(monday, pa.int32()), pa.date32())
         case "month":
-            return _first_of_month(_months(dates))
+            return first_of_month(months_of(dates))
         case _:
-            return _first_of_month(_floored(_months(dates), 12 if unit == "year" else 3))
+            return first_of_month(floored(months_of(dates), 12 if unit == "year" else 3))
 
 
 def _truncate_date(values: Sequence[Datum], result: Any) -> Datum:
@@ -139,7 +113,7 @@ def _truncate_timestamp(values: Sequence[Datum], result: Any) -> Datum:
     if unit is None:
         return pa.nulls(len(moments), result)
     if unit in _LENGTHS:
-        return pc.cast(_floored(pc.cast(moments, pa.int64()), _LENGTHS[unit]), result)
+        return pc.cast(floored(pc.cast(moments, pa.int64()), _LENGTHS[unit]), result)
     dates = cast(moments, TIMESTAMP, DATE)
     return pc.cast(_floor_date(dates, unit), result)
 
@@ -183,9 +157,9 @@ def _difference(values: Sequence[Datum], result: Any) -> Datum:
 
 
 def _months_later(dates: Datum, months: Datum) -> Datum:
-    target = pc.add(_months(dates), pc.cast(months, pa.int64()))
-    first = pc.cast(pc.cast(_first_of_month(target), pa.int32()), pa.int64())
-    after = pc.cast(pc.cast(_first_of_month(pc.add(target, 1)), pa.int32()), pa.int64())
+    target = pc.add(months_of(dates), pc.cast(months, pa.int64()))
+    first = pc.cast(pc.cast(first_of_month(target), pa.int32()), pa.int64())
+    after = pc.cast(pc.cast(first_of_month(pc.add(target, 1)), pa.int32()), pa.int64())
     day = pc.subtract(pc.day(dates), 1)
     last = pc.subtract(after, 1)
     moved = pc.min_element_wise(pc.add(first, day), last, skip_nulls=False)
@@ -197,7 +171,7 @@ def _add_months(values: Sequence[Datum], _result: Any) -> Datum:
 
 
 def _last_day(values: Sequence[Datum], result: Any) -> Datum:
-    following = _first_of_month(pc.add(_months(values[0]), 1))
+    following = first_of_month(pc.add(months_of(values[0]), 1))
     last = pc.subtract(pc.cast(pc.cast(following, pa.int32()), pa.int64()), 1)
     return pc.cast(pc.cast(last, pa.int32()), result)
 
@@ -209,7 +183,7 @@ def _interval_type(call: Call) -> Binding:
     micros = constant_of(call, 2)
     if given not in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
         raise call.refuse("an interval is added to a date or timestamp")
-    if given == DATE and micros % _DAY:
+    if given == DATE and micros % DAY:
         given = TIMESTAMP
     return Binding(arguments=(given, LONG, LONG), result=given)
 
@@ -219,11 +193,11 @@ def _add_interval(values: Sequence[Datum], result: Any) -> Datum:
     if pa.types.is_date(result):
         dates = _months_later(moments, months) if months.as_py() else moments
         days = pc.cast(pc.cast(dates, pa.int32()), pa.int64())
-        return _checked_date(pc.add(days, micros.as_py() // _DAY))
-    local = pc.cast(_local(moments), pa.int64())
+        return _checked_date(pc.add(days, micros.as_py() // DAY))
+    local = pc.cast(without_zone(moments), pa.int64())
     if months.as_py():
-        of_day = pc.subtract(local, _floored(local, _DAY))
-        dates = _months_later(cast(_local(moments), TIMESTAMP_NTZ, DATE), months)
+        of_day = pc.subtract(local, floored(local, DAY))
+        dates = _months_later(cast(without_zone(moments), TIMESTAMP_NTZ, DATE), months)
         local = pc.add(pc.cast(pc.cast(dates, pa.timestamp("us")), pa.int64()), of_day)
     try:
         return pc.cast(pc.add_checked(local, micros), result)
@@ -248,7 +222,7 @@ def _make_date(values: Sequence[Datum], result: Any) -> Datum:
 
 def _epoch(divisor: int) -> Any:
     def evaluate(values: Sequence[Datum], _result: Any) -> Datum:
-        return _quotient(pc.cast(values[0], pa.int64()), divisor)
+        return quotient(pc.cast(values[0], pa.int64()), divisor)
 
     return evaluate
 
@@ -295,125 +269,6 @@ def _parsed(name: str, target: DataType, form: str, *arguments: Expression) -> E
     return Cast(arguments[0], target)
 
 
-# date_format
-
-_PIECE = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|([^A-Za-z'])")
-
-
-def _formatting(call: Call) -> Binding:
-    kind = TIMESTAMP_NTZ if call.types[:1] == (TIMESTAMP_NTZ,) else TIMESTAMP
-    binding = parameters(kind, STRING, result=STRING)(call)
-    form = constant_of(call, 1)
-    if form is not None:
-        _pieces(str(form))
-    return binding
-
-
-def _pieces(form: str) -> list[tuple[str, str]]:
-    """Letters with their number, or text (under the letter '')."""
-    pieces: list[tuple[str, str]] = []
-    at = 0
-    while at < len(form):
-        found = _PIECE.match(form, at)
-        letters = found[0] if found is not None and found[2] else ""
-        if found is None or (letters and letters not in _LETTERS and letters[0] != "S"):
-            raise PredicateError(
-                f"date_format doesn't know {letters or form[at:]!r} in {form!r}; it knows "
-                f"{', '.join(_LETTERS)} and S.",
-                expression="date_format",
-            )
-        if letters:
-            pieces.append(("letters", letters))
-        else:
-            text = found[3] if found[3] is not None else (found[1] or "").replace("''", "'")
-            pieces.append(("text", text or "'"))
-        at = found.end()
-    return pieces
-
-
-def _format(values: Sequence[Datum], result: Any) -> Datum:
-    moments, form = values
-    if not form.is_valid:
-        return pa.nulls(len(moments), result)
-    local = _local(moments)
-    dates = cast(local, TIMESTAMP_NTZ, DATE)
-    of_day = _remainder_of_day(moments)
-    parts: list[Any] = []
-    for kind, text in _pieces(form.as_py()):
-        if kind == "text":
-            parts.append(pa.scalar(text))
-        elif text[0] == "S":
-            fraction = _padded(pc.subtract(of_day, _floored(of_day, 1_000_000)), 6)
-            cut = pc.utf8_slice_codeunits(fraction, 0, min(len(text), 6))
-            parts.append(pc.utf8_rpad(cut, len(text), padding="0"))
-        else:
-            parts.append(_LETTERS[text](dates, of_day))
-    return pc.binary_join_element_wise(*parts, "") if parts else pa.repeat("", len(moments))
-
-
-def _padded(numbers: Datum, width: int) -> Datum:
-    return pc.utf8_lpad(pc.cast(numbers, pa.string()), width, padding="0")
-
-
-def _year_text(dates: Datum, width: int) -> Datum:
-    years = pc.year(dates)
-    text = _padded(years, width)
-    if width < 4:
-        return text
-    return pc.if_else(pc.greater(years, 9999), pc.binary_join_element_wise("+", text, ""), text)
-
-
-def _day_name(dates: Datum, _: Datum) -> Datum:
-    names = pa.array(["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"])
-    return names.take(pc.day_of_week(dates))
-
-
-def _month_name(dates: Datum, _: Datum) -> Datum:
-    names = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-    return pa.array(names).take(pc.subtract(pc.month(dates), 1))
-
-
-def _of_clock(step: int, modulo: int, width: int) -> Any:
-    def piece(_: Datum, of_day: Datum) -> Datum:
-        count = pc.divide(of_day, step)
-        return _padded(pc.subtract(count, _floored(count, modulo)), width)
-
-    return piece
-
-
-_LETTERS: dict[str, Callable[[Datum, Datum], Datum]] = {
-    "yyyy": lambda dates, _: _year_text(dates, 4),
-    "y": lambda dates, _: _year_text(dates, 1),
-    "yy": lambda dates, _: pc.utf8_slice_codeunits(_padded(pc.year(dates), 4), -2),
-    "MMM": _month_name,
-    "MM": lambda dates, _: _padded(pc.month(dates), 2),
-    "M": lambda dates, _: _padded(pc.month(dates), 1),
-    "dd": lambda dates, _: _padded(pc.day(dates), 2),
-    "d": lambda dates, _: _padded(pc.day(dates), 1),
-    "DDD": lambda dates, _: _padded(pc.day_of_year(dates), 3),
-    "E": _day_name,
-    "HH": _of_clock(3_600_000_000, 24, 2),
-    "H": _of_clock(3_600_000_000, 24, 1),
-    "mm": _of_clock(60_000_000, 60, 2),
-    "m": _of_clock(60_000_000, 60, 1),
-    "ss": _of_clock(1_000_000, 60, 2),
-    "s": _of_clock(1_000_000, 60, 1),
-}
-_ORDERED = ("yyyy", "MM", "dd", "HH", "mm", "ss")
-
-
-def is_ordered_format(form: str) -> bool:
-    """Whether texts of this format are in the order of their times (years up to 9999)."""
-    try:
-        letters = [text for kind, text in _pieces(form) if kind == "letters"]
-    except PredicateError:
-        return False
-    fields = [text for text in letters if text[0] != "S"]
-    fraction = letters[len(fields) :]
-    complete = not fraction or (len(fields) == len(_ORDERED) and len(fraction) == 1)
-    return bool(fields) and tuple(fields) == _ORDERED[: len(fields)] and complete
-
-
 def _format_directions(
     constants: Sequence[Any], _types: Sequence[DataType]
 ) -> Sequence[int] | None:
@@ -456,8 +311,8 @@ def _calendar(name: str, summary: str, kernel: Any, *aliases: str, rises: bool =
 
 def _of_day(name: str, summary: str, step: int, modulo: int) -> Function:
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
-        count = pc.divide(_remainder_of_day(values[0]), step)
-        return pc.cast(pc.subtract(count, _floored(count, modulo)), result)
+        count = pc.divide(remainder_of_day(values[0]), step)
+        return pc.cast(pc.subtract(count, floored(count, modulo)), result)
 
     return Function(
         name=name, signature=f"{name}(ts)", summary=summary, bind=_clock, evaluate=evaluate
@@ -485,11 +340,11 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         constants=(1,),
         signature="date_format(ts, format)",
         summary=(
-            "Text by a constant format of " + ", ".join(f"`{name}`" for name in _LETTERS) + ", `S` "
+            "Text by a constant format of " + ", ".join(f"`{name}`" for name in LETTERS) + ", `S` "
             "(fractions), 'quoted' and other text."
         ),
-        bind=_formatting,
-        evaluate=_format,
+        bind=formatting,
+        evaluate=formatted,
         directions=_format_directions,
     ),
     Function(
