@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import bayou
+from bayou.engines.arrow import ArrowEngine
 from bayou.errors import (
     ArgumentError,
     DataFileError,
@@ -250,3 +251,21 @@ def test_a_data_file_that_is_gone_is_named(tmp_path):
 
 def test_no_columns_still_count_rows(table):
     assert sum(batch.num_rows for batch in table.to_batches(columns=[])) == 12
+
+
+def test_a_table_is_reached_by_the_engine_that_is_given(tmp_path):
+    class Reports:
+        def __init__(self):
+            self.seen = []
+
+        def report(self, report):
+            self.seen.append(type(report).__name__)
+
+    path = str(tmp_path / "t")
+    bayou.write(path, pa.table({"id": [1]}))
+    reports = Reports()
+    table = bayou.table(path, engine=ArrowEngine(metrics_reporter=reports))
+    assert table.to_arrow().num_rows == 1
+    assert sorted(reports.seen) == ["FileReadReport", "ScanReport", "SnapshotReport"]
+    with pytest.raises(ArgumentError, match="engine"):
+        bayou.table(path, {"AWS_REGION": "r"}, engine=ArrowEngine())

@@ -24,7 +24,12 @@ Timestamp: TypeAlias = dt.datetime | str | int
 """A datetime (without zone: UTC), ISO 8601 text (without zone: UTC), or ms since the epoch."""
 
 
-def table(path: str, storage_options: Mapping[str, str] | None = None) -> TableHandle:
+def table(
+    path: str,
+    storage_options: Mapping[str, str] | None = None,
+    *,
+    engine: Engine | None = None,
+) -> TableHandle:
     """A Delta table by its path; nothing is read yet.
 
     Args:
@@ -33,10 +38,18 @@ def table(path: str, storage_options: Mapping[str, str] | None = None) -> TableH
         storage_options: settings and credentials of the store, in the names that `deltalake` uses
             (`AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, ...); the environment gives what isn't here.
 
+        engine: how to reach the store, instead of Bayou's way to do so: with handlers or a
+            `MetricsReporter` of your own.
+
     Raises:
-        ArgumentError: the path has a scheme that isn't known.
+        ArgumentError: the path has a scheme that isn't known, or options come with an engine.
     """
-    engine = for_path(path, storage_options)
+    if engine is None:
+        engine = for_path(path, storage_options)
+    elif storage_options:
+        raise ArgumentError(
+            "Give storage options to the engine, or leave it out.", argument="storage_options"
+        )
     return TableHandle(engine, Table.for_path(engine, path))
 
 

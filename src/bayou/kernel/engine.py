@@ -5,7 +5,8 @@ byte; a connector implements them or takes `bayou.engines.arrow.ArrowEngine`. Na
 Kernel. Columns travel as `pyarrow.RecordBatch`; paths are strings, URIs for object stores
 (`s3://bucket/key`) and plain absolute paths for local files, always *decoded* (never
 percent-encoded). Iterators are lazy and can be closed: `bayou.kernel.closeable.closeable` makes one
-of a generator function.
+of a generator function. Handlers are shared by threads, an iterator belongs to one of them. What
+goes wrong is one of `bayou.errors`, raised when the item is asked for that it prevents.
 """
 
 from __future__ import annotations
@@ -239,13 +240,14 @@ class JsonHandler(Protocol):
 
 
 class ParquetHandler(Protocol):
-    """Parquet files to columns and back."""
+    """Parquet files to columns and back. Safe to be used from several threads."""
 
     def read_row_groups(self, file: FileStatus) -> Sequence[RowGroup]:
         """The file's row groups, from its footer.
 
         Raises:
-            FileMissingError, DataFileError-independent StorageError: it can't be read.
+            FileMissingError: no such file.
+            StorageError: not a Parquet file, or cut off; names the file.
         """
         ...
 
