@@ -81,6 +81,7 @@ def _rows(start: int, count: int) -> pa.Table:
 
 def by_bayou(table: str, columns: Columns) -> Work:
     """`to_batches`."""
+    pa.array([""])  # where pandas is installed, pyarrow imports it for the first list it is given
 
     def count() -> int:
         found = bayou.table(table).to_batches(columns=columns)
