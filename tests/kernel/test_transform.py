@@ -166,6 +166,17 @@ def test_rows_tell_where_they_are_from(log):
     assert set(found.column("_metadata.file_path").to_pylist()) == {f"{log.table}/a b.parquet"}
 
 
+def test_rows_tell_the_name_size_and_time_of_their_file(log):
+    data = pa.table({"id": [5, 6]})
+    action = write_file(log, "a b.parquet", data, path="a%20b.parquet", size=7)
+    action["add"]["modificationTime"] = 1_700_000_000_123
+    log.commit(protocol(), metadata({"id": "long"}), action)
+    names = ["file_name", "file_size", "file_modification_time"]
+    found = read(log, [], [f"_metadata.{name}" for name in names])
+    time = dt.datetime(2023, 11, 14, 22, 13, 20, 123_000, tzinfo=dt.UTC)
+    assert [list(row.values()) for row in found.to_pylist()] == [["a b.parquet", 7, time]] * 2
+
+
 ROW_TRACKING = {
     "delta.enableRowTracking": "true",
     "delta.rowTracking.materializedRowIdColumnName": "_row-id-1",

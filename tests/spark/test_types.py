@@ -1,3 +1,4 @@
+import pyarrow as pa
 import pyspark.sql.types as t
 import pytest
 
@@ -8,13 +9,14 @@ from bayou.protocol.schema import (
     INTEGER,
     LONG,
     STRING,
+    VARIANT,
     ArrayType,
     DecimalType,
     MapType,
     StructField,
     StructType,
 )
-from bayou.spark.types import as_nullable, from_spark, same_type, to_spark
+from bayou.spark.types import as_nullable, from_spark, same_type, to_spark, to_spark_arrow
 
 EVERYTHING = t.StructType(
     [
@@ -137,4 +139,25 @@ def test_a_table_made_of_a_dataframe_is_nullable_at_every_depth():
                 metadata={"comment": "kept"},
             ),
         )
+    )
+
+
+def test_spark_wants_the_value_of_a_variant_before_its_metadata():
+    inner = StructType((StructField(name="v", data_type=VARIANT),))
+    schema = StructType(
+        (
+            StructField(name="v", data_type=VARIANT),
+            StructField(name="l", data_type=ArrayType(element_type=inner)),
+            StructField(name="m", data_type=MapType(key_type=STRING, value_type=VARIANT)),
+        )
+    )
+    variant = pa.struct(
+        [pa.field("value", pa.binary(), False), pa.field("metadata", pa.binary(), False)]
+    )
+    assert to_spark_arrow(schema) == pa.schema(
+        [
+            ("v", variant),
+            ("l", pa.list_(pa.field("element", pa.struct([("v", variant)])))),
+            ("m", pa.map_(pa.string(), variant)),
+        ]
     )

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import pyarrow as pa
 import pyspark.sql.types as spark_types
 
 from bayou.errors import SchemaError
+from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.protocol.schema import (
+    BINARY,
+    VARIANT,
     ArrayType,
     DataType,
     MapType,
@@ -16,7 +21,7 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["as_nullable", "from_spark", "same_type", "to_spark"]
+__all__ = ["as_nullable", "from_spark", "same_type", "to_spark", "to_spark_arrow"]
 
 _INTERNAL_METADATA = "delta."
 
@@ -48,6 +53,14 @@ def from_spark(schema: spark_types.StructType, *, table: str) -> StructType:
                 column=field.name,
             ) from error
     return StructType(tuple(fields))
+
+
+def to_spark_arrow(schema: StructType) -> pa.Schema:
+    """The Arrow schema that Spark checks batches of these columns for.
+
+    It is the kernel's but for variants, whose two fields Spark wants the other way round.
+    """
+    return to_arrow_schema(StructType(tuple(_with_spark_variants(f) for f in schema)))
 
 
 def as_nullable(schema: StructType) -> StructType:
@@ -133,3 +146,33 @@ def _strip(data_type: DataType) -> DataType:
             )
         case _:
             return data_type
+
+
+_SPARK_VARIANT = StructType(
+    (
+        StructField(name="value", data_type=BINARY, nullable=False),
+        StructField(name="metadata", data_type=BINARY, nullable=False),
+    )
+)
+
+
+def _with_spark_variants(field: StructField) -> StructField:
+    return field.with_data_type(_type_with_spark_variants(field.data_type))
+
+
+def _type_with_spark_variants(data_type: DataType) -> DataType:
+    match data_type:
+        case StructType(fields):
+            return StructType(tuple(_with_spark_variants(f) for f in fields))
+        case ArrayType():
+            return replace(
+                data_type, element_type=_type_with_spark_variants(data_type.element_type)
+            )
+        case MapType():
+            return replace(
+                data_type,
+                key_type=_type_with_spark_variants(data_type.key_type),
+                value_type=_type_with_spark_variants(data_type.value_type),
+            )
+        case _:
+            return _SPARK_VARIANT if data_type == VARIANT else data_type

@@ -12,8 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.datasource import EqualTo
 
+from bayou.engines.arrow import ArrowEngine
 from bayou.spark.source import DeltaDataSource, batch_read
 from bayou.spark.source.batch_read import FilesPartition, SlicePartition
+from bayou.testing.log_writer import LogWriter, add, metadata, protocol
+from bayou.testing.vectors import inline_vector
 
 pytestmark = pytest.mark.spark
 
@@ -472,3 +475,36 @@ def test_statistics_do_not_travel_to_the_tasks(spark, days):
 def _lines(path):
     for log in sorted(Path(path, "_delta_log").glob("*.json")):
         yield from log.read_text().splitlines()
+
+
+def test_variants_deleted_rows_and_renamed_columns_are_read(spark, tmp_path):
+    log = LogWriter(ArrowEngine(), str(tmp_path / "t"))
+    variant = {"metadata": b"\x01\x01\x00\x01a", "value": b"\x02\x01\x00\x00\x02\x0c\x07"}
+    kind = pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
+    data = pa.table({"col-1": [1, 2, 3], "col-2": pa.array([variant] * 3, kind)})
+    pq.write_table(data, f"{log.table}/f")
+    mapping = {"delta.columnMapping.mode": "name"}
+    head = dict(metadata({}, (), mapping)["metaData"])
+    fields = [("number", "long", 1), ("doc", "variant", 2)]
+    head["schemaString"] = json.dumps(
+        {
+            "type": "struct",
+            "fields": [
+                {
+                    "name": name,
+                    "type": data_type,
+                    "nullable": True,
+                    "metadata": {
+                        "delta.columnMapping.id": i,
+                        "delta.columnMapping.physicalName": f"col-{i}",
+                    },
+                }
+                for name, data_type, i in fields
+            ],
+        }
+    )
+    names = ["columnMapping", "deletionVectors", "variantType"]
+    file = add("f", size=1, vector=inline_vector([1]), stats={"numRecords": 3})
+    log.commit(protocol(3, 7, (names, names)), {"metaData": head}, file)
+    found = spark.read.format("delta").load(log.table).selectExpr("number", "to_json(doc) AS doc")
+    assert sorted(tuple(row) for row in found.collect()) == [(1, '{"a":7}'), (3, '{"a":7}')]

@@ -19,7 +19,6 @@ from pyspark.sql.types import StructType as SparkStructType
 
 from bayou.errors import BayouError, PredicateError, SchemaError
 from bayou.kernel import Scan, ScanFile, ScanState
-from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.kernel.engine_description import EngineDescription
 from bayou.kernel.predicates.evaluation import resolve
 from bayou.kernel.predicates.handler import DefaultExpressionHandler
@@ -33,7 +32,7 @@ from bayou.spark.source.filters import conjunction, to_predicate
 from bayou.spark.source.options import SourceOptions
 from bayou.spark.source.partitions import MAX_TASK_BYTES, deal, task_bytes
 from bayou.spark.source.snapshots import PinnedVersion, open_pinned
-from bayou.spark.types import from_spark, same_type
+from bayou.spark.types import from_spark, same_type, to_spark_arrow
 
 __all__ = ["DeltaReader", "FilesPartition", "ReadTask", "SlicePartition"]
 
@@ -199,7 +198,7 @@ class ReadTask:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Batches with exactly the types that Spark expects."""
         with readable_errors():
-            expected = to_arrow_schema(StructType.from_json(self.schema))
+            expected = to_spark_arrow(StructType.from_json(self.schema))
             for batch in self._filtered(partition):
                 if batch.num_rows:
                     yield _conform(batch, expected)
