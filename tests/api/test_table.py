@@ -185,6 +185,12 @@ def test_history_is_newest_first(table):
     assert len(table.history()) == 3
 
 
+@pytest.mark.parametrize("limit", [-1, "x", 1.5, True])
+def test_a_history_of_no_number_is_refused(table, limit):
+    with pytest.raises(ArgumentError, match="limit"):
+        table.history(limit)
+
+
 def test_a_path_without_a_table_says_so(path):
     table = bayou.table(path)
     assert not table.exists()

@@ -171,3 +171,42 @@ def test_checkpoints_are_written_by_the_way_and_read_by_others(tmp_path):
         (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
     assert len(read(path)) == 24
     assert deltalake.DeltaTable(path).to_pyarrow_table().num_rows == 24
+
+
+def test_polars_categories_are_written_as_their_texts(path):
+    kinds = pl.Series(["x", None, "y"], dtype=pl.Categorical)
+    sizes = pl.Series(["l", "s", "l"], dtype=pl.Enum(["s", "l"]))
+    bayou.write(path, pl.DataFrame({"id": [1, 2, 3], "kind": kinds, "size": sizes}))
+    assert read(path) == [
+        {"id": 1, "kind": "x", "size": "l"},
+        {"id": 2, "kind": None, "size": "s"},
+        {"id": 3, "kind": "y", "size": "l"},
+    ]
+
+
+def test_a_path_object_is_a_path(tmp_path):
+    bayou.write(tmp_path / "table", ROWS)
+    assert bayou.table(tmp_path / "table").to_arrow().num_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "argument"),
+    [
+        ({"partition_by": "name"}, "partition_by"),
+        ({"partition_by": [1]}, "partition_by"),
+        ({"properties": {"delta.checkpointInterval": 5}}, "properties"),
+        ({"properties": "delta.checkpointInterval"}, "properties"),
+        ({"storage_options": "AWS_REGION"}, "storage_options"),
+        ({"storage_options": {"AWS_ALLOW_HTTP": True}}, "storage_options"),
+        ({"path": ""}, "path"),
+        ({"path": None}, "path"),
+        ({"path": 5}, "path"),
+        ({"data": pa.chunked_array([[1, 2]])}, "data"),
+    ],
+)
+def test_an_argument_of_another_kind_is_refused_by_name(tmp_path, arguments, argument):
+    table = tmp_path / "table"
+    with pytest.raises(ArgumentError) as refused:
+        bayou.write(**{"path": table, "data": ROWS, **arguments})
+    assert refused.value.argument == argument
+    assert not table.exists()

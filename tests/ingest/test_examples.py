@@ -57,3 +57,12 @@ def test_the_schema_for_editors_takes_the_examples():
     for file in EXAMPLES.rglob("*.yaml"):
         assert validator.is_valid(YAML(typ="safe").load(file.read_text())), file
     assert not validator.is_valid({"connector": {"topics": {"a": {"kafka-topc": "x"}}}})
+
+
+def test_an_event_time_that_is_no_time_is_refused_before_anything_runs():
+    setting = "connector.topics.user-events.event-time=user_id"
+    configuration = load_configuration(
+        EXAMPLES / "plan" / "append.yaml", settings=[setting], environment=ENVIRONMENT
+    )
+    with pytest.raises(ConfigurationError, match="'user_id' is a string"):
+        topic_schemas(configuration)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from bayou.api.arguments import checked_names
 from bayou.api.interleaving import available_cores, interleaved
-from bayou.errors import ArgumentError, SchemaError
+from bayou.errors import SchemaError
 from bayou.kernel import (
     ChangeFile,
     ChangeScan,
@@ -116,13 +117,9 @@ class _Reading:
         columns: Sequence[str] | None,
         filter: Predicate | str | None,
     ) -> _Reading:
-        if isinstance(columns, str):
-            raise ArgumentError(
-                f"columns is the text {columns!r}; give a list of names, [{columns!r}].",
-                argument="columns",
-            )
         known = [*changes.schema.names, *CHANGE_COLUMNS.names]
-        names = known if columns is None else list(columns)
+        wanted = checked_names(columns, "columns")
+        names = known if wanted is None else list(wanted)
         _refuse_unknown(changes.read_state.path, names, known)
         builder = changes.scan_builder().with_filter(filter)
         remaining = builder.build().remaining_filter

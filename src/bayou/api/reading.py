@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
+from bayou.api.arguments import checked_names
 from bayou.api.interleaving import available_cores, interleaved
 from bayou.errors import ArgumentError, CorruptTableError, SchemaError, SerializationError
 from bayou.kernel import (
@@ -68,14 +69,10 @@ class Reading:
         limit: int | None,
     ) -> Reading:
         """Plan what `TableHandle.to_arrow` and `to_batches` describe; raises as they do."""
-        if isinstance(columns, str):
-            raise ArgumentError(
-                f"columns is the text {columns!r}; give a list of names, [{columns!r}].",
-                argument="columns",
-            )
         if limit is not None and limit < 0:
             raise ArgumentError(f"limit is {limit}; it is a number of rows.", argument="limit")
-        names = list(snapshot.schema.names if columns is None else columns)
+        wanted = checked_names(columns, "columns")
+        names = list(snapshot.schema.names if wanted is None else wanted)
         metadata = [n for n in names if n in Scan.METADATA_COLUMNS]
         _refuse_unknown(snapshot, [n for n in names if n not in metadata])
         builder = snapshot.scan_builder().with_filter(filter).with_metadata_columns(metadata)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset as pads
 
+from bayou.api.arguments import checked_path, checked_texts
 from bayou.api.changes import ChangesHandle
 from bayou.api.dataset import to_dataset
 from bayou.api.reading import Reading, files_table
@@ -25,7 +27,7 @@ Timestamp: TypeAlias = dt.datetime | str | int
 
 
 def table(
-    path: str,
+    path: str | os.PathLike[str],
     storage_options: Mapping[str, str] | None = None,
     *,
     engine: Engine | None = None,
@@ -42,15 +44,18 @@ def table(
             `MetricsReporter` of your own.
 
     Raises:
-        ArgumentError: the path has a scheme that isn't known, or options come with an engine.
+        ArgumentError: the path isn't one or has a scheme that isn't known; storage options that
+            aren't any, or that come with an engine.
     """
+    location = checked_path(path)
+    options = checked_texts(storage_options, "storage_options")
     if engine is None:
-        engine = for_path(path, storage_options)
-    elif storage_options:
+        engine = for_path(location, options)
+    elif options:
         raise ArgumentError(
             "Give storage options to the engine, or leave it out.", argument="storage_options"
         )
-    return TableHandle(engine, Table.for_path(engine, path))
+    return TableHandle(engine, Table.for_path(engine, location))
 
 
 class TableHandle:
@@ -155,6 +160,8 @@ class TableHandle:
         """The commits still in the log, newest first: `version`, `timestamp` (ms), `operation`,
         `operationParameters`, `operationMetrics`, `engineInfo`, ... as written.
         """
+        if limit is not None and (type(limit) is not int or limit < 0):
+            raise ArgumentError(f"limit is {limit!r}; it is a number of commits.", argument="limit")
         return self._table.history(self._engine, limit)
 
     def changes(

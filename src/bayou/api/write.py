@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from bayou.api.arguments import checked_names, checked_path, checked_texts
 from bayou.engines import for_path
 from bayou.errors import (
     ArgumentError,
@@ -49,7 +51,7 @@ class ArrowStream(Protocol):
 
 
 def write(  # noqa: PLR0917 - the short API, names and order are promised
-    path: str,
+    path: str | os.PathLike[str],
     data: ArrowStream,
     mode: WriteMode = "append",
     partition_by: Sequence[str] | None = None,
@@ -83,15 +85,18 @@ def write(  # noqa: PLR0917 - the short API, names and order are promised
         raise ArgumentError(
             f"mode can't be {mode!r}; it is one of {', '.join(_MODES)}.", argument="mode"
         )
+    location = checked_path(path)
+    columns = checked_names(partition_by, "partition_by")
+    table_properties = checked_texts(properties, "properties")
+    engine = for_path(location, checked_texts(storage_options, "storage_options"))
     stream = _stream(data)
-    engine = for_path(path, storage_options)
-    table = Table.for_path(engine, path)
+    table = Table.for_path(engine, location)
     request = _Request(
         table=table,
         schema=from_arrow_schema(stream.schema, table=table.path),
         mode=mode,
-        partition_by=None if partition_by is None else tuple(partition_by),
-        properties=properties or {},
+        partition_by=columns,
+        properties=table_properties,
         merge_schema=merge_schema,
     )
     snapshot = _snapshot(engine, table)
@@ -227,4 +232,10 @@ def _stream(data: ArrowStream) -> pa.RecordBatchReader:
             "pyarrow.Table.from_pylist makes one of dictionaries.",
             argument="data",
         )
-    return pa.RecordBatchReader.from_stream(data)
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except pa.ArrowInvalid as error:
+        raise ArgumentError(
+            f"data is a {type(data).__name__} whose Arrow stream isn't one of a table: {error}.",
+            argument="data",
+        ) from error

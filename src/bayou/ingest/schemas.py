@@ -8,6 +8,7 @@ from bayou.errors import ConfigurationError
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.decode import read_json_schema, record_columns
 from bayou.ingest.rows import KAFKA_COLUMNS
+from bayou.protocol.schema import DATE, TIMESTAMP, StructType
 
 __all__ = ["topic_schemas"]
 
@@ -52,4 +53,18 @@ def _schema(configuration: Configuration, topic: Topic) -> str | None:
                 file=configuration.file,
                 key=path,
             )
+    _check_event_time(configuration, topic, record_columns(text))
     return text
+
+
+def _check_event_time(configuration: Configuration, topic: Topic, columns: StructType) -> None:
+    name = topic.config.event_time
+    field = None if name is None else columns.get(name)
+    if field is not None and field.data_type not in (TIMESTAMP, DATE):
+        path = f"connector.topics.{topic.key}.event-time"
+        raise ConfigurationError(
+            f"{configuration.file}: {path}: {name!r} is a {field.data_type} in "
+            f"{topic.schema_file}; name a property of the format date-time or date",
+            file=configuration.file,
+            key=path,
+        )

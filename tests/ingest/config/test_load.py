@@ -272,7 +272,44 @@ def test_the_file_goes_before_the_environment(tmp_path):
 
 def test_without_a_broker_the_error_says_what_to_write(tmp_path):
     text = MINIMAL.replace('  kafka:\n    bootstrap-servers: "localhost:9092"\n', "")
-    assert "KAFKA_BOOTSTRAP_SERVERS" in problem(tmp_path, text).message
+    with pytest.raises(ConfigurationError, match="KAFKA_BOOTSTRAP_SERVERS"):
+        load(tmp_path, text).check_supported()
+
+
+def test_without_a_broker_the_upsert_is_refused_all_the_same(tmp_path):
+    text = MINIMAL.replace('  kafka:\n    bootstrap-servers: "localhost:9092"\n', "")
+    with pytest.raises(ConfigurationError, match="enable-upsert"):
+        load(tmp_path, text + UPSERT.format(enabled="true")).check_supported()
+
+
+def test_variables_are_filled_in_on_the_command_line_too(tmp_path):
+    setting = "connector.topics.events.destination.partition-columns=[x, '${COLUMN:-y}']"
+    configuration = load(tmp_path, MINIMAL, settings=[setting], environment={"COLUMN": "z"})
+    assert configuration.topics[0].config.destination.partition_columns == ("x", "z")
+    setting = "connector.topics.events.kafka-topic=${TOPIC}"
+    with pytest.raises(ConfigurationError, match=r"--set .*variable TOPIC isn't set"):
+        load(tmp_path, MINIMAL, settings=[setting], environment={})
+
+
+def test_a_table_cannot_be_where_dead_letters_of_another_topic_go(tmp_path):
+    text = MINIMAL + (
+        "    more:\n      kafka-topic: more\n"
+        "      destination: {table-path: lake/events_dead_letters}\n"
+    )
+    assert "where the dead letters of topic" in problem(tmp_path, text).message
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("connector: 5", "connector: must be a section"),
+        ("connector:\n  topics: 5", "connector.topics: must be a section"),
+        ("connector:\n  topics: {}", "connector.topics: is empty"),
+        (MINIMAL + "        partition-columns: year\n", "must be a list, such as"),
+    ],
+)
+def test_a_value_of_another_shape_is_refused_in_the_words_of_the_file(tmp_path, text, said):
+    assert said in problem(tmp_path, text).message
 
 
 def test_security_becomes_the_properties_of_the_client(tmp_path):

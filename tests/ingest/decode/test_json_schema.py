@@ -136,3 +136,11 @@ def test_both_dialects_give_columns_and_judge_records(dialect, definitions):
     assert validator.is_valid({"id": 1, "at": None, "place": {"city": "x"}, "kind": "a"})
     for bad in ({}, {"id": 1, "at": "now"}, {"id": 1, "place": {"city": 1}}, {"id": 1, "kind": 1}):
         assert not validator.is_valid(bad)
+
+
+@pytest.mark.parametrize("schema", [{"type": "array"}, {}, {"anyOf": [{"type": "string"}, {}]}])
+def test_a_record_of_any_kind_is_no_object_with_properties(tmp_path, schema):
+    file = tmp_path / "schema.json"
+    file.write_text(json.dumps(schema))
+    with pytest.raises(ConfigurationError, match="must be an object with 'properties'"):
+        read_json_schema(file)

@@ -57,6 +57,14 @@ class Document:
         line = self.line_of(path)
         return self.file if line is None else f"{self.file}:{line}"
 
+    def substituted(self, value: object, path: KeyPath, environment: Mapping[str, str]) -> Any:
+        """A value that stands at a path, as plain values, with its variables filled in.
+
+        Raises:
+            ConfigurationError: a variable that isn't set.
+        """
+        return _plain(value, path, self, environment)
+
     def error(self, message: str, path: KeyPath) -> ConfigurationError:
         """An error that says file, line and key before the message."""
         line, where = self.line_of(path), self.where(path)
@@ -130,12 +138,12 @@ def _collect_lines(node: object, path: KeyPath, lines: dict[KeyPath, int]) -> No
 
 
 def _plain(node: object, path: KeyPath, at: Document, environment: Mapping[str, str]) -> Any:
-    if isinstance(node, CommentedMap):
+    if isinstance(node, dict):
         return {
             str(key): _plain(value, (*path, str(key)), at, environment)
             for key, value in node.items()
         }
-    if isinstance(node, CommentedSeq):
+    if isinstance(node, list):
         return [_plain(v, (*path, i), at, environment) for i, v in enumerate(node)]
     if isinstance(node, str):
         return _substitute(str(node), path, at, environment)

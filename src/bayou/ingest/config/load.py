@@ -19,6 +19,7 @@ from bayou.ingest.config.hadoop import take_s3a_settings
 from bayou.ingest.config.model import ConnectorConfig, PipelineConfig, TopicConfig
 from bayou.ingest.config.notices import Notice, notices, refusals
 from bayou.ingest.config.overrides import apply_environment, apply_overrides
+from bayou.ingest.dead_letters import dead_letters_path
 
 __all__ = ["Configuration", "Topic", "load_configuration"]
 
@@ -50,7 +51,8 @@ class Configuration:
         topics: the topics in the order of the file.
         state_path: absolute folder for locks and checkpoints.
         notices: what the file says that this version doesn't do, one line each.
-        refusals: what it says that this version can't do and mustn't ignore.
+        refusals: what it says that this version can't do and mustn't ignore, and what neither it
+            nor the environment says.
     """
 
     file: str
@@ -61,7 +63,7 @@ class Configuration:
     refusals: tuple[Notice, ...] = ()
 
     def check_supported(self) -> None:
-        """Refuse what would make another table than the file asks for.
+        """Refuse what can't be run, or would make another table than the file asks for.
 
         Raises:
             ConfigurationError: a line for each of `refusals`.
@@ -95,7 +97,7 @@ def load_configuration(
     environment = os.environ if environment is None else environment
     path = Path(file)
     document = read_document(path, environment)
-    apply_overrides(document, settings)
+    apply_overrides(document, settings, environment)
     s3a = take_s3a_settings(document.values)
     apply_environment(document, environment)
     try:
@@ -103,14 +105,6 @@ def load_configuration(
     except ValidationError as error:
         raise _configuration_error(document, error) from error
     topics, problems = _topics(document, config, path.resolve().parent)
-    if config.connector.kafka.bootstrap_servers is None:
-        problems.append(
-            document.error(
-                "bootstrap-servers is missing; write host:port, "
-                "or set KAFKA_BOOTSTRAP_SERVERS in the environment",
-                ("connector", "kafka"),
-            )
-        )
     if problems:
         raise _joined(problems)
     state = config.connector.state_path
@@ -133,6 +127,7 @@ def _topics(
     topics: list[Topic] = []
     problems: list[ConfigurationError] = []
     taken: dict[str, str] = {}
+    beside: dict[str, str] = {}
     for key, topic in config.connector.topics.items():
         at: KeyPath = ("connector", "topics", key)
         schema_file = folder / topic.schema_file if topic.schema_file else None
@@ -153,7 +148,17 @@ def _topics(
                 )
             )
         taken.setdefault(table_path, key)
+        beside.setdefault(dead_letters_path(table_path), key)
         topics.append(Topic(key=key, config=topic, table_path=table_path, schema_file=schema_file))
+    problems += [
+        document.error(
+            f"{topic.table_path} is where the dead letters of topic {beside[topic.table_path]!r} "
+            "go; choose another path",
+            ("connector", "topics", topic.key, "destination", "table-path"),
+        )
+        for topic in topics
+        if topic.table_path in beside
+    ]
     return tuple(topics), problems
 
 
@@ -193,6 +198,12 @@ def _one_error(document: Document, detail: ErrorDetails) -> ConfigurationError:
             return document.error(str(detail["ctx"]["error"]), path)
         case "literal_error":
             return document.error(f"must be {detail['ctx']['expected']}", path)
+        case "tuple_type":
+            return document.error("must be a list, such as [a, b]", path)
+        case "model_type" | "dict_type":
+            return document.error("must be a section with keys of its own", path)
+        case "too_short":
+            return document.error("is empty", path)
         case _:
             text = detail["msg"].removeprefix("Input ").strip()
             return document.error(text[:1].lower() + text[1:], path)

@@ -26,6 +26,10 @@ DROPPED_SPARK_CONF = {
 """delta-spark's settings; its JAR isn't there, so Spark would fail to start with them."""
 
 
+_NO_BROKER = (
+    "bootstrap-servers is missing; write host:port, or set KAFKA_BOOTSTRAP_SERVERS in the "
+    "environment"
+)
 _NO_UPSERT = (
     "upserts aren't supported by this version, and rows are never silently appended instead; "
     "remove enable-upsert to append every record"
@@ -90,8 +94,10 @@ def notices(
 
 
 def refusals(config: PipelineConfig, document: Document) -> tuple[Notice, ...]:
-    """Everything in the file that this version must not ignore."""
+    """What this version must not ignore in the file, and the broker where nobody says it."""
     found: list[Notice] = []
+    if config.connector.kafka.bootstrap_servers is None:
+        found.append(_notice(document, ("connector", "kafka"), _NO_BROKER))
     for key, topic in config.connector.topics.items():
         destination = topic.destination
         delta = destination.delta_config

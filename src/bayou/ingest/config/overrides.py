@@ -28,8 +28,10 @@ _FREE_SECTIONS = (("connector", "kafka"), ("connector", "spark"))
 """Sections whose other keys are dotted properties of somebody else."""
 
 
-def apply_overrides(document: Document, settings: Sequence[str]) -> None:
-    """Write each `key=value` into the document; the value is read as YAML.
+def apply_overrides(
+    document: Document, settings: Sequence[str], environment: Mapping[str, str]
+) -> None:
+    """Write each `key=value` into the document; the value is read as YAML, with its variables.
 
     Keys of the configuration that have dots in them (topic names, librdkafka properties) are
     found as they stand.
@@ -47,8 +49,9 @@ def apply_overrides(document: Document, settings: Sequence[str]) -> None:
             raise _error(key, "the value isn't one that YAML can read; quote it") from error
         if not isinstance(value, str | dict | list | None):
             value = text  # a number or a boolean only where the key asks for one
-        path = _put(document.values, key.split("."), value, key)
+        path = _put(document.values, key.split("."), None, key)
         document.elsewhere[path] = f"--set {key}"
+        _put(document.values, key.split("."), document.substituted(value, path, environment), key)
 
 
 def apply_environment(document: Document, environment: Mapping[str, str]) -> None:

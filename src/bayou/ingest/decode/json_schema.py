@@ -111,7 +111,10 @@ def record_columns(text: str) -> StructType:
         ValueError: the schema doesn't describe an object with properties.
     """
     document = msgspec.json.decode(text)
-    columns = _Columns(document).of(document, 0) if isinstance(document, dict) else None
+    try:
+        columns = _Columns(document).of(document, 0) if isinstance(document, dict) else None
+    except _AnyValueError:
+        columns = None
     if not isinstance(columns, StructType):
         raise ValueError("a record must be an object with 'properties'")  # noqa: TRY004  # of text
     folded: dict[str, str] = {}

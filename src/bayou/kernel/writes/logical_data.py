@@ -121,7 +121,7 @@ def _plain(array: pa.Array[Any]) -> pa.Array[Any]:
     if isinstance(array, pa.ExtensionArray):
         return _plain(array.storage)
     if types.is_dictionary(kind):
-        return array.cast(kind.value_type)
+        return _decoded(array)
     if types.is_run_end_encoded(kind):
         decoded: pa.Array[Any] = pc.run_end_decode(array)
         return decoded
@@ -136,6 +136,18 @@ def _plain(array: pa.Array[Any]) -> pa.Array[Any]:
     ):
         return array.cast(pa.list_(kind.value_field))
     return array
+
+
+def _decoded(array: pa.Array[Any]) -> pa.Array[Any]:
+    # Neither a cast nor `take` knows dictionaries of views, which is what polars hands out.
+    encoded: Any = array
+    values = encoded.dictionary
+    if pa.types.is_string_view(values.type):
+        values = values.cast(pa.large_string())
+    elif pa.types.is_binary_view(values.type):
+        values = values.cast(pa.large_binary())
+    taken: pa.Array[Any] = values.take(encoded.indices)
+    return taken
 
 
 def _conform_list(

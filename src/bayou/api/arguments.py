@@ -1,0 +1,75 @@
+"""Arguments that the short API takes from people: refused in a sentence, not by what they break."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from bayou.errors import ArgumentError
+
+__all__ = ["checked_names", "checked_path", "checked_texts"]
+
+
+def checked_path(path: object) -> str:
+    """A table's path as text.
+
+    Raises:
+        ArgumentError: it is empty or no path.
+    """
+    text: object = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(text, str) or not text.strip():
+        raise ArgumentError(
+            f"{path!r} isn't a table's path; give a local path or a URI such as 's3://lake/events'.",
+            argument="path",
+        )
+    return text
+
+
+def checked_names(names: Sequence[str] | None, argument: str) -> tuple[str, ...] | None:
+    """Names of columns.
+
+    Raises:
+        ArgumentError: one text instead of a list, or a name that isn't text.
+    """
+    if names is None:
+        return None
+    if isinstance(names, str):
+        raise ArgumentError(
+            f"{argument} is the text {names!r}; give a list of names, [{names!r}].",
+            argument=argument,
+        )
+    found = tuple(names)
+    for name in found:
+        if not isinstance(name, str):
+            raise ArgumentError(
+                f"{argument} has {name!r}, which isn't the name of a column.", argument=argument
+            )
+    return found
+
+
+def checked_texts(values: Mapping[str, str] | None, argument: str) -> Mapping[str, str]:
+    """Settings by name, none where None is given.
+
+    Raises:
+        ArgumentError: no mapping, or a name or value that isn't text.
+    """
+    if values is None:
+        return {}
+    if not isinstance(values, Mapping):
+        raise ArgumentError(
+            f"{argument} is a {type(values).__name__}; give a dictionary of texts.",
+            argument=argument,
+        )
+    pairs: Iterable[tuple[object, object]] = values.items()
+    for name, value in pairs:
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise ArgumentError(
+                f"{argument}: {name!r} is {value!r}; names and values are texts, such as "
+                f"{{{str(name)!r}: {_as_text(value)!r}}}.",
+                argument=argument,
+            )
+    return values
+
+
+def _as_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
