@@ -9,6 +9,8 @@ from bayou.protocol.features import (
     reader_features,
     unsupported_for_read,
     unsupported_for_write,
+    upgraded,
+    with_versions,
     writer_features,
 )
 from bayou.protocol.schema import (
@@ -93,16 +95,6 @@ def test_a_feature_that_isnt_in_use_doesnt_keep_a_table_from_being_written(proto
 @pytest.mark.parametrize(
     ("protocol", "configuration", "schema", "names"),
     [
-        (legacy(1, 2), {}, marked("delta.invariants"), ["invariants"]),
-        (legacy(1, 3), {"delta.constraints.c": "id > 1"}, PLAIN, ["checkConstraints"]),
-        (legacy(1, 4), {}, marked("delta.generationExpression"), ["generatedColumns"]),
-        (legacy(1, 6), {}, marked("delta.identity.start"), ["identityColumns"]),
-        (
-            listed(writer=("allowColumnDefaults",)),
-            {},
-            marked("CURRENT_DEFAULT"),
-            ["allowColumnDefaults"],
-        ),
         (
             listed("variantType"),
             {},
@@ -115,21 +107,15 @@ def test_a_feature_that_isnt_in_use_doesnt_keep_a_table_from_being_written(proto
             StructType((StructField(name="v", data_type=ArrayType(element_type=VARIANT)),)),
             ["variantType", "variantShredding-preview"],
         ),
-        (listed("deletionVectors"), {}, PLAIN, ["deletionVectors"]),
-        (legacy(2, 5), {"delta.columnMapping.mode": "name"}, PLAIN, ["columnMapping"]),
-        (listed("columnMapping"), {"delta.columnMapping.mode": "id"}, PLAIN, ["columnMapping"]),
         # Off-spec: the mode is on, the feature isn't among the reader's.
         (listed(), {"delta.columnMapping.mode": "name"}, PLAIN, ["columnMapping"]),
-        (listed("typeWidening"), {}, marked("delta.typeChanges"), ["typeWidening"]),
-        (listed(writer=("rowTracking",)), {}, PLAIN, ["rowTracking"]),
-        (listed(writer=("clustering",)), {}, PLAIN, ["clustering"]),
-        (listed(writer=("futureWriter",)), {}, PLAIN, ["futureWriter"]),
         (
-            listed(writer=("inCommitTimestamp",)),
-            {"delta.enableInCommitTimestamps": "true"},
+            listed(writer=("icebergCompatV2",)),
+            {"delta.enableIcebergCompatV2": "true"},
             PLAIN,
-            ["inCommitTimestamp"],
+            ["icebergCompatV2"],
         ),
+        (listed(writer=("futureWriter",)), {}, PLAIN, ["futureWriter"]),
         (legacy(1, 8), {}, PLAIN, ["writer version 8"]),
     ],
 )
@@ -178,14 +164,47 @@ def test_a_new_table_gets_the_least_protocol_it_needs(schema, configuration, ver
 
 def test_a_property_that_needs_an_unsupported_feature_is_found_before_the_table_is_made():
     configuration = {
-        "delta.feature.rowTracking": "supported",
-        "delta.enableDeletionVectors": "true",
+        "delta.feature.someday": "supported",
+        "delta.feature.catalogManaged": "supported",
     }
     protocol = protocol_for(PLAIN, configuration)
     assert unsupported_for_write(protocol, configuration, PLAIN) == [
-        "deletionVectors",
-        "rowTracking",
+        "someday",
+        "catalogManaged",
     ]
+
+
+@pytest.mark.parametrize(
+    ("before", "names", "after"),
+    [
+        (legacy(1, 2), [], legacy(1, 2)),
+        (legacy(1, 2), ["appendOnly"], legacy(1, 2)),
+        (legacy(1, 2), ["checkConstraints"], legacy(1, 3)),
+        (legacy(1, 3), ["changeDataFeed", "generatedColumns"], legacy(1, 4)),
+    ],
+)
+def test_a_protocol_that_a_legacy_version_stands_for_stays_one(before, names, after):
+    assert upgraded(before, names) == after
+
+
+def test_a_feature_that_no_legacy_version_stands_for_is_listed_with_what_it_requires():
+    found = upgraded(legacy(1, 2), ["rowTracking"])
+    assert (found.min_reader_version, found.min_writer_version) == (1, 7)
+    assert found.reader_features is None
+    assert found.writer_features == ["appendOnly", "invariants", "domainMetadata", "rowTracking"]
+    assert upgraded(found, ["rowTracking"]) == found
+    wider = upgraded(found, ["deletionVectors"])
+    assert (wider.min_reader_version, wider.reader_features) == (3, ["deletionVectors"])
+    assert wider.writer_features == [*found.writer_features, "deletionVectors"]
+
+
+def test_versions_only_rise_and_list_what_they_implied():
+    assert with_versions(legacy(1, 2), 1, 4) == legacy(1, 4)
+    assert with_versions(legacy(2, 5), 1, 2) == legacy(2, 5)
+    listed_now = with_versions(legacy(1, 3), 3, 0)
+    assert (listed_now.min_reader_version, listed_now.min_writer_version) == (3, 7)
+    assert listed_now.reader_features == []
+    assert listed_now.writer_features == ["appendOnly", "invariants", "checkConstraints"]
 
 
 def test_every_feature_of_the_spec_is_known():

@@ -31,6 +31,7 @@ __all__ = [
     "physical_name",
     "physical_path",
     "physical_stats_schema",
+    "physical_write_schema",
     "to_physical_schema",
     "without_mapping",
 ]
@@ -119,6 +120,11 @@ def physical_field(field: StructField, mode: ColumnMappingMode) -> pa.Field[Any]
     )
 
 
+def physical_write_schema(schema: StructType, mode: ColumnMappingMode) -> pa.Schema:
+    """The Arrow schema in which data files are written: physical names, field ids, nullability."""
+    return pa.schema([_written_field(f, mode) for f in schema])
+
+
 def physical_stats_schema(stats_schema: pa.Schema, schema: StructType) -> pa.Schema:
     """A schema of statistics (`numRecords`, `nullCount`, ...) by physical names.
 
@@ -149,6 +155,31 @@ def physical_arrow_type(data_type: DataType, mode: ColumnMappingMode) -> pa.Data
         case MapType():
             value: Any = _nested_field("value", data_type.value_type, mode)
             return pa.map_(physical_arrow_type(data_type.key_type, mode), value)
+        case _:
+            return to_arrow_type(data_type)
+
+
+def _written_field(field: StructField, mode: ColumnMappingMode) -> pa.Field[Any]:
+    name = field.name if mode == "none" else physical_name(field)
+    field_id = None if mode == "none" else field.metadata.get(ID_KEY)
+    ids: dict[bytes | str, bytes | str] | None = None
+    if isinstance(field_id, int):
+        ids = {FIELD_ID_KEY: str(field_id).encode()}
+    return pa.field(name, _written_type(field.data_type, mode), field.nullable, metadata=ids)
+
+
+def _written_type(data_type: DataType, mode: ColumnMappingMode) -> pa.DataType:
+    match data_type:
+        case StructType(fields):
+            return pa.struct([_written_field(f, mode) for f in fields])
+        case ArrayType():
+            element = _written_type(data_type.element_type, mode)
+            return pa.list_(pa.field("element", element, data_type.contains_null))
+        case MapType():
+            value: Any = pa.field(
+                "value", _written_type(data_type.value_type, mode), data_type.value_contains_null
+            )
+            return pa.map_(_written_type(data_type.key_type, mode), value)
         case _:
             return to_arrow_type(data_type)
 

@@ -112,42 +112,43 @@ FEATURES: Mapping[str, TableFeature] = {
     feature.name: feature
     for feature in (
         _writer(APPEND_ONLY, min_writer=2, write=True),
-        _writer(INVARIANTS, min_writer=2),
-        _writer(CHECK_CONSTRAINTS, min_writer=3),
+        _writer(INVARIANTS, min_writer=2, write=True),
+        _writer(CHECK_CONSTRAINTS, min_writer=3, write=True),
         _writer(CHANGE_DATA_FEED, min_writer=4, write=True),
-        _writer(GENERATED_COLUMNS, min_writer=4),
+        _writer(GENERATED_COLUMNS, min_writer=4, write=True),
         TableFeature(
             name=COLUMN_MAPPING,
             kind="reader_writer",
             min_reader=2,
             min_writer=5,
+            write=True,
         ),
-        _writer(IDENTITY_COLUMNS, min_writer=6),
-        _writer(ALLOW_COLUMN_DEFAULTS),
-        _reader_writer(DELETION_VECTORS, read=True),
-        _writer(ROW_TRACKING),
+        _writer(IDENTITY_COLUMNS, min_writer=6, write=True),
+        _writer(ALLOW_COLUMN_DEFAULTS, write=True),
+        _reader_writer(DELETION_VECTORS, read=True, write=True),
+        _writer(ROW_TRACKING, write=True),
         _reader_writer(TIMESTAMP_NTZ_FEATURE, read=True, write=True),
         # Off-spec name that real tables carry.
         _reader_writer("timestampWithoutTimezone", read=True),
         _writer(DOMAIN_METADATA, write=True),
         # A listed feature alone changes nothing: the kernel looks at the checkpoint itself.
-        _reader_writer(V2_CHECKPOINT, read=True),
+        _reader_writer(V2_CHECKPOINT, read=True, write=True),
         # Whether a catalog is at hand is for the kernel to say.
         _reader_writer(CATALOG_MANAGED, read=True),
         _reader_writer(CATALOG_MANAGED_PREVIEW, read=True),
         _reader_writer(CATALOG_OWNED_PREVIEW, read=True),
         _writer(ICEBERG_COMPAT_V1),
         _writer(ICEBERG_COMPAT_V2),
-        _writer(CLUSTERING),
+        _writer(CLUSTERING, write=True),
         _reader_writer(VACUUM_PROTOCOL_CHECK, read=True, write=True),
-        _writer(IN_COMMIT_TIMESTAMP),
-        _reader_writer(TYPE_WIDENING, read=True),
-        _reader_writer(TYPE_WIDENING_PREVIEW, read=True),
+        _writer(IN_COMMIT_TIMESTAMP, write=True),
+        _reader_writer(TYPE_WIDENING, read=True, write=True),
+        _reader_writer(TYPE_WIDENING_PREVIEW, read=True, write=True),
         _reader_writer(VARIANT_TYPE, read=True),
         _reader_writer(VARIANT_TYPE_PREVIEW, read=True),
         _reader_writer(VARIANT_SHREDDING, read=True),
         _reader_writer(VARIANT_SHREDDING_PREVIEW, read=True),
-        _writer(CHECKPOINT_PROTECTION),
+        _writer(CHECKPOINT_PROTECTION, write=True),
     )
 }
 """Every feature that is known by name."""
@@ -230,7 +231,8 @@ def unsupported_for_write(
     """
     found = unsupported_for_read(protocol, configuration, schema)
     # Off-spec: real tables have the mode on and the feature not listed.
-    if COLUMN_MAPPING not in found and _is_active(COLUMN_MAPPING, configuration, schema):
+    mapped = _is_active(COLUMN_MAPPING, configuration, schema)
+    if mapped and COLUMN_MAPPING not in (*found, *all_features(protocol)):
         found.append(COLUMN_MAPPING)
     if VARIANT in _types(schema) and not any(name.startswith(VARIANT_TYPE) for name in found):
         found.append(VARIANT_TYPE)

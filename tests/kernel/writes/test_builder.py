@@ -140,24 +140,71 @@ def test_a_new_column_needs_schema_evolution(log):
     assert transaction.schema.names == ("id", "day", "name")
 
 
-def test_a_column_whose_feature_the_table_lacks_is_refused_by_name(log):
+def test_a_column_whose_feature_the_table_lacks_brings_it(log):
     builder = existing(log).with_schema(schema(at=TIMESTAMP_NTZ)).with_schema_evolution()
-    with pytest.raises(UnsupportedFeatureError, match="timestampNtz") as caught:
-        builder.build(log.engine)
-    assert caught.value.features == ("timestampNtz",)
+    builder.build(log.engine).commit(log.engine, [])
+    found = Table(log.table).latest_snapshot(log.engine).protocol
+    assert (found.min_reader_version, found.min_writer_version) == (3, 7)
+    assert found.reader_features == ["timestampNtz"]
 
 
 @pytest.mark.parametrize(
-    ("key", "feature"),
+    ("key", "feature", "versions"),
     [
-        ("delta.enableChangeDataFeed", "changeDataFeed"),
-        ("delta.enableDeletionVectors", "deletionVectors"),
+        ("delta.enableChangeDataFeed", "changeDataFeed", (1, 7)),
+        ("delta.enableDeletionVectors", "deletionVectors", (3, 7)),
+        ("delta.enableInCommitTimestamps", "inCommitTimestamp", (1, 7)),
+        ("delta.enableTypeWidening", "typeWidening", (3, 7)),
     ],
 )
-def test_a_property_whose_feature_the_table_lacks_is_refused_by_name(log, key, feature):
-    builder = existing(log).with_table_properties({key: "true"})
-    with pytest.raises(UnsupportedFeatureError, match=feature):
-        builder.build(log.engine)
+def test_a_property_whose_feature_the_table_lacks_brings_it(log, key, feature, versions):
+    transaction = existing(log).with_table_properties({key: "true"}).build(log.engine)
+    transaction.commit(log.engine, [])
+    found = Table(log.table).latest_snapshot(log.engine).protocol
+    assert (found.min_reader_version, found.min_writer_version) == versions
+    assert feature in found.writer_features
+
+
+def test_a_property_can_be_removed(log):
+    builder = existing(log, {"delta.appendOnly": "true", "mine": "1"})
+    transaction = builder.with_table_properties_removed(["delta.appendOnly", "none"])
+    transaction.build(log.engine).commit(log.engine, [])
+    assert dict(Table(log.table).latest_snapshot(log.engine).properties) == {"mine": "1"}
+
+
+def test_features_and_versions_can_be_asked_for(log):
+    existing(log).with_features(["v2Checkpoint"]).build(log.engine).commit(log.engine, [])
+    found = Table(log.table).latest_snapshot(log.engine).protocol
+    assert found.reader_features == ["v2Checkpoint"]
+    with pytest.raises(UnsupportedFeatureError, match="someday"):
+        existing(log).with_features(["someday"]).build(log.engine)
+    with pytest.raises(ArgumentError, match=r"no protocol \(4, 7\)"):
+        existing(log).with_protocol_versions(4, 7)
+
+
+def test_row_tracking_and_constraints_do_not_come_to_an_existing_table_by_property(log):
+    with pytest.raises(UnsupportedFeatureError, match="backfill"):
+        existing(log).with_table_properties({"delta.enableRowTracking": "true"}).build(log.engine)
+    with pytest.raises(TablePropertyError, match="add_constraint"):
+        existing(log).with_table_properties({"delta.constraints.c": "id > 1"}).build(log.engine)
+
+
+def test_domains_are_set_and_removed(log):
+    def domains() -> dict[str, str]:
+        return dict(Table(log.table).latest_snapshot(log.engine).domain_metadata)
+
+    existing(log).with_domain_metadata("mine", "{}").build(log.engine).commit(log.engine, [])
+    assert domains() == {"mine": "{}"}
+    assert "domainMetadata" in (
+        Table(log.table).latest_snapshot(log.engine).protocol.writer_features or []
+    )
+    start = Table(log.table).create_transaction_builder(log.engine, "test", Operation.WRITE)
+    start.with_domain_metadata_removed("mine").build(log.engine).commit(log.engine, [])
+    assert domains() == {}
+    nothing = start.with_domain_metadata_removed("mine").build(log.engine)
+    nothing.commit(log.engine, [])
+    with pytest.raises(ArgumentError, match="Delta's own"):
+        start.with_domain_metadata("delta.rowTracking", "{}")
 
 
 def test_names_of_the_change_data_feed_are_reserved_where_it_is_on(engine, builder, log):
@@ -179,10 +226,13 @@ def test_names_of_the_change_data_feed_are_reserved_where_it_is_on(engine, build
 @pytest.mark.parametrize(
     ("action", "configuration", "feature"),
     [
-        (protocol(1, 7, ([], ["rowTracking"])), {}, "rowTracking"),
-        (protocol(1, 3), {"delta.constraints.c": "id > 0"}, "checkConstraints"),
+        (protocol(1, 7, ([], ["someday"])), {}, "someday"),
         (protocol(1, 8), {}, "writer version 8"),
-        (protocol(3, 7, (["deletionVectors"],) * 2), {}, "deletionVectors"),
+        (
+            protocol(1, 7, ([], ["icebergCompatV1"])),
+            {"delta.enableIcebergCompatV1": "true"},
+            "icebergCompatV1",
+        ),
     ],
 )
 def test_a_table_that_needs_more_of_its_writers_is_refused_by_name(
@@ -195,9 +245,9 @@ def test_a_table_that_needs_more_of_its_writers_is_refused_by_name(
 
 def test_a_feature_that_is_not_supported_makes_no_table(engine, builder):
     wanted = builder.with_schema(schema(id=LONG)).with_table_properties(
-        {"delta.enableDeletionVectors": "true"}
+        {"delta.feature.someday": "supported"}
     )
-    with pytest.raises(UnsupportedFeatureError, match="deletionVectors"):
+    with pytest.raises(UnsupportedFeatureError, match="someday"):
         wanted.build(engine)
 
 

@@ -34,7 +34,7 @@ from bayou.kernel.parsed_stats import full_stats_type
 from bayou.kernel.scan_file import ADD_TYPE
 from bayou.kernel.slices import replay_checkpoint_adds
 from bayou.kernel.table_state import TableState, load_table_state
-from bayou.protocol import last_checkpoint, properties
+from bayou.protocol import features, last_checkpoint, properties
 from bayou.protocol.file_names import LAST_CHECKPOINT, checkpoint_file_name
 
 __all__ = ["checkpoint"]
@@ -58,6 +58,13 @@ def checkpoint(engine: Engine, table: str, version: int | None = None) -> int:
     """
     state = load_table_state(engine, table, version)
     _check_properties(state)
+    if features.V2_CHECKPOINT in features.reader_features(state.protocol):
+        raise UnsupportedFeatureError(
+            f"{table} has table feature {features.V2_CHECKPOINT}; this version of Bayou doesn't "
+            "write such checkpoints. Commits go on without one; write it with delta-spark.",
+            table=table,
+            features=[features.V2_CHECKPOINT],
+        )
     if not state.table_properties.write_stats_as_json:
         raise UnsupportedFeatureError(
             f"{table} wants checkpoints without JSON statistics "

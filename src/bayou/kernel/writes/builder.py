@@ -18,12 +18,14 @@ from bayou.errors import (
 )
 from bayou.kernel.engine import Engine
 from bayou.kernel.table_state import TableState, load_table_state
+from bayou.kernel.writes.column_ids import with_column_ids
 from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.schema_evolution import check_fits, check_new_table, merge_schemas
 from bayou.kernel.writes.transaction import Transaction
-from bayou.protocol import features, properties
-from bayou.protocol.actions import Metadata, Protocol
+from bayou.protocol import column_rules, features, properties
+from bayou.protocol.actions import DomainMetadata, Metadata, Protocol
 from bayou.protocol.change_data import is_feed_enabled, reserved_columns
+from bayou.protocol.column_rules import identity_of
 from bayou.protocol.schema import StructType
 
 __all__ = ["TransactionBuilder"]
@@ -57,6 +59,10 @@ class TransactionBuilder:
         self._max_retries = _DEFAULT_RETRIES
         self._operation_parameters: dict[str, object] = {}
         self._user_metadata: str | None = None
+        self._removed_properties: frozenset[str] = frozenset()
+        self._features: tuple[str, ...] = ()
+        self._versions = (0, 0)
+        self._domains: dict[str, DomainMetadata] = {}
 
     def with_schema(self, schema: StructType) -> TransactionBuilder:
         """Schema of a new table, or of the rows for an existing one.
@@ -77,6 +83,55 @@ class TransactionBuilder:
         """Set table properties (PROTOCOL.md, Table Properties), those of the table stay."""
         builder = copy.copy(self)
         builder._properties = {**self._properties, **configuration}
+        return builder
+
+    def with_table_properties_removed(self, keys: Iterable[str]) -> TransactionBuilder:
+        """Unset table properties; those that the table doesn't have are passed over."""
+        builder = copy.copy(self)
+        builder._removed_properties = self._removed_properties | frozenset(keys)
+        return builder
+
+    def with_features(self, names: Iterable[str]) -> TransactionBuilder:
+        """Table features that the protocol is to have (PROTOCOL.md, Table Features)."""
+        builder = copy.copy(self)
+        builder._features = (*self._features, *names)
+        return builder
+
+    def with_protocol_versions(self, reader: int = 0, writer: int = 0) -> TransactionBuilder:
+        """Raise the protocol to at least these versions; features are listed from (3, 7) on."""
+        if not (0 <= reader <= 3 and 0 <= writer <= 7):
+            raise ArgumentError(
+                f"There is no protocol ({reader}, {writer}): reader versions are 1 to 3, writer "
+                "versions 1 to 7.",
+                argument="reader" if not 0 <= reader <= 3 else "writer",
+            )
+        builder = copy.copy(self)
+        builder._versions = (reader, writer)
+        return builder
+
+    def with_domain_metadata(self, domain: str, configuration: str) -> TransactionBuilder:
+        """Set a domain's configuration (PROTOCOL.md, Domain Metadata); any text, at most 50 MB.
+
+        Raises:
+            ArgumentError: a domain of Delta's own (`delta.`), or an empty name.
+        """
+        return self._with_domain(
+            DomainMetadata(domain=domain, configuration=configuration, removed=False)
+        )
+
+    def with_domain_metadata_removed(self, domain: str) -> TransactionBuilder:
+        """Remove a domain; nothing is written where the table doesn't have it."""
+        return self._with_domain(DomainMetadata(domain=domain, configuration="", removed=True))
+
+    def _with_domain(self, action: DomainMetadata) -> TransactionBuilder:
+        if not action.domain or action.domain.lower().startswith("delta."):
+            raise ArgumentError(
+                f"The domain {action.domain!r} can't be set: names that begin with 'delta.' are "
+                "Delta's own, and a name isn't empty.",
+                argument="domain",
+            )
+        builder = copy.copy(self)
+        builder._domains = {**self._domains, action.domain: action}
         return builder
 
     def with_transaction_id(self, app_id: str, version: int) -> TransactionBuilder:
@@ -134,17 +189,23 @@ class TransactionBuilder:
                 if self._schema is None:
                     raise
         configuration = self._checked_properties()
+        domains = self._domain_actions(state)
         if state is None:
             assert self._schema is not None  # or the error above
-            protocol, metadata = self._new_table(self._schema, configuration)
-            new_protocol: Protocol | None = protocol
-            new_metadata: Metadata | None = metadata
-            schema = self._schema
+            metadata, schema, asked = self._new_table(self._schema, configuration)
+            protocol = features.protocol_for(schema, {**metadata.configuration, **asked})
         else:
+            metadata, schema, asked = self._updated(state, configuration)
             protocol = state.protocol
-            metadata, schema = self._updated(state, configuration)
-            new_protocol = None
-            new_metadata = None if metadata == state.metadata else metadata
+            if metadata != state.metadata or asked:
+                used = features.features_in_use(schema, {**metadata.configuration, **asked})
+                protocol = features.upgraded(protocol, used)
+        if domains:
+            protocol = features.upgraded(protocol, [features.DOMAIN_METADATA])
+        protocol = features.upgraded(protocol, self._features)
+        protocol = features.with_versions(protocol, *self._versions)
+        new_protocol = None if state is not None and protocol == state.protocol else protocol
+        new_metadata = None if state is not None and metadata == state.metadata else metadata
         _check_writable(self._table, protocol, metadata, schema)
         _check_properties(self._table, metadata.configuration)
         if new_metadata is not None:
@@ -163,6 +224,25 @@ class TransactionBuilder:
             engine_info=self._engine_info,
             user_metadata=self._user_metadata,
             max_retries=self._max_retries,
+            domains=domains,
+            generated_identity=self._generated_identity(schema),
+        )
+
+    def _domain_actions(self, state: TableState | None) -> dict[str, DomainMetadata]:
+        known = {} if state is None else state.domain_metadata
+        return {
+            name: action
+            for name, action in self._domains.items()
+            if not action.removed or name in known
+        }
+
+    def _generated_identity(self, schema: StructType) -> tuple[str, ...]:
+        """Identity columns that the rows don't bring."""
+        brought = self._schema
+        if brought is None or any(identity_of(f) is not None for f in brought):
+            return tuple(f.name for f in schema if identity_of(f) is not None)
+        return tuple(
+            f.name for f in schema if identity_of(f) is not None and brought.get(f.name) is None
         )
 
     def _checked_properties(self) -> dict[str, str]:
@@ -176,20 +256,27 @@ class TransactionBuilder:
 
     def _new_table(
         self, schema: StructType, configuration: dict[str, str]
-    ) -> tuple[Protocol, Metadata]:
+    ) -> tuple[Metadata, StructType, dict[str, str]]:
+        """Metadata and schema, and the features that properties ask for."""
         columns = self._partition_columns or ()
-        check_new_table(self._table, schema, columns)
-        return features.protocol_for(schema, configuration), Metadata(
+        check_new_table(self._table, schema, columns, mapped=_is_mapped(configuration))
+        schema, configuration = with_column_ids(self._table, schema, configuration, None)
+        if properties.ROW_TRACKING.read(configuration):
+            configuration = {**configuration, **_row_tracking_columns()}
+        kept, asked = _without_feature_keys(configuration)
+        metadata = Metadata(
             id=str(uuid.uuid4()),
             schema_string=schema.to_json(),
             partition_columns=list(columns),
             created_time=time.time_ns() // 1_000_000,
-            configuration=_without_feature_keys(configuration),
+            configuration=kept,
         )
+        return metadata, schema, asked
 
     def _updated(
         self, state: TableState, configuration: dict[str, str]
-    ) -> tuple[Metadata, StructType]:
+    ) -> tuple[Metadata, StructType, dict[str, str]]:
+        """Metadata and schema, and the features that properties ask for."""
         given = self._partition_columns
         if given is not None and given != state.partition_columns:
             raise SchemaError(
@@ -197,47 +284,75 @@ class TransactionBuilder:
                 f"({', '.join(given)}); the partitioning of an existing table stays.",
                 table=self._table,
             )
+        merged = {
+            key: value
+            for key, value in {**state.properties, **configuration}.items()
+            if key not in self._removed_properties
+        }
+        merged, asked = _without_feature_keys(merged)
+        _check_changed_properties(state, merged)
         schema = state.schema
         if self._schema is not None and self._schema_evolution:
-            schema = merge_schemas(self._table, schema, self._schema)
+            schema = merge_schemas(self._table, schema, self._schema, mapped=_is_mapped(merged))
         elif self._schema is not None:
             check_fits(self._table, schema, self._schema)
+        schema, merged = with_column_ids(self._table, schema, merged, state.properties)
         metadata = state.metadata
         if schema != state.schema:
             metadata = msgspec.structs.replace(metadata, schema_string=schema.to_json())
-        merged = {**metadata.configuration, **configuration}
         if merged != metadata.configuration:
-            metadata = msgspec.structs.replace(
-                metadata, configuration=_without_feature_keys(merged)
-            )
-        if metadata != state.metadata or merged != state.metadata.configuration:
-            _check_features_are_there(state, schema, merged)
-        return metadata, schema
+            metadata = msgspec.structs.replace(metadata, configuration=merged)
+        return metadata, schema, asked
 
 
-def _without_feature_keys(configuration: Mapping[str, str]) -> dict[str, str]:
-    """`delta.feature.*` asks for a feature in the protocol and isn't kept as a property."""
-    prefix = features.FEATURE_PREFIX
-    return {k: v for k, v in configuration.items() if not k.startswith(prefix)}
+def _is_mapped(configuration: Mapping[str, str]) -> bool:
+    return properties.COLUMN_MAPPING_MODE.read(configuration) != "none"
 
 
-def _check_features_are_there(
-    state: TableState, schema: StructType, configuration: Mapping[str, str]
-) -> None:
-    known = features.writer_features(state.protocol)
-    missing = [n for n in features.features_in_use(schema, configuration) if n not in known]
-    if missing:
+def _row_tracking_columns() -> dict[str, str]:
+    return {
+        "delta.rowTracking.materializedRowIdColumnName": f"_row-id-col-{uuid.uuid4()}",
+        "delta.rowTracking.materializedRowCommitVersionColumnName": (
+            f"_row-commit-version-col-{uuid.uuid4()}"
+        ),
+    }
+
+
+def _check_changed_properties(state: TableState, after: Mapping[str, str]) -> None:
+    """What an existing table can't be given, or lose, by a property alone."""
+    before = state.properties
+    if properties.ROW_TRACKING.read(after) and not properties.ROW_TRACKING.read(before):
         raise UnsupportedFeatureError(
-            f"This change to {state.path} needs {', '.join(missing)} in the table's protocol, "
-            "which this version of Bayou doesn't upgrade. Make the change with delta-spark, or "
-            "make a new table with it.",
+            f"{state.path} has no row tracking, and enabling it on an existing table gives ids to "
+            "all of its files (a backfill), which this version of Bayou doesn't do. Enable it with "
+            "delta-spark, or make a new table with it.",
             table=state.path,
-            features=missing,
+            features=[features.ROW_TRACKING],
         )
+    kept = {name for name, _ in column_rules.check_constraints(before).items()}
+    new = [name for name in column_rules.check_constraints(after) if name not in kept]
+    if new:
+        raise TablePropertyError(
+            f"{state.path}: a CHECK constraint ({new[0]}) can't be set as a property of a table "
+            "that may have rows: they must be checked first. Use the table's add_constraint.",
+            table=state.path,
+            key=f"{features.CONSTRAINT_PREFIX}{new[0]}",
+        )
+
+
+def _without_feature_keys(
+    configuration: Mapping[str, str],
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Properties that are kept, and those (`delta.feature.*`) that ask for a feature only."""
+    prefix = features.FEATURE_PREFIX
+    asking = {k: v for k, v in configuration.items() if k.startswith(prefix)}
+    return {k: v for k, v in configuration.items() if k not in asking}, asking
 
 
 _USED_IN_WRITES = (
     properties.APPEND_ONLY,
+    properties.IN_COMMIT_TIMESTAMPS,
+    properties.ROW_TRACKING,
     properties.CHECKPOINT_INTERVAL,
     properties.COMPRESSION_CODEC,
     properties.ISOLATION_LEVEL,

@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 import pyarrow as pa
 
 from bayou.errors import BayouError, SchemaError
+from bayou.kernel.arrow_types import relabelled, to_arrow_type
 from bayou.kernel.closeable import CloseableIterator
 from bayou.kernel.engine import DataFileStatus, Engine
 from bayou.kernel.predicates.model import LiteralValue
 from bayou.kernel.scan_file import data_file_path
-from bayou.kernel.writes.logical_data import conform
 from bayou.kernel.writes.partitioning import PartitionBuffers, PartitionKey
+from bayou.kernel.writes.row_rules import RowRules
 from bayou.kernel.writes.state import TransactionState, WriteContext
 from bayou.protocol import partition_values as wire
 from bayou.protocol import stats
@@ -39,17 +40,34 @@ _BUFFERED_BYTES = 256 * 1024 * 1024
 
 
 def transform_logical_data(
-    state: TransactionState, batches: Iterable[pa.RecordBatch]
+    engine: Engine,
+    state: TransactionState,
+    batches: Iterable[pa.RecordBatch],
+    partition_values: Mapping[str, LiteralValue],
 ) -> CloseableIterator[pa.RecordBatch]:
     """Rows of one partition as they stand in data files; closing the result closes `batches`.
 
+    Columns that the rows lack get what the table makes of them, and its rules are checked.
+
     Raises:
         SchemaError: a column the table doesn't have, or of another type.
-        ConstraintViolationError: a null where none may be.
+        ConstraintViolationError: a row breaks a rule of the table.
     """
-    names = [f.name for f in state.data_schema]
-    conformed = (conform(state.table, state.schema, batch).select(names) for batch in batches)
-    return CloseableIterator(conformed, batches)
+    rules = RowRules(engine, state)
+    constants = {
+        name: pa.scalar(value, to_arrow_type(state.schema.select([name]).fields[0].data_type))
+        for name, value in partition_values.items()
+    }
+    physical = (_physical(state, rules.apply(batch, constants)) for batch in batches)
+    return CloseableIterator(physical, batches)
+
+
+def _physical(state: TransactionState, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch with the table's columns as its data files have them."""
+    data = batch.select([f.name for f in state.data_schema])
+    if state.column_mapping == "none":
+        return data
+    return relabelled(data, state.physical_schema, table=state.table)
 
 
 def get_write_context(
@@ -76,7 +94,8 @@ def get_write_context(
     for name in state.partition_columns:
         field = state.schema.select([name]).fields[0]
         try:
-            serialized[name] = wire.serialize(partition_values[name], field.data_type)
+            text = wire.serialize(partition_values[name], field.data_type)
+            serialized[state.physical_name(name)] = text
         except ValueError as error:
             raise SchemaError(
                 f"Partition column {name!r} of {state.table}: {error}.",
@@ -129,7 +148,8 @@ def write_data(
             _write_partitioned(engine, state, batches, adds)
         else:
             context = _write_context(state, {})
-            _write_files(engine, state, context, transform_logical_data(state, batches), adds)
+            rows = transform_logical_data(engine, state, batches, {})
+            _write_files(engine, state, context, rows, adds)
     except BaseException:
         try:
             delete_data_files(engine, state.table, adds)
@@ -151,8 +171,9 @@ def _write_partitioned(
     adds: list[AddFile],
 ) -> None:
     buffers = PartitionBuffers(state)
+    rules = RowRules(engine, state)
     for batch in batches:
-        buffers.add(conform(state.table, state.schema, batch))
+        buffers.add(rules.apply(batch))
         while buffers.nbytes > _BUFFERED_BYTES:
             _write_partition(engine, state, *buffers.pop_largest(), adds)
     while buffers.nbytes:
@@ -166,8 +187,9 @@ def _write_partition(
     batches: list[pa.RecordBatch],
     adds: list[AddFile],
 ) -> None:
-    values = dict(zip(state.partition_columns, key, strict=True))
-    _write_files(engine, state, _write_context(state, values), batches, adds)
+    names = [state.physical_name(name) for name in state.partition_columns]
+    context = _write_context(state, dict(zip(names, key, strict=True)))
+    _write_files(engine, state, context, (_physical(state, b) for b in batches), adds)
 
 
 def _write_files(
@@ -185,10 +207,12 @@ def _write_files(
 
 def _write_context(state: TransactionState, values: Mapping[str, str | None]) -> WriteContext:
     properties = TableProperties(state.configuration)
-    if properties.randomize_file_prefixes:
+    names = [state.physical_name(name) for name in state.partition_columns]
+    # As delta-spark: directories don't show values under names that nobody gave.
+    if properties.randomize_file_prefixes or (names and state.column_mapping != "none"):
         folder = uuid.uuid4().hex[: properties.random_prefix_length]
     else:
-        folder = partition_directory(state.partition_columns, values)
+        folder = partition_directory(names, values)
     return WriteContext(
         target_directory=f"{state.table}/{folder}" if folder else state.table,
         statistics_columns=state.statistics_columns(),

@@ -9,6 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bayou.errors import SchemaError
+from bayou.protocol.column_rules import (
+    CURRENT_DEFAULT_KEY,
+    GENERATION_EXPRESSION_KEY,
+    IDENTITY_START_KEY,
+)
 from bayou.protocol.schema import (
     ArrayType,
     DataType,
@@ -23,8 +28,17 @@ __all__ = ["check_fits", "check_new_table", "merge_schemas"]
 _FORBIDDEN_CHARACTERS = " ,;{}()\n\t="
 
 
-def check_new_table(table: str, schema: StructType, partition_columns: tuple[str, ...]) -> None:
+def check_new_table(
+    table: str,
+    schema: StructType,
+    partition_columns: tuple[str, ...],
+    *,
+    mapped: bool = False,
+) -> None:
     """Check schema and partitioning of a table to be made.
+
+    Args:
+        mapped: it has column mapping, so that any character may stand in a name.
 
     Raises:
         SchemaError: no column, duplicate names (without regard to case), characters in a name that
@@ -32,7 +46,7 @@ def check_new_table(table: str, schema: StructType, partition_columns: tuple[str
     """
     if not schema.fields:
         raise SchemaError(f"{table} can't be created without a column.", table=table)
-    _check_names(table, schema, "")
+    _check_names(table, schema, "", mapped=mapped)
     for name in partition_columns:
         field = next((f for f in schema if f.name == name), None)
         if field is None:
@@ -67,7 +81,7 @@ def check_fits(table: str, current: StructType, incoming: StructType) -> None:
     Raises:
         SchemaError: an unknown column, another type, or a missing column that may not be null.
     """
-    merged = merge_schemas(table, current, incoming)
+    merged = merge_schemas(table, current, incoming, mapped=True)
     if merged != current:
         have = {path for path, _ in _paths(current, "")}
         new = [path for path, _ in _paths(merged, "") if path not in have]
@@ -80,13 +94,15 @@ def check_fits(table: str, current: StructType, incoming: StructType) -> None:
         )
 
 
-def merge_schemas(table: str, current: StructType, incoming: StructType) -> StructType:
+def merge_schemas(
+    table: str, current: StructType, incoming: StructType, *, mapped: bool = False
+) -> StructType:
     """The table's schema with the columns that it lacks, put last, nullable; nested ones too.
 
     Raises:
         SchemaError: a column of another type, or a missing column that may not be null.
     """
-    _check_names(table, incoming, "")
+    _check_names(table, incoming, "", mapped=mapped)
     return _merge_structs(table, current, incoming, "")
 
 
@@ -99,7 +115,7 @@ def _merge_structs(
         path = prefix + field.name
         other = by_name.pop(field.name.lower(), None)
         if other is None:
-            if not field.nullable:
+            if not field.nullable and not _is_made(field):
                 raise SchemaError(
                     f"Column {path!r} of {table} may not be null, and the data doesn't have it.",
                     table=table,
@@ -138,11 +154,19 @@ def _merge_types(table: str, current: DataType, incoming: DataType, path: str) -
             )
 
 
+def _is_made(field: StructField) -> bool:
+    """Whether a column gets values where the rows have none."""
+    return any(
+        key in field.metadata
+        for key in (GENERATION_EXPRESSION_KEY, IDENTITY_START_KEY, CURRENT_DEFAULT_KEY)
+    )
+
+
 def _nullable(field: StructField) -> StructField:
     return replace(field, nullable=True)
 
 
-def _check_names(table: str, schema: StructType, prefix: str) -> None:
+def _check_names(table: str, schema: StructType, prefix: str, *, mapped: bool) -> None:
     seen: set[str] = set()
     for field in schema:
         path = prefix + field.name
@@ -154,7 +178,7 @@ def _check_names(table: str, schema: StructType, prefix: str) -> None:
                 column=path,
             )
         seen.add(field.name.lower())
-        bad = sorted({c for c in field.name if c in _FORBIDDEN_CHARACTERS})
+        bad = [] if mapped else sorted({c for c in field.name if c in _FORBIDDEN_CHARACTERS})
         if bad or not field.name:
             raise SchemaError(
                 f"{table}: column name {path!r} "
@@ -164,7 +188,7 @@ def _check_names(table: str, schema: StructType, prefix: str) -> None:
                 column=path,
             )
         for name, nested in _structs_in(field.data_type, path):
-            _check_names(table, nested, f"{name}.")
+            _check_names(table, nested, f"{name}.", mapped=mapped)
 
 
 def _structs_in(data_type: DataType, path: str) -> list[tuple[str, StructType]]:

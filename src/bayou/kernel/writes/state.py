@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import msgspec
+import pyarrow as pa
 
+from bayou.kernel.column_mapping import (
+    ColumnMappingMode,
+    column_mapping_mode,
+    physical_name,
+    physical_path,
+    physical_write_schema,
+)
 from bayou.kernel.engine import ParquetWriteOptions
 from bayou.kernel.wire_format import WireFormat
 from bayou.protocol.properties import TableProperties
@@ -22,9 +30,10 @@ class _WireState(msgspec.Struct, frozen=True, array_like=True):
     schema: str
     partition_columns: tuple[str, ...]
     configuration: dict[str, str]
+    generated_identity: tuple[str, ...]
 
 
-_WIRE = WireFormat("transaction state", 1, _WireState)
+_WIRE = WireFormat("transaction state", 2, _WireState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +62,46 @@ class TransactionState:
         schema: the table's schema once the transaction is committed.
         partition_columns: in the order of the directories.
         configuration: table properties.
+        generated_identity: identity columns that the rows don't bring.
+        writer: which writer of how many this is, see `for_writer`.
     """
 
     table: str
     schema: StructType
     partition_columns: tuple[str, ...]
     configuration: Mapping[str, str]
+    generated_identity: tuple[str, ...] = ()
+    writer: tuple[int, int] = field(default=(0, 1), compare=False)
+    identity_counts: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
+
+    def for_writer(self, index: int, count: int) -> TransactionState:
+        """The state of one writer of several, which need it where the table has identity columns.
+
+        Args:
+            index: its number, from 0; no two writers of the transaction share one.
+            count: how many writers there are.
+        """
+        return replace(self, writer=(index, count), identity_counts={})
+
+    def given_out(self, column: str, count: int) -> int:
+        """How many values of an identity column were given out before; some more are now."""
+        before = self.identity_counts.get(column, 0)
+        self.identity_counts[column] = before + count
+        return before
+
+    @property
+    def column_mapping(self) -> ColumnMappingMode:
+        """How data files name the columns."""
+        return column_mapping_mode(self.configuration)
+
+    @property
+    def physical_schema(self) -> pa.Schema:
+        """`data_schema` as data files have it: physical names, field ids."""
+        return physical_write_schema(self.data_schema, self.column_mapping)
+
+    def physical_name(self, column: str) -> str:
+        """A column's name in the log and in data files."""
+        return physical_name(self.schema.select([column]).fields[0])
 
     @property
     def data_schema(self) -> StructType:
@@ -81,7 +124,7 @@ class TransactionState:
         )
 
     def statistics_columns(self) -> tuple[str, ...]:
-        """Leaf columns with statistics (PROTOCOL.md, Per-file Statistics).
+        """Leaf columns with statistics, by physical names (PROTOCOL.md, Per-file Statistics).
 
         Those that `delta.dataSkippingStatsColumns` names, else the first
         `delta.dataSkippingNumIndexedCols` leaves in the table's order.
@@ -89,10 +132,21 @@ class TransactionState:
         properties = TableProperties(self.configuration)
         named = properties.data_skipping_columns
         if named is not None:
-            return tuple(".".join(path) for path in named)
-        leaves = [path for f in self.data_schema for path in _leaves(f.name, f.data_type)]
+            return self._with_identity([".".join(self._physical(path)) for path in named])
+        leaves = [path for f in self.data_schema for path in _leaves(physical_name(f), f.data_type)]
         count = properties.data_skipping_column_count
-        return tuple(leaves if count < 0 else leaves[:count])
+        return self._with_identity(leaves if count < 0 else leaves[:count])
+
+    def _with_identity(self, paths: list[str]) -> tuple[str, ...]:
+        """Values given out are known by their statistics."""
+        made = [self.physical_name(name) for name in self.generated_identity]
+        return tuple(dict.fromkeys([*paths, *made]))
+
+    def _physical(self, path: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            return physical_path(self.schema, path)
+        except KeyError:
+            return path
 
     def to_bytes(self) -> bytes:
         """For another process."""
@@ -102,6 +156,7 @@ class TransactionState:
                 self.schema.to_json(),
                 self.partition_columns,
                 dict(self.configuration),
+                self.generated_identity,
             )
         )
 
@@ -119,11 +174,15 @@ class TransactionState:
                 schema=StructType.from_json(wire.schema),
                 partition_columns=wire.partition_columns,
                 configuration=wire.configuration,
+                generated_identity=wire.generated_identity,
+                writer=(0, 0),
             ),
         )
 
 
 def _leaves(path: str, data_type: DataType) -> list[str]:
     if isinstance(data_type, StructType):
-        return [leaf for f in data_type for leaf in _leaves(f"{path}.{f.name}", f.data_type)]
+        return [
+            leaf for f in data_type for leaf in _leaves(f"{path}.{physical_name(f)}", f.data_type)
+        ]
     return [path]

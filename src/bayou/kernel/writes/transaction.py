@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
 import pyarrow as pa
 
 from bayou.errors import BayouError, ConcurrentTransactionError, ConstraintViolationError
@@ -25,6 +26,7 @@ from bayou.kernel.writes import data_writer, rebase
 from bayou.kernel.writes.commit import CommitAttempt, commit_with_retries
 from bayou.kernel.writes.commit_contents import CommitContents
 from bayou.kernel.writes.conflicts import ReadSet, WriteSet
+from bayou.kernel.writes.identity import with_high_water_marks
 from bayou.kernel.writes.isolation import isolation_level
 from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.state import TransactionState, WriteContext
@@ -126,6 +128,7 @@ class Transaction:
         user_metadata: str | None,
         max_retries: int,
         domains: Mapping[str, DomainMetadata] | None = None,
+        generated_identity: tuple[str, ...] = (),
     ) -> None:
         self._table = table
         self._read_state = read_state
@@ -141,6 +144,8 @@ class Transaction:
         self._user_metadata = user_metadata
         self._max_retries = max_retries
         self._domains = dict(domains or {})
+        self._generated_identity = generated_identity
+        self._identity_counts: dict[str, int] = {}
         self._reads = ReadSet(
             schema=schema if read_state is None else read_state.schema,
             partition_columns=partition_columns,
@@ -174,6 +179,8 @@ class Transaction:
             schema=self._schema,
             partition_columns=self._partition_columns,
             configuration=dict(self._configuration),
+            generated_identity=self._generated_identity,
+            identity_counts=self._identity_counts,
         )
 
     @staticmethod
@@ -185,7 +192,7 @@ class Transaction:
     ) -> CloseableIterator[pa.RecordBatch]:
         """Rows of one partition as they stand in data files; see `data_writer`."""
         data_writer.get_write_context(state, partition_values)  # refuses unknown columns
-        return data_writer.transform_logical_data(state, batches)
+        return data_writer.transform_logical_data(engine, state, batches, partition_values)
 
     @staticmethod
     def get_write_context(
@@ -298,14 +305,17 @@ class Transaction:
         """
         if self._is_recorded():
             return TransactionCommitResult(version=self.read_version, already_committed=True)
-        contents = CommitContents.of(actions, keep_adds=self._tracks_rows)
+        contents = CommitContents.of(
+            actions, keep_adds=self._tracks_rows or bool(self._generated_identity)
+        )
         self._refuse_removes_where_append_only(contents)
+        metadata, tags = self._moved_marks(contents)
         txn_id = str(uuid.uuid4())
         metrics = {**contents.metrics(), **(operation_metrics or {})}
         writes = WriteSet(
             removed_paths=contents.removed_paths,
             protocol=self._protocol is not None,
-            metadata=self._metadata is not None,
+            metadata=metadata is not None,
             domains=frozenset(self._domains),
             isolation_level=self._isolation_level(contents),
             read_protocol=None if self._read_state is None else self._read_state.protocol,
@@ -329,8 +339,9 @@ class Transaction:
                 operation_metrics=metrics,
                 user_metadata=self._user_metadata,
                 in_commit_timestamp=stamp,
+                tags=tags,
             )
-            head = self._head(version, stamp)
+            head = self._head(metadata, version, stamp)
             tracked = self._tracked(contents, version, winners)
             return [encode_action(a) for a in (info, *head, *tracked)] + contents.lines
 
@@ -347,6 +358,20 @@ class Transaction:
             ),
         )
         return TransactionCommitResult(version=version, post_commit_hooks=self._hooks(version))
+
+    def _moved_marks(
+        self, contents: CommitContents
+    ) -> tuple[Metadata | None, Mapping[str, str] | None]:
+        """The metadata with what identity columns have given out, and the tag that says so."""
+        schema = with_high_water_marks(self._schema, self._generated_identity, contents.adds)
+        if schema == self._schema:
+            return self._metadata, None
+        metadata = self._metadata
+        if metadata is None:
+            assert self._read_state is not None  # a new table has metadata
+            metadata = self._read_state.metadata
+        tags = {"delta.identity.schemaUpdate": "true"} if self._metadata is None else None
+        return msgspec.structs.replace(metadata, schema_string=schema.to_json()), tags
 
     @property
     def _tracks_rows(self) -> bool:
@@ -371,7 +396,7 @@ class Transaction:
     ) -> list[Action]:
         """Files with their row ids, and the new high-water mark."""
         if not self._tracks_rows or not contents.adds:
-            return []
+            return list(contents.adds)
         mark = rebase.high_water_mark(self._read_state, winners)
         adds, domain = rebase.with_row_ids(self._table, contents.adds, mark, version)
         return [domain, *adds]
@@ -401,13 +426,12 @@ class Transaction:
                 constraint="delta.appendOnly",
             )
 
-    def _head(self, version: int, stamp: int | None) -> list[Action]:
+    def _head(self, metadata: Metadata | None, version: int, stamp: int | None) -> list[Action]:
         """Actions between commitInfo and the files."""
         actions: list[Action] = []
         if self._protocol is not None:
             actions.append(self._protocol)
-        if self._metadata is not None:
-            metadata = self._metadata
+        if metadata is not None:
             if stamp is not None and self._enables_timestamps:
                 metadata = rebase.with_enablement(metadata, version, stamp)
             actions.append(metadata)
