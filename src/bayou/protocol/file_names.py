@@ -168,9 +168,10 @@ def checksum_file_name(version: int) -> str:
     return f"{version:020d}.crc"
 
 
-def checkpoint_file_name(version: int) -> str:
-    """`00000000000000000010.checkpoint.parquet`."""
-    return f"{version:020d}.checkpoint.parquet"
+def checkpoint_file_name(version: int, unique: str | None = None) -> str:
+    """`00000000000000000010.checkpoint.parquet`, or `...10.checkpoint.<unique>.parquet`."""
+    middle = "" if unique is None else f".{unique}"
+    return f"{version:020d}.checkpoint{middle}.parquet"
 
 
 def multipart_checkpoint_file_name(version: int, part: int, parts: int) -> str:

@@ -1,4 +1,4 @@
-"""Writing checkpoints (PROTOCOL.md, Checkpoints, V1 Spec)."""
+"""Writing checkpoints (PROTOCOL.md, Checkpoints): by the V2 spec where the table asks, else V1."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ from bayou.kernel.parsed_stats import full_stats_type
 from bayou.kernel.scan_file import ADD_TYPE
 from bayou.kernel.slices import replay_checkpoint_adds
 from bayou.kernel.table_state import TableState, load_table_state
-from bayou.protocol import features, last_checkpoint, properties
+from bayou.kernel.upkeep.v2_checkpoint import write_v2_checkpoint
+from bayou.protocol import last_checkpoint, properties
 from bayou.protocol.file_names import LAST_CHECKPOINT, checkpoint_file_name
 
 __all__ = ["checkpoint"]
@@ -58,13 +59,6 @@ def checkpoint(engine: Engine, table: str, version: int | None = None) -> int:
     """
     state = load_table_state(engine, table, version)
     _check_properties(state)
-    if features.V2_CHECKPOINT in features.reader_features(state.protocol):
-        raise UnsupportedFeatureError(
-            f"{table} has table feature {features.V2_CHECKPOINT}; this version of Bayou doesn't "
-            "write such checkpoints. Commits go on without one; write it with delta-spark.",
-            table=table,
-            features=[features.V2_CHECKPOINT],
-        )
     if not state.table_properties.write_stats_as_json:
         raise UnsupportedFeatureError(
             f"{table} wants checkpoints without JSON statistics "
@@ -74,10 +68,12 @@ def checkpoint(engine: Engine, table: str, version: int | None = None) -> int:
             features=["delta.checkpoint.writeStatsAsJson=false"],
         )
     counts = _Counts()
-    path = f"{log_path(state.path)}/{checkpoint_file_name(state.version)}"
-    status = engine.parquet.write_parquet_file_atomically(
-        path, CHECKPOINT_SCHEMA, counts.count(_batches(engine, state))
-    )
+    batches = counts.count(_batches(engine, state))
+    if state.table_properties.checkpoint_policy == "v2":
+        status = write_v2_checkpoint(engine, state.path, state.version, batches)
+    else:
+        path = f"{log_path(state.path)}/{checkpoint_file_name(state.version)}"
+        status = engine.parquet.write_parquet_file_atomically(path, CHECKPOINT_SCHEMA, batches)
     pointer = last_checkpoint.LastCheckpoint(
         version=state.version,
         size=counts.actions,
@@ -90,6 +86,7 @@ def checkpoint(engine: Engine, table: str, version: int | None = None) -> int:
 
 def _check_properties(state: TableState) -> None:
     for known in (
+        properties.CHECKPOINT_POLICY,
         properties.CHECKPOINT_STATS_AS_JSON,
         properties.DELETED_FILE_RETENTION,
         properties.TRANSACTION_RETENTION,
