@@ -139,7 +139,7 @@ FEATURES: Mapping[str, TableFeature] = {
         _reader_writer(CATALOG_OWNED_PREVIEW, read=True),
         _writer(ICEBERG_COMPAT_V1),
         _writer(ICEBERG_COMPAT_V2),
-        _writer(CLUSTERING, write=True),
+        _writer(CLUSTERING),
         _reader_writer(VACUUM_PROTOCOL_CHECK, read=True, write=True),
         _writer(IN_COMMIT_TIMESTAMP, write=True),
         _reader_writer(TYPE_WIDENING, read=True, write=True),
