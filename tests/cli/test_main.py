@@ -90,6 +90,21 @@ def test_an_error_for_machines_is_an_object_too(tmp_path):
     assert error["type"] == "ConfigurationError"
 
 
+def test_a_file_without_a_broker_is_fine_to_validate_and_not_to_run(tmp_path, monkeypatch):
+    monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "connector:\n  topics:\n    events:\n"
+        "      kafka-topic: events\n      destination:\n        table-path: lake/events\n"
+    )
+    result = invoke("validate", file)
+    assert result.exit_code == 0
+    assert "KAFKA_BOOTSTRAP_SERVERS" in result.stderr
+    result = invoke("run", file, "--once")
+    assert result.exit_code == 2
+    assert "KAFKA_BOOTSTRAP_SERVERS" in result.stderr
+
+
 def test_validate_shows_the_topics_and_what_is_not_done_yet(tmp_path):
     file = tmp_path / "p.yaml"
     file.write_text(

@@ -32,7 +32,7 @@ def run(
         configuration = load_configuration(config, settings=settings or ())
         for notice in configuration.notices:
             output.notice(notice.text)
-        configuration.check_supported()
+        configuration.check_runnable()
 
         from bayou.ingest.pipeline import run_pipeline
 

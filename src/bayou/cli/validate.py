@@ -41,6 +41,8 @@ def validate(
         topic_schemas(configuration)
         for notice in configuration.notices:
             output.notice(notice.text)
+        if configuration.missing_broker is not None:
+            output.notice(configuration.missing_broker.text)
         configuration.check_supported()
         output.rows(
             f"{config} is fine",

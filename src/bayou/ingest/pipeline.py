@@ -50,7 +50,7 @@ def run_pipeline(
         ConfigurationError: a schema file isn't usable, or the file asks for what isn't supported.
         PrerequisiteError: no Java.
     """
-    configuration.check_supported()
+    configuration.check_runnable()
     schemas = topic_schemas(configuration)
     runs = [
         TopicRun(configuration, topic, schemas[topic.key], reporter)

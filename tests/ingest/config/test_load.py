@@ -272,8 +272,10 @@ def test_the_file_goes_before_the_environment(tmp_path):
 
 def test_without_a_broker_the_error_says_what_to_write(tmp_path):
     text = MINIMAL.replace('  kafka:\n    bootstrap-servers: "localhost:9092"\n', "")
+    configuration = load(tmp_path, text)
+    configuration.check_supported()
     with pytest.raises(ConfigurationError, match="KAFKA_BOOTSTRAP_SERVERS"):
-        load(tmp_path, text).check_supported()
+        configuration.check_runnable()
 
 
 def test_without_a_broker_the_upsert_is_refused_all_the_same(tmp_path):
@@ -359,6 +361,23 @@ UPSERT = """\
           enable-upsert: {enabled}
           enable-vacuum: true
 """
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("sesion.timeout.ms: 6000", 'No such configuration property: "sesion.timeout.ms"'),
+        ("fetch.min.bytes: abc", 'Invalid value for configuration property "fetch.min.bytes"'),
+        ("auto.offset.reset: earliest", "Write starting-offsets at the topic"),
+    ],
+)
+def test_what_the_kafka_client_does_not_take_is_a_wrong_configuration(tmp_path, line, said):
+    text = MINIMAL.replace("  topics:", f"    {line}\n  topics:", 1)
+    configuration = load(tmp_path, text)
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        configuration.check_supported()
+    assert "connector.kafka: " in caught.value.message
+    assert "Option" not in caught.value.message
 
 
 def test_an_upsert_is_refused_in_a_line_per_key_and_never_appended_instead(tmp_path):

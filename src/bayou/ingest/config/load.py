@@ -17,7 +17,7 @@ from bayou.errors import ConfigurationError
 from bayou.ingest.config.document import Document, KeyPath, read_document
 from bayou.ingest.config.hadoop import take_s3a_settings
 from bayou.ingest.config.model import ConnectorConfig, PipelineConfig, TopicConfig
-from bayou.ingest.config.notices import Notice, notices, refusals
+from bayou.ingest.config.notices import Notice, missing_broker, notices, refusals
 from bayou.ingest.config.overrides import apply_environment, apply_overrides
 from bayou.ingest.dead_letters import dead_letters_path
 
@@ -51,8 +51,8 @@ class Configuration:
         topics: the topics in the order of the file.
         state_path: absolute folder for locks and checkpoints.
         notices: what the file says that this version doesn't do, one line each.
-        refusals: what it says that this version can't do and mustn't ignore, and what neither it
-            nor the environment says.
+        refusals: what it says that can't be followed and mustn't be ignored, one line each.
+        missing_broker: said where nobody names the brokers, so that it can't be run here.
     """
 
     file: str
@@ -61,17 +61,30 @@ class Configuration:
     state_path: Path
     notices: tuple[Notice, ...]
     refusals: tuple[Notice, ...] = ()
+    missing_broker: Notice | None = None
 
     def check_supported(self) -> None:
-        """Refuse what can't be run, or would make another table than the file asks for.
+        """Refuse what would make another table than the file asks for, or no Kafka client.
 
         Raises:
             ConfigurationError: a line for each of `refusals`.
         """
-        if self.refusals:
-            first = self.refusals[0]
+        self._refuse(self.refusals)
+
+    def check_runnable(self) -> None:
+        """Refuse what can't be run here.
+
+        Raises:
+            ConfigurationError: a line for each of `refusals`, and for `missing_broker`.
+        """
+        missing = () if self.missing_broker is None else (self.missing_broker,)
+        self._refuse((*missing, *self.refusals))
+
+    def _refuse(self, reasons: tuple[Notice, ...]) -> None:
+        if reasons:
+            first = reasons[0]
             raise ConfigurationError(
-                "\n".join(r.text for r in self.refusals),
+                "\n".join(r.text for r in reasons),
                 file=self.file,
                 line=first.line,
                 key=first.key,
@@ -118,6 +131,7 @@ def load_configuration(
         state_path=state_path,
         notices=notices(config, document, s3a),
         refusals=refusals(config, document),
+        missing_broker=missing_broker(config, document),
     )
 
 

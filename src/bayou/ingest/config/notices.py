@@ -6,9 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bayou.ingest.config.document import Document, KeyPath, show_key
+from bayou.ingest.config.kafka_client import client_refusal
 from bayou.ingest.config.model import PipelineConfig, SparkConfig
 
-__all__ = ["DROPPED_SPARK_CONF", "Notice", "notices", "refusals", "without_delta_spark"]
+__all__ = [
+    "DROPPED_SPARK_CONF",
+    "Notice",
+    "missing_broker",
+    "notices",
+    "refusals",
+    "without_delta_spark",
+]
 
 _MAINTENANCE = {
     "enable_optimize": "optimize",
@@ -27,8 +35,8 @@ DROPPED_SPARK_CONF = {
 
 
 _NO_BROKER = (
-    "bootstrap-servers is missing; write host:port, or set KAFKA_BOOTSTRAP_SERVERS in the "
-    "environment"
+    "bootstrap-servers is missing, without which nothing can be run; write host:port, or set "
+    "KAFKA_BOOTSTRAP_SERVERS in the environment"
 )
 _NO_UPSERT = (
     "upserts aren't supported by this version, and rows are never silently appended instead; "
@@ -94,10 +102,11 @@ def notices(
 
 
 def refusals(config: PipelineConfig, document: Document) -> tuple[Notice, ...]:
-    """What this version must not ignore in the file, and the broker where nobody says it."""
+    """What this version must not ignore in the file, and what the Kafka client doesn't take."""
     found: list[Notice] = []
-    if config.connector.kafka.bootstrap_servers is None:
-        found.append(_notice(document, ("connector", "kafka"), _NO_BROKER))
+    reason = client_refusal(config.connector.kafka.client_properties())
+    if reason is not None:
+        found.append(_notice(document, ("connector", "kafka"), reason))
     for key, topic in config.connector.topics.items():
         destination = topic.destination
         delta = destination.delta_config
@@ -112,6 +121,13 @@ def refusals(config: PipelineConfig, document: Document) -> tuple[Notice, ...]:
         elif "enable_upsert" not in delta.model_fields_set:
             found += [_notice(document, at, _ONLY_KEYS) for at, columns in wanted if columns]
     return tuple(found)
+
+
+def missing_broker(config: PipelineConfig, document: Document) -> Notice | None:
+    """Where neither the file nor the environment names the brokers."""
+    if config.connector.kafka.bootstrap_servers is not None:
+        return None
+    return _notice(document, ("connector", "kafka"), _NO_BROKER)
 
 
 def without_delta_spark(conf: Mapping[str, str]) -> dict[str, str]:
