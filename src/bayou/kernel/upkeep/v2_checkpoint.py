@@ -16,7 +16,8 @@ from bayou.protocol.file_names import checkpoint_file_name
 __all__ = ["write_v2_checkpoint"]
 
 _FILES = pa.schema([CHECKPOINT_SCHEMA.field("add"), CHECKPOINT_SCHEMA.field("remove")])
-_TOP = pa.schema([*METADATA_SCHEMA, *SIDECAR_SCHEMA])
+# With the columns of files too, always null: delta-spark asks for them.
+_TOP = pa.schema([*CHECKPOINT_SCHEMA, *SIDECAR_SCHEMA])
 _ROWS_OF_A_SIDECAR = 1_000_000
 
 
