@@ -160,7 +160,6 @@ PASSED_BY_WRITES = frozenset(
         COLUMN_MAPPING,
         TIMESTAMP_NTZ_FEATURE,
         DELETION_VECTORS,
-        ROW_TRACKING,
         DOMAIN_METADATA,
         V2_CHECKPOINT,
         TYPE_WIDENING,
@@ -169,7 +168,10 @@ PASSED_BY_WRITES = frozenset(
         VACUUM_PROTOCOL_CHECK,
     }
 )
-"""Features that a protocol may gain while a commit is on its way, without stopping that commit."""
+"""Features that a protocol may gain while a commit is on its way, without stopping that commit.
+
+Row tracking isn't one, though delta-spark passes it: the files of such a commit would have no ids.
+"""
 
 _REQUIRES: Mapping[str, tuple[str, ...]] = {
     ROW_TRACKING: (DOMAIN_METADATA,),

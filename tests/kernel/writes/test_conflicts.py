@@ -75,7 +75,9 @@ def test_metadata_that_moves_identity_columns_only_stops_those_that_change_metad
 
 def test_a_protocol_with_features_that_ask_nothing_of_what_is_under_way_stops_nobody():
     ours = (ReadSet(), WriteSet(read_protocol=PROTOCOL))
-    check(ours, features.upgraded(PROTOCOL, ["deletionVectors", "rowTracking"]))
+    check(ours, features.upgraded(PROTOCOL, ["deletionVectors", "domainMetadata"]))
+    with pytest.raises(ProtocolChangedError, match="rowTracking added"):
+        check(ours, features.upgraded(PROTOCOL, ["rowTracking"]))
     with pytest.raises(ProtocolChangedError, match="checkConstraints added"):
         check(ours, features.upgraded(PROTOCOL, ["checkConstraints"]))
 

@@ -334,7 +334,9 @@ def _check_changed_properties(state: TableState, after: Mapping[str, str]) -> No
     if new:
         raise TablePropertyError(
             f"{state.path}: a CHECK constraint ({new[0]}) can't be set as a property of a table "
-            "that may have rows: they must be checked first. Use the table's add_constraint.",
+            "that may have rows: they must be checked first, which this version of Bayou doesn't "
+            "do. Add it with delta-spark's ALTER TABLE ... ADD CONSTRAINT, or make a new table "
+            "with it.",
             table=state.path,
             key=f"{features.CONSTRAINT_PREFIX}{new[0]}",
         )
