@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import struct
 import tempfile
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import deltalake
@@ -55,6 +56,23 @@ def integers(bits: int) -> st.SearchStrategy[int]:
     return st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
+def digits(value: Decimal) -> int:
+    """How many there are between the first and the last that isn't zero."""
+    return len("".join(map(str, value.as_tuple().digits)).strip("0"))
+
+
+def with_safe_bounds(value: Decimal) -> Decimal:
+    """The value, or a shorter one where a double near it is short: taken as an exact bound."""
+    below = above = float(value)
+    near = [below]
+    for _ in range(4):  # deltalake rounds more than once
+        below, above = math.nextafter(below, -math.inf), math.nextafter(above, math.inf)
+        near += [below, above]
+    if digits(value) <= 15 or all(digits(Decimal(repr(double))) > 15 for double in near):
+        return value
+    return Context(prec=15).plus(value)
+
+
 COLUMNS = {
     "i8": Column(pa.int8(), integers(8)),
     "i16": Column(pa.int16(), integers(16)),
@@ -64,7 +82,8 @@ COLUMNS = {
     "f64": Column(pa.float64(), st.floats()),
     "dec": Column(pa.decimal128(10, 2), st.decimals(-99_999_999, 99_999_999, places=2)),
     "wide": Column(
-        pa.decimal128(38, 18), st.decimals(Decimal(-(10**19)), Decimal(10**19), places=18)
+        pa.decimal128(38, 18),
+        st.decimals(Decimal(-(10**19)), Decimal(10**19), places=18).map(with_safe_bounds),
     ),
     "flag": Column(pa.bool_(), st.booleans()),
     "text": Column(pa.string(), TEXT | st.just("x" * 33) | st.just("é" * 5000)),

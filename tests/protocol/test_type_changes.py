@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from bayou.protocol.schema import (
+    DOUBLE,
     LONG,
     ArrayType,
     MapType,
@@ -10,7 +11,11 @@ from bayou.protocol.schema import (
     StructType,
     data_type_from_json,
 )
-from bayou.protocol.type_changes import is_widening, unsupported_type_changes
+from bayou.protocol.type_changes import (
+    changed_from_float,
+    is_widening,
+    unsupported_type_changes,
+)
 
 
 @pytest.mark.parametrize(
@@ -82,3 +87,22 @@ def test_unknown_changes_are_named_with_their_column():
         "m.value.x: 'odd'",
         "n: interval -> long",
     ]
+
+
+def test_columns_that_were_float_are_found_in_structs_too():
+    def double(name, before, **inner):
+        change = {"fromType": before, "toType": "double", **inner}
+        return StructField(name=name, data_type=DOUBLE, metadata={"delta.typeChanges": [change]})
+
+    inside = StructType((double("b", "float"), double("c", "integer")))
+    schema = StructType(
+        (
+            double("a", "float"),
+            double("b", "integer"),
+            double("c", "float", fieldPath="element"),
+            StructField(name="d", data_type=DOUBLE),
+            StructField(name="s", data_type=inside),
+            StructField(name="l", data_type=ArrayType(element_type=inside)),
+        )
+    )
+    assert changed_from_float(schema) == {("a",), ("s", "b")}

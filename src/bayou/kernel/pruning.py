@@ -29,14 +29,26 @@ _MOST_VALUES = 100_000
 
 
 class Pruning:
-    """Judges the files of one table by a plan."""
+    """Judges the files of one table by a plan.
 
-    __slots__ = ("_known", "_plan", "_schema", "_table")
+    Args:
+        double_files: see `ReplayState`; None where none is known.
+    """
 
-    def __init__(self, table: str, schema: StructType, plan: SkippingPlan) -> None:
+    __slots__ = ("_double_files", "_known", "_plan", "_schema", "_table")
+
+    def __init__(
+        self,
+        table: str,
+        schema: StructType,
+        plan: SkippingPlan,
+        *,
+        double_files: pa.Array[Any] | None = None,
+    ) -> None:
         self._table = table
         self._schema = schema
         self._plan = plan
+        self._double_files = double_files
         self._known: dict[str, dict[str | None, Any]] = {}
 
     @property
@@ -106,14 +118,25 @@ class Pruning:
         adds: pa.StructArray,
         touched: TouchedKeys | None,
     ) -> pa.BooleanArray:
+        exact = self._exact_doubles(adds) if stats is not None else None
         try:
-            return self._plan.keep(partitions, stats, num_rows=len(adds))
+            return self._plan.keep(partitions, stats, num_rows=len(adds), exact_doubles=exact)
         except EvaluationError:
             if touched is None:
                 raise
         # Perhaps it failed for a file that isn't live any more.
         live = touched.untouched(adds)
-        return self._plan.keep(partitions, stats, num_rows=len(adds), selection=live)
+        return self._plan.keep(
+            partitions, stats, num_rows=len(adds), selection=live, exact_doubles=exact
+        )
+
+    def _exact_doubles(self, adds: pa.StructArray) -> pa.BooleanArray | None:
+        if self._double_files is None or len(self._double_files) == 0:
+            return None
+        exact: pa.BooleanArray = pc.is_in(
+            pc.struct_field(adds, "path"), value_set=self._double_files
+        )
+        return exact
 
     def keep_by_partition(self, adds: pa.StructArray) -> pa.BooleanArray:
         """Rows of `add` structs that may match by their partition values alone."""

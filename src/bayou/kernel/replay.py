@@ -19,6 +19,7 @@ import pyarrow.compute
 from bayou.errors import CorruptTableError, FileMissingError
 from bayou.kernel.catalog import InlineCommit
 from bayou.kernel.closeable import CloseableIterator, closeable
+from bayou.kernel.double_files import DatedMetadata, double_files
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.kernel.log_segment import LogSegment
 from bayou.kernel.scan_file import adds_to_array
@@ -128,6 +129,7 @@ class ReplayState:
         domains: newest by domain, removed ones included.
         touched: keys to be dropped from the checkpoint.
         adds: live files added by the commits, `ADD_TYPE`.
+        double_files: paths of files known to have doubles for all columns that were float once.
         removes: tombstones of the commits.
         commit_info: of the newest commit, None where it has none.
     """
@@ -138,6 +140,7 @@ class ReplayState:
     domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
     touched: TouchedKeys
     adds: pa.StructArray
+    double_files: pa.Array[Any]
     removes: tuple[RemoveFile, ...] = ()
     commit_info: CommitInfo | None = None
 
@@ -226,15 +229,23 @@ def _replay(engine: Engine, segment: LogSegment) -> ReplayState:
     domains: dict[str, DomainMetadata] = {}
     commit_info: CommitInfo | None = None
     seen: set[tuple[str, str | None]] = set()
+    repeated: set[tuple[str, str | None]] = set()
     adds: list[AddFile] = []
+    versions: list[int | None] = []
     removes: list[RemoveFile] = []
+    history: list[DatedMetadata] = []
+    compacted = {c.file.path for c in segment.compacted}
     for commit in _newest_first(engine, segment):
         keys: list[tuple[str, str | None]] = []
+        version = None if commit.file.path in compacted else commit.version
+        info = next((a for a in commit.actions if isinstance(a, CommitInfo)), None)
+        restores = info is not None and info.get("operation") == "RESTORE"
         for action in commit.actions:
             match action:
                 case AddFile():
                     if action.key not in seen:
                         adds.append(action)
+                        versions.append(None if restores else version)
                     keys.append(action.key)
                 case RemoveFile():
                     if action.key not in seen:
@@ -246,14 +257,17 @@ def _replay(engine: Engine, segment: LogSegment) -> ReplayState:
                     domains.setdefault(action.domain, action)
                 case Metadata():
                     metadata = metadata or action
+                    history.append(DatedMetadata(version=version, metadata=action, info=info))
                 case Protocol():
                     protocol = protocol or action
-                case CommitInfo() if commit.version == segment.version:
-                    commit_info = action
                 case _:
                     pass
+        if commit.version == segment.version:
+            commit_info = info
+        repeated |= seen.intersection(keys)
         seen.update(keys)
     adds.reverse()  # oldest first, as the log has them
+    versions.reverse()
     return ReplayState(
         protocol=protocol,
         metadata=metadata,
@@ -261,6 +275,7 @@ def _replay(engine: Engine, segment: LogSegment) -> ReplayState:
         domains=domains,
         touched=TouchedKeys.of(seen) if segment.checkpoint else TouchedKeys.of(()),
         adds=adds_to_array(adds),
+        double_files=double_files(history, adds, versions, seen, repeated),
         removes=tuple(removes),
         commit_info=commit_info,
     )

@@ -157,7 +157,9 @@ class Scan:
         self._pruning: Pruning | None = None
         if predicate is not None:
             self._plan = SkippingPlan.build(predicate, source.schema, source.partition_columns)
-            self._pruning = Pruning(source.table, source.schema, self._plan)
+            self._pruning = Pruning(
+                source.table, source.schema, self._plan, double_files=source.double_files
+            )
 
     @property
     def remaining_filter(self) -> Predicate | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -35,6 +36,7 @@ class ScanSource:
         touched: keys that the commits behind the checkpoint touched.
         tail: live files outside of the checkpoint's Parquet files, `ADD_TYPE`; None where the
             slices bring them.
+        double_files: see `ReplayState`.
         row_tracking: physical names of the columns that hold row ids and row commit versions,
             None where row tracking isn't enabled.
         stats_forms: in which forms a checkpoint may have statistics, the likelier first.
@@ -50,6 +52,7 @@ class ScanSource:
     contents: CheckpointContents | None
     touched: TouchedKeys
     tail: pa.StructArray | None
+    double_files: pa.Array[Any]
     row_tracking: tuple[str, str] | None
     stats_forms: tuple[StatsForm, ...]
     column_mapping: ColumnMappingMode
@@ -67,6 +70,7 @@ class ScanSource:
             contents=state.checkpoint_contents,
             touched=state.replay_state.touched,
             tail=state.tail,
+            double_files=state.replay_state.double_files,
             row_tracking=_row_tracking_columns(state),
             stats_forms=_stats_forms(state),
             column_mapping=state.column_mapping,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from bayou.kernel.arrow_ipc import array_from_bytes, array_to_bytes
 from bayou.kernel.checkpoint_adds import StatsForm
@@ -35,6 +36,7 @@ def encode_scan(scan: ScanDefinition) -> bytes:
         row_tracking=source.row_tracking,
         column_mapping=source.column_mapping,
         stats_forms=source.stats_forms,
+        double_files=array_to_bytes(source.double_files),
     )
     return _WIRE.encode(wire)
 
@@ -62,6 +64,7 @@ class _WireScan(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     row_tracking: tuple[str, str] | None
     column_mapping: ColumnMappingMode
     stats_forms: tuple[StatsForm, ...]
+    double_files: bytes | None = None
 
 
 _WIRE = WireFormat("scan", 1, _WireScan)
@@ -81,6 +84,9 @@ def _definition(wire: _WireScan) -> ScanDefinition:
             array_from_bytes(wire.touched_paths), array_from_bytes(wire.touched_keys)
         ),
         tail=None,
+        double_files=pa.array([], pa.string())
+        if wire.double_files is None
+        else array_from_bytes(wire.double_files),
         row_tracking=wire.row_tracking,
         column_mapping=wire.column_mapping,
         stats_forms=wire.stats_forms,

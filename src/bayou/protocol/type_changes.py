@@ -19,11 +19,18 @@ from bayou.protocol.schema import (
     DecimalType,
     MapType,
     SchemaJsonError,
+    StructField,
     StructType,
     data_type_from_json,
 )
 
-__all__ = ["TYPE_CHANGES_KEY", "is_widening", "unsupported_type_changes"]
+__all__ = [
+    "TYPE_CHANGES_KEY",
+    "changed_from_float",
+    "is_widening",
+    "unsupported_type_changes",
+    "was_float",
+]
 
 TYPE_CHANGES_KEY = "delta.typeChanges"
 
@@ -51,6 +58,30 @@ def is_widening(before: DataType, after: DataType) -> bool:
 def unsupported_type_changes(schema: StructType) -> list[str]:
     """Changes in a schema's history that aren't known, as `column: from -> to`."""
     return list(_unsupported(schema, ""))
+
+
+def was_float(field: StructField) -> bool:
+    """Whether a column, not what is in it, was float when some files were written."""
+    return field.data_type == DOUBLE and any(
+        isinstance(change, dict)
+        and change.get("fromType") == "float"
+        and not change.get("fieldPath")
+        for change in _changes(field.metadata.get(TYPE_CHANGES_KEY))
+    )
+
+
+def changed_from_float(schema: StructType) -> frozenset[tuple[str, ...]]:
+    """Paths of the columns, fields of structs included, of which `was_float` holds."""
+    return frozenset(_changed_from_float(schema, ()))
+
+
+def _changed_from_float(schema: StructType, prefix: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for field in schema:
+        path = (*prefix, field.name)
+        if was_float(field):
+            yield path
+        if isinstance(field.data_type, StructType):
+            yield from _changed_from_float(field.data_type, path)
 
 
 def _unsupported(data_type: DataType, name: str) -> Iterator[str]:

@@ -34,6 +34,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
+from bayou.protocol.type_changes import was_float
 
 __all__ = ["FileRanges", "Range", "StatisticsRecorder", "constant"]
 
@@ -44,6 +45,8 @@ pc: Any = pyarrow.compute
 
 _MILLISECOND = 1_000  # in the microseconds of a timestamp
 _DOUBLE_DIGITS = 15  # decimals of so many digits go through a double unharmed
+_EXACT_DIGITS = 15  # bounds of at most so many are taken as exact, see docs/design/decisions.md
+_MOST_DOUBLE_DIGITS = 17  # of the shortest text of a double
 _DOUBLE_ERROR = 2.0**-50  # relative, of a few roundings
 _DECIMAL_CONTEXT = Context(prec=76)
 
@@ -149,8 +152,10 @@ class _ColumnRange(Range):
         if self.data_type == FLOAT:
             # The text is the shortest for a float: 0.1 stands for 0.10000000149.
             values = _cast(_cast(values, pa.float32()), pa.float64())
-        if self.data_type == DOUBLE and _was_float(self._field):
-            values = _widened_to_float(values, upper=upper)
+        if was_float(self._field):
+            exact = self._files.exact_doubles
+            wide = _widened_to_float(values, upper=upper)
+            values = wide if exact is None else pc.if_else(exact, values, wide)
         if isinstance(self.data_type, DecimalType) and self.data_type.precision > _DOUBLE_DIGITS:
             values = _widened_to_double(values, self.data_type, upper=upper)
         if pa.types.is_floating(values.type) and not upper:
@@ -194,8 +199,11 @@ class FileRanges:
         partition_columns: frozenset[str],
         partition_values: Mapping[str, pa.Array[Any]],
         stats: pa.RecordBatch | None,
+        *,
+        exact_doubles: pa.BooleanArray | None = None,
     ) -> None:
         self._schema = schema
+        self._exact_doubles = exact_doubles
         self._partition_columns = partition_columns
         self._partition_values = partition_values
         self._stats = stats
@@ -222,6 +230,11 @@ class FileRanges:
     def partition_values(self) -> Mapping[str, pa.Array[Any]]:
         """One value a file."""
         return self._partition_values
+
+    @property
+    def exact_doubles(self) -> pa.BooleanArray | None:
+        """Files whose doubles never were floats, see `SkippingPlan.keep`; None for none."""
+        return self._exact_doubles
 
     def of_partition(self, data_type: DataType, values: Datum, known: Datum) -> Range:
         """The range of values computed of partition values, where they are known."""
@@ -311,13 +324,6 @@ def _cast(values: Datum, arrow_type: pa.DataType) -> Datum:
     return pc.cast(values, arrow_type, safe=not pa.types.is_floating(arrow_type))
 
 
-def _was_float(field: StructField) -> bool:
-    changes = field.metadata.get("delta.typeChanges")
-    return isinstance(changes, list) and any(
-        isinstance(change, dict) and change.get("fromType") == "float" for change in changes
-    )
-
-
 def _widened_to_float(values: Datum, *, upper: bool) -> Datum:
     """Bounds of a column that was float when some files were written.
 
@@ -331,7 +337,9 @@ def _widened_to_float(values: Datum, *, upper: bool) -> Datum:
 def _widened_to_double(values: Datum, data_type: DecimalType, *, upper: bool) -> Datum:
     """Bounds of a decimal that some writers (`deltalake`) put through a double, and round so.
 
-    Saturates at the ends of the type.
+    Only those of 16 or 17 significant digits look like the text of a double that lost some: a
+    shorter one is taken as exact, and a longer one can't come from a double. Saturates at the ends
+    of the type.
     """
     precision, scale = data_type.precision, data_type.scale
     room = pa.decimal256(precision + 2, scale)
@@ -343,7 +351,15 @@ def _widened_to_double(values: Datum, data_type: DecimalType, *, upper: bool) ->
     end = Decimal(10**precision - 1).scaleb(-scale, _DECIMAL_CONTEXT)
     limit = pa.scalar(end if upper else end.copy_negate(), bounds.type)
     beyond = pc.greater(bounds, limit) if upper else pc.less(bounds, limit)
-    return pc.cast(pc.if_else(beyond, limit, bounds), to_arrow_type(data_type))
+    bounds = pc.if_else(_looks_rounded(values), pc.if_else(beyond, limit, bounds), wide)
+    return pc.cast(bounds, to_arrow_type(data_type))
+
+
+def _looks_rounded(values: Datum) -> Datum:
+    """Whether values have 16 or 17 digits; zeros before and behind them don't count."""
+    digits = pc.replace_substring_regex(pc.cast(values, pa.string()), "E.*|[-.]", "")
+    count = pc.utf8_length(pc.utf8_trim(digits, characters="0"))
+    return pc.and_(pc.greater(count, _EXACT_DIGITS), pc.less_equal(count, _MOST_DOUBLE_DIGITS))
 
 
 def _one_millisecond_later(values: Datum) -> Datum:

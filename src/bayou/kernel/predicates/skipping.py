@@ -94,6 +94,7 @@ class SkippingPlan:
         *,
         num_rows: int | None = None,
         selection: pa.BooleanArray | None = None,
+        exact_doubles: pa.BooleanArray | None = None,
     ) -> pa.BooleanArray:
         """Files that may hold a matching row: true, or false. Never null.
 
@@ -103,6 +104,8 @@ class SkippingPlan:
             stats: `stats_schema`'s columns; None to judge by partition values alone.
             num_rows: number of files; needed only where there is neither.
             selection: files that count, None for all. The others give false, and don't fail.
+            exact_doubles: files that were written after columns became double that were float
+                before; None where no file is known to be one.
 
         Raises:
             EvaluationError: what the predicate says of partition columns alone can't be computed
@@ -121,7 +124,11 @@ class SkippingPlan:
             result = pc.and_(result, self._decide(self._decided, partition_values, result))
         if self.residual is not None:
             files = FileRanges(
-                self._schema, frozenset(self.partition_columns), partition_values, stats
+                self._schema,
+                frozenset(self.partition_columns),
+                partition_values,
+                stats,
+                exact_doubles=exact_doubles,
             )
             judged = Possibilities(files, self.partition_columns, self._generated)
             result = pc.and_(result, judged.may_be_true(self.residual))
