@@ -1,6 +1,8 @@
 """Every benchmark, one after another.
 
 usage: PYTHONPATH=tools run.py [--runs N]
+
+Bounded so that all of it takes less than half an hour; larger tables by the single programs.
 """
 
 from __future__ import annotations
@@ -17,6 +19,10 @@ import plan_million_files
 import scan_rows
 from rich.console import Console
 
+FILES = 1_000_000
+CHECKPOINTS = ("row-groups", "one-row-group", "parts", "sidecars")
+COMMITS = 20_000  # without a checkpoint; each is a file on the disk
+
 
 def main(arguments: Sequence[str]) -> None:
     """The command line."""
@@ -24,7 +30,8 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args(arguments)
     console = Console(width=measure.WIDTH)
-    plan_million_files.run(console, 1_000_000, options.runs)
+    plan_million_files.run(console, FILES, options.runs, CHECKPOINTS)
+    plan_million_files.run(console, COMMITS, 1, ["commits"])
     scan_rows.run(console, scan_rows.ROWS, scan_rows.SMALL_FILES, options.runs)
     ingest.run(console, options.runs)
     kafka_to_delta.run(console, 1)  # a run takes minutes

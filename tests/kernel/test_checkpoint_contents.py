@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 
+import pyarrow.parquet as pq
 import pytest
 
 from bayou.errors import CorruptTableError
@@ -148,6 +150,46 @@ def test_a_damaged_checkpoint_with_a_whole_log_behind_it_is_survived(log, kind, 
     (top, *_) = log.v2_checkpoint(1, [*HEAD, add("b"), add("c")], kind=kind)
     log.put(top, damage)
     assert paths(log) == ["b", "c", "d"]
+
+
+@pytest.mark.parametrize("damage", [None, *DAMAGE])
+@pytest.mark.parametrize("kind", ["json", "parquet", "classic"])
+def test_a_sidecar_that_cannot_be_read_is_survived_with_a_whole_log_behind_it(log, kind, damage):
+    write_whole_log(log)
+    names = log.v2_checkpoint(1, [*HEAD, add("b"), add("c")], kind=kind, sidecars=1)
+    if damage is None:
+        log.delete(names[1])
+    else:
+        log.put(names[1], damage)
+    assert paths(log) == ["b", "c", "d"]
+
+
+def test_damaged_pages_of_a_checkpoint_are_survived_with_a_whole_log_behind_it(log):
+    many = [add(f"{n:05d}") for n in range(2000)]
+    log.commit(*HEAD, *many)
+    log.commit(remove("00000"), add("x"))
+    (name,) = log.checkpoint(0, [*HEAD, *many])
+    data = read(log, name)
+    paths_at = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0)
+    columns = [paths_at.column(i) for i in range(paths_at.num_columns)]
+    column = next(c for c in columns if c.path_in_schema == "add.path")
+    start = column.dictionary_page_offset or column.data_page_offset
+    end = start + column.total_compressed_size
+    log.put(name, data[:start] + b"\xff" * (end - start) + data[end:])
+    assert paths(log) == [*(f"{n:05d}" for n in range(1, 2000)), "x"]
+    log.delete(f"{0:020d}.json")
+    with pytest.raises(CorruptTableError) as caught:
+        paths(log)
+    assert caught.value.file == log.path(name)
+
+
+def test_a_sidecar_missing_behind_files_that_were_given_is_an_error_that_names_it(log):
+    write_whole_log(log)
+    names = log.v2_checkpoint(1, [*HEAD, add("b"), add("c")], kind="json", sidecars=2)
+    log.delete(names[2])
+    with pytest.raises(CorruptTableError) as caught:
+        paths(log)
+    assert caught.value.file == log.path(names[2])
 
 
 def test_a_damaged_checkpoint_with_an_older_one_and_commits_behind_it_is_survived(log):

@@ -177,7 +177,8 @@ class Scan:
         """The files to read, slice after slice; memory is bounded by a batch of the log.
 
         Raises:
-            CorruptTableError: the checkpoint can't be read.
+            CorruptTableError: the checkpoint can't be read, and older files of the log don't make
+                up for it, or that shows only after files of it were given.
             UnsupportedFeatureError: a live file needs a feature that can't be read.
         """
         return self._measured(engine, lambda counts: self._planned(engine, counts))
@@ -227,9 +228,31 @@ class Scan:
 
     @closeable
     def _planned(self, engine: Engine, counts: ScanCounts | None) -> Iterator[ScanFileBatch]:
+        begun = False  # whether files of the checkpoint are out
         for part in self.slices(engine):
-            with self._replayed(engine, part, counts) as batches:
-                yield from batches
+            try:
+                with self._replayed(engine, part, counts) as batches:
+                    for batch in batches:
+                        begun = begun or part.split is not None
+                        yield batch
+            except CorruptTableError as error:
+                if begun or part.split is None or error.file != part.split.path:
+                    raise
+                yield from self._planned_without(engine, counts, error)
+                return
+
+    def _planned_without(
+        self, engine: Engine, counts: ScanCounts | None, error: CorruptTableError
+    ) -> Iterator[ScanFileBatch]:
+        """What the checkpoint should have given, by older files of the log.
+
+        That is all live files but those of the commits behind it, which are out already.
+        """
+        source = self._source
+        if source.checkpoint is None or (source.contents is not None and source.contents.adds):
+            raise error
+        live = self._live_files_without(engine, source.checkpoint, error)
+        yield from self._kept(engine, CheckpointAdds(live), source.touched, counts)
 
     @closeable
     def _replayed(

@@ -223,3 +223,23 @@ def test_a_retention_that_cannot_be_read_is_named(log):
     with pytest.raises(TablePropertyError, match="deletedFileRetentionDuration") as caught:
         checkpoint(log.engine, log.table)
     assert caught.value.key == "delta.deletedFileRetentionDuration"
+
+
+@pytest.mark.parametrize(
+    ("files", "size", "warned"), [(2, 12, False), (3, 12, True), (2, 13, True)]
+)
+def test_a_checksum_that_counts_the_files_otherwise_is_a_warning(log, caplog, files, size, warned):
+    log.commit(*HEAD, add("a", size=5), add("b", size=6))
+    log.commit(remove("a"), add("c", size=6))
+    name = log.checksum(1, numFiles=files, tableSizeBytes=size)
+    assert checkpoint(log.engine, log.table) == 1
+    assert pointer(log)["numOfAddFiles"] == 2
+    assert [log.path(name) in r.getMessage() for r in caplog.records] == [True] * warned
+
+
+def test_a_checksum_of_an_older_version_is_not_compared(log, caplog):
+    log.commit(*HEAD, add("a"))
+    log.checksum(0, numFiles=9)
+    log.commit(add("b"))
+    checkpoint(log.engine, log.table)
+    assert not caplog.records

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -27,6 +28,7 @@ from bayou.kernel.checkpoint_schema import (
     checkpoint_batch,
     removes_to_array,
 )
+from bayou.kernel.checksum import read_checksum
 from bayou.kernel.column_mapping import to_physical_schema
 from bayou.kernel.engine import ByteRange, Engine, FileSplit
 from bayou.kernel.log_segment import log_path
@@ -42,12 +44,15 @@ __all__ = ["checkpoint"]
 
 pc: Any = pyarrow.compute
 
+_LOG = logging.getLogger(__name__)
+
 
 def checkpoint(engine: Engine, table: str, version: int | None = None) -> int:
     """Write the checkpoint of a version, the latest where it is None, and point to it.
 
     Repeatable, safe beside other writers: the file is put whole, with the same contents whoever
-    writes it. Memory is bounded by a batch of the log.
+    writes it. Memory is bounded by a batch of the log. A version checksum that counts the files
+    otherwise is logged as a warning.
 
     Returns:
         The version.
@@ -81,6 +86,7 @@ def checkpoint(engine: Engine, table: str, version: int | None = None) -> int:
         num_of_add_files=counts.adds,
     )
     _point_to(engine, state.path, pointer)
+    _compare_with_checksum(engine, state, counts)
     return state.version
 
 
@@ -105,12 +111,34 @@ class _Counts:
     def __init__(self) -> None:
         self.actions = 0
         self.adds = 0
+        self.bytes = 0  # of the files added
 
     def count(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             self.actions += batch.num_rows
-            self.adds += batch.num_rows - batch.column("add").null_count
+            adds: Any = batch.column("add")
+            self.adds += batch.num_rows - adds.null_count
+            self.bytes += pc.sum(pc.struct_field(adds, "size")).as_py() or 0
             yield batch
+
+
+def _compare_with_checksum(engine: Engine, state: TableState, counts: _Counts) -> None:
+    checksum = state.log_segment.checksum
+    if checksum is None or checksum[0] != state.version:
+        return
+    found = read_checksum(engine, state.log_segment)
+    if found is None or (found.num_files, found.table_size_bytes) == (counts.adds, counts.bytes):
+        return
+    _LOG.warning(
+        "Checksum %s of %s says %d files of %d bytes, the log has %d of %d. Delete the checksum if "
+        "a tool changed the log and left it as it was; else compare the log with a backup.",
+        checksum[1].path,
+        state.path,
+        found.num_files,
+        found.table_size_bytes,
+        counts.adds,
+        counts.bytes,
+    )
 
 
 def _batches(engine: Engine, state: TableState) -> Iterator[pa.RecordBatch]:
