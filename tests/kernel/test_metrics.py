@@ -137,7 +137,8 @@ def test_a_reporter_that_fails_does_not_disturb_the_reader(table: str, caplog) -
 def test_an_error_while_planning_is_reported(table: str, reports: Reports) -> None:
     engine = MemoryEngine(metrics_reporter=reports)
     snapshot = Table.for_path(engine, table).latest_snapshot(engine)
-    engine.files.delete_files([f.path for f in snapshot.log_segment.checkpoint.files])
+    checkpoint = [f.path for f in snapshot.log_segment.checkpoint.files]
+    engine.files.delete_files([*checkpoint, f"{table}/_delta_log/{0:020d}.json"])
     with pytest.raises(BayouError):
         list(snapshot.scan_builder().build().scan_files(engine))
     (report,) = reports.of(ScanReport)
