@@ -68,9 +68,9 @@ def with_safe_bounds(value: Decimal) -> Decimal:
     for _ in range(4):  # deltalake rounds more than once
         below, above = math.nextafter(below, -math.inf), math.nextafter(above, math.inf)
         near += [below, above]
-    if digits(value) <= 15 or all(digits(Decimal(repr(double))) > 15 for double in near):
+    if digits(value) <= 12 or all(digits(Decimal(repr(double))) > 12 for double in near):
         return value
-    return Context(prec=15).plus(value)
+    return Context(prec=12).plus(value)
 
 
 COLUMNS = {

@@ -194,7 +194,8 @@ _SCHEME_AND_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]*")
 def data_file_path_to_uri(path: str) -> str:
     """Percent-encode a decoded path, relative to the table or absolute, for `add.path`.
 
-    The escapes are those of delta-spark: letters beyond ASCII stay as they are, a percent sign is
+    The escapes are those of delta-spark, and letters beyond ASCII are escaped too, as RFC 2396 asks:
+    `deltalake` writes its removes so, and they would miss an add that isn't. A percent sign is
     always escaped. `decode_data_file_uri` is the inverse.
     """
     prefix = ""
@@ -242,7 +243,4 @@ def partition_directory(partition_columns: Sequence[str], values: Mapping[str, s
 
 
 def _escape_uri_character(match: re.Match[str]) -> str:
-    character = match[0]
-    if ord(character) > 0x9F and not character.isspace():
-        return character
-    return "".join(f"%{octet:02X}" for octet in character.encode("utf-8", "surrogateescape"))
+    return "".join(f"%{octet:02X}" for octet in match[0].encode("utf-8", "surrogateescape"))

@@ -325,9 +325,7 @@ def test_bounds_of_long_decimals_that_were_put_through_a_double_lose_no_row():
     assert not keeps("dec > 12345678901235000000", bounds("dec", *[1.2345678901234567e19] * 2))
 
 
-@pytest.mark.parametrize(
-    "text", ["1.000000000000000000", "1E-18", "0.123456789012345", "0", "-1.5"]
-)
+@pytest.mark.parametrize("text", ["1.000000000000000000", "1E-18", "0.123456789012", "0", "-1.5"])
 def test_bounds_of_few_digits_are_exact(text):
     stats = decimal_bounds(text)
     assert keeps(f"dec = {Decimal(text):f}", stats)
@@ -343,7 +341,8 @@ def test_bounds_of_more_digits_than_a_double_has_are_exact(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["0.1234567890123456", "-1234567890123456.7", "1.2345678901234567E+19"]
+    "text",
+    ["0.1234567890123", "0.1234567890123456", "-1234567890123456.7", "1.2345678901234567E+19"],
 )
 def test_bounds_of_as_many_digits_as_a_rounded_double_has_are_not(text):
     stats = decimal_bounds(text)
@@ -355,6 +354,21 @@ def test_bounds_of_as_many_digits_as_a_rounded_double_has_are_not(text):
 def test_a_bound_that_a_writer_rounded_to_few_digits_is_taken_as_it_stands():
     # deltalake 1.6 writes 1.000000000000000001 so; see docs/design/decisions.md.
     assert not keeps("dec = 1.000000000000000001", decimal_bounds("1.0"))
+
+
+def test_of_two_floats_the_bounds_are_all_there_is():
+    few = {"numRecords": 3, "nullCount": {"d": 1}}
+    stats = {**few, "minValues": {"d": 0.0}, "maxValues": {"d": "NaN"}}
+    assert keeps("d = 0.0D", stats)
+    assert keeps("0.0D = d", stats)
+    assert not keeps("d = 1.5D", stats)
+    assert not keeps("1.5D = d", stats)
+    assert keeps("d = CAST('NaN' AS DOUBLE)", stats)
+    assert keeps("d > 1.5D", stats)
+    assert keeps("d = 1.5D", {**stats, "numRecords": 4})
+    assert keeps("d = 1.5D", {**stats, "tightBounds": False})
+    assert keeps("d = 1.5D", {**stats, "nullCount": {}})
+    assert keeps("d = 1.5D", {**few, "maxValues": {"d": 2.5}})
 
 
 def test_types_without_bounds_have_null_counts():

@@ -206,6 +206,10 @@ class Possibilities:
                     compare("<=", one.lower(common), other.upper(common)),
                     compare(">=", one.upper(common), other.lower(common)),
                 )
+                if isinstance(right, Literal):
+                    fits = pc.and_kleene(fits, one.may_hold(other.lower(common), common))
+                elif isinstance(left, Literal):
+                    fits = pc.and_kleene(fits, other.may_hold(one.lower(common), common))
             case "<>":
                 fits = pc.invert(
                     pc.and_kleene(

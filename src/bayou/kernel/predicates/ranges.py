@@ -45,7 +45,7 @@ pc: Any = pyarrow.compute
 
 _MILLISECOND = 1_000  # in the microseconds of a timestamp
 _DOUBLE_DIGITS = 15  # decimals of so many digits go through a double unharmed
-_EXACT_DIGITS = 15  # bounds of at most so many are taken as exact, see docs/design/decisions.md
+_EXACT_DIGITS = 12  # bounds of at most so many are taken as exact, see docs/design/decisions.md
 _MOST_DOUBLE_DIGITS = 17  # of the shortest text of a double
 _DOUBLE_ERROR = 2.0**-50  # relative, of a few roundings
 _DECIMAL_CONTEXT = Context(prec=76)
@@ -76,6 +76,10 @@ class Range:
 
     def may_have_value(self) -> Datum:
         """There may be a value that isn't null."""
+        return constant(True)
+
+    def may_hold(self, value: Datum, arrow_type: pa.DataType) -> Datum:
+        """A value between the bounds may be there; false where the few values are known."""
         return constant(True)
 
 
@@ -143,12 +147,32 @@ class _ColumnRange(Range):
         rows = self._files.statistic(("numRecords",), pa.int64())
         return pc.fill_null(pc.not_equal(count, rows), True)
 
-    def _bound(self, side: str, arrow_type: pa.DataType) -> Datum:
+    def may_hold(self, value: Datum, arrow_type: pa.DataType) -> Datum:
+        """Of floats, whose maximum is often NaN, up to two are known: they are the bounds."""
+        if self.data_type not in (FLOAT, DOUBLE) or not pa.types.is_floating(arrow_type):
+            return constant(True)
+        nulls = self._files.statistic(("nullCount", *self._path), pa.int64())
+        rows = self._files.statistic(("numRecords",), pa.int64())
+        tight = pc.fill_null(self._files.statistic(("tightBounds",), pa.bool_()), True)
+        few = pc.and_(pc.fill_null(pc.less_equal(pc.subtract(rows, nulls), 2), False), tight)
+        among = [
+            pc.and_kleene(
+                pc.greater_equal(value, self._bound(side, arrow_type, upper=False)),
+                pc.less_equal(value, self._bound(side, arrow_type, upper=True)),
+            )
+            for side in ("minValues", "maxValues")
+        ]
+        # Writers disagree about NaN among the bounds.
+        unknown = pc.or_(pc.invert(few), pc.is_nan(value))
+        return pc.or_(unknown, pc.fill_null(pc.or_kleene(*among), True))
+
+    def _bound(self, side: str, arrow_type: pa.DataType, *, upper: bool | None = None) -> Datum:
+        """A bound, or the least and greatest value that it may stand for."""
         stored = _stored_type(self.data_type)
         if stored is None:
             return pa.scalar(None, arrow_type)
         values = self._files.statistic((side, *self._path), stored)
-        upper = side == "maxValues"
+        upper = side == "maxValues" if upper is None else upper
         if self.data_type == FLOAT:
             # The text is the shortest for a float: 0.1 stands for 0.10000000149.
             values = _cast(_cast(values, pa.float32()), pa.float64())
@@ -158,7 +182,7 @@ class _ColumnRange(Range):
             values = wide if exact is None else pc.if_else(exact, values, wide)
         if isinstance(self.data_type, DecimalType) and self.data_type.precision > _DOUBLE_DIGITS:
             values = _widened_to_double(values, self.data_type, upper=upper)
-        if pa.types.is_floating(values.type) and not upper:
+        if pa.types.is_floating(values.type) and side == "minValues":
             values = self._usable_minimum(values)
         if self.data_type == DATE:
             values = _parsed_texts(values, pa.date32())
@@ -288,7 +312,8 @@ class StatisticsRecorder(FileRanges):
 
 
 def _stats_order(path: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
-    return ("numRecords", "nullCount", "minValues", "maxValues").index(path[0]), path
+    kinds = ("numRecords", "nullCount", "minValues", "maxValues", "tightBounds")
+    return kinds.index(path[0]), path
 
 
 def _node_type(node: Any) -> pa.DataType:
@@ -337,9 +362,9 @@ def _widened_to_float(values: Datum, *, upper: bool) -> Datum:
 def _widened_to_double(values: Datum, data_type: DecimalType, *, upper: bool) -> Datum:
     """Bounds of a decimal that some writers (`deltalake`) put through a double, and round so.
 
-    Only those of 16 or 17 significant digits look like the text of a double that lost some: a
-    shorter one is taken as exact, and a longer one can't come from a double. Saturates at the ends
-    of the type.
+    One of up to 12 significant digits is taken as exact: of values with more digits than a double
+    has, one in ten thousand is rounded to so few. One of more than 17 can't come from a double.
+    Saturates at the ends of the type.
     """
     precision, scale = data_type.precision, data_type.scale
     room = pa.decimal256(precision + 2, scale)
@@ -356,7 +381,7 @@ def _widened_to_double(values: Datum, data_type: DecimalType, *, upper: bool) ->
 
 
 def _looks_rounded(values: Datum) -> Datum:
-    """Whether values have 16 or 17 digits; zeros before and behind them don't count."""
+    """Whether values have 13 to 17 digits; zeros before and behind them don't count."""
     digits = pc.replace_substring_regex(pc.cast(values, pa.string()), "E.*|[-.]", "")
     count = pc.utf8_length(pc.utf8_trim(digits, characters="0"))
     return pc.and_(pc.greater(count, _EXACT_DIGITS), pc.less_equal(count, _MOST_DOUBLE_DIGITS))
