@@ -68,7 +68,7 @@ def test_an_add_tells_size_time_and_statistics(local, tmp_path):
         ("a/b", "p=a%2Fb", "p=a%252Fb"),
         ("50%", "p=50%25", "p=50%2525"),
         ("x:y", "p=x%3Ay", "p=x%253Ay"),
-        ("ü", "p=ü", "p=ü"),
+        ("ü", "p=ü", "p=%C3%BC"),
         ("a+b&c", "p=a+b&c", "p=a+b&c"),
     ],
 )
