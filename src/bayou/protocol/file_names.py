@@ -194,9 +194,9 @@ _SCHEME_AND_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]*")
 def data_file_path_to_uri(path: str) -> str:
     """Percent-encode a decoded path, relative to the table or absolute, for `add.path`.
 
-    The escapes are those of delta-spark, and letters beyond ASCII are escaped too, as RFC 2396 asks:
-    `deltalake` writes its removes so, and they would miss an add that isn't. A percent sign is
-    always escaped. `decode_data_file_uri` is the inverse.
+    The escapes are those of delta-spark, and letters beyond ASCII are escaped too, as RFC 2396
+    asks: `deltalake` writes its removes so, and they would miss an add that isn't. A percent sign
+    is always escaped. `decode_data_file_uri` is the inverse.
     """
     prefix = ""
     if match := _SCHEME_AND_AUTHORITY.match(path):
