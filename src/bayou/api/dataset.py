@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
-import pyarrow.dataset as pads
 import pyarrow.fs
 
 from bayou.api.engine_file_system import EngineFileSystem
@@ -15,6 +14,10 @@ from bayou.kernel.arrow_types import to_arrow_type
 from bayou.kernel.column_mapping import column_mapping_mode
 from bayou.protocol import partition_values
 
+# pyarrow.dataset imports pandas where that is installed, so it is imported on use.
+if TYPE_CHECKING:
+    import pyarrow.dataset as pads
+
 __all__ = ["to_dataset"]
 
 _FEATURES = ("variantType", "variantType-preview", "variantShredding-preview")
@@ -23,6 +26,8 @@ _FEATURES = ("variantType", "variantType-preview", "variantShredding-preview")
 
 def to_dataset(engine: Engine, snapshot: Snapshot, filter: Predicate | str | None) -> pads.Dataset:
     """See `SnapshotHandle.to_arrow_dataset`."""
+    import pyarrow.dataset as pads
+
     _refuse_features(snapshot)
     system = pyarrow.fs.PyFileSystem(EngineFileSystem(engine.files))
     options = pads.ParquetReadOptions(None, coerce_int96_timestamp_unit="us")
@@ -53,6 +58,8 @@ def _refuse_features(snapshot: Snapshot) -> None:
 
 def _known(snapshot: Snapshot, file: ScanFile) -> Any:
     """What is true of every row of a file: its partition values."""
+    import pyarrow.dataset as pads
+
     known: Any = pads.scalar(True)
     for name in snapshot.partition_columns:
         field = snapshot.schema.select([name]).fields[0]

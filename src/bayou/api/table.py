@@ -5,10 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.dataset as pads
 
 from bayou.api.arguments import checked_path, checked_texts
 from bayou.api.changes import ChangesHandle
@@ -19,6 +18,9 @@ from bayou.errors import ArgumentError
 from bayou.kernel import CommitBoundary, Engine, Predicate, Snapshot, Table
 from bayou.protocol.actions import Protocol
 from bayou.protocol.schema import StructType
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as pads
 
 __all__ = ["SnapshotHandle", "TableHandle", "Timestamp", "table"]
 
