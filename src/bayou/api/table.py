@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from bayou.api.alterations import Alterations
 from bayou.api.arguments import checked_path, checked_texts
 from bayou.api.changes import ChangesHandle
 from bayou.api.dataset import to_dataset
+from bayou.api.maintenance import Maintenance
 from bayou.api.reading import Reading, files_table
+from bayou.api.row_operations import RowOperations
 from bayou.engines import for_path
 from bayou.errors import ArgumentError
 from bayou.kernel import CommitBoundary, Engine, Predicate, Snapshot, Table
@@ -60,22 +63,10 @@ def table(
     return TableHandle(engine, Table.for_path(engine, location))
 
 
-class TableHandle:
+class TableHandle(RowOperations, Maintenance, Alterations):
     """A table and the engine that reaches it; safe in threads. Every call reads the log anew."""
 
-    __slots__ = ("_engine", "_table")
-
-    def __init__(self, engine: Engine, table: Table) -> None:
-        self._engine = engine
-        self._table = table
-
-    def __repr__(self) -> str:
-        return f"bayou.table({self.path!r})"
-
-    @property
-    def path(self) -> str:
-        """Fully qualified path."""
-        return self._table.path
+    __slots__ = ()
 
     def exists(self) -> bool:
         """Whether there is a table."""
