@@ -44,12 +44,9 @@ from bayou.kernel.transform import read_scan_file
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.data_writer import delete_data_files, write_data
 from bayou.kernel.writes.operation import Operation
+from bayou.kernel.writes.post_commit import PostCommitHook, TransactionCommitResult
 from bayou.kernel.writes.state import TransactionState, WriteContext
-from bayou.kernel.writes.transaction import (
-    PostCommitHook,
-    Transaction,
-    TransactionCommitResult,
-)
+from bayou.kernel.writes.transaction import Transaction
 
 __all__ = [
     "ByteRange",

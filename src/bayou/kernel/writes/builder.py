@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import copy
-import time
-import uuid
 from collections.abc import Iterable, Mapping
 
-import msgspec
-
-from bayou.errors import (
-    ArgumentError,
-    SchemaError,
-    TableNotFoundError,
-    TablePropertyError,
-    UnsupportedFeatureError,
-)
+from bayou.errors import ArgumentError, TableNotFoundError, TablePropertyError
 from bayou.kernel.engine import Engine
 from bayou.kernel.table_state import TableState, load_table_state
-from bayou.kernel.writes.column_ids import with_column_ids
+from bayou.kernel.writes.metadata_change import MetadataChange, MetadataRequest, changed_metadata
 from bayou.kernel.writes.operation import Operation
-from bayou.kernel.writes.schema_evolution import check_fits, check_new_table, merge_schemas
+from bayou.kernel.writes.table_update import TableUpdate
 from bayou.kernel.writes.transaction import Transaction
-from bayou.protocol import column_rules, features, properties
+from bayou.kernel.writes.writability import (
+    check_change_data_columns,
+    check_properties,
+    check_writable,
+)
+from bayou.protocol import features, properties
 from bayou.protocol.actions import DomainMetadata, Metadata, Protocol
-from bayou.protocol.change_data import is_feed_enabled, reserved_columns
 from bayou.protocol.column_rules import identity_of
 from bayou.protocol.schema import StructType
 
@@ -63,6 +57,8 @@ class TransactionBuilder:
         self._features: tuple[str, ...] = ()
         self._versions = (0, 0)
         self._domains: dict[str, DomainMetadata] = {}
+        self._metadata: Metadata | None = None
+        self._protocol: Protocol | None = None
 
     def with_schema(self, schema: StructType) -> TransactionBuilder:
         """Schema of a new table, or of the rows for an existing one.
@@ -122,6 +118,31 @@ class TransactionBuilder:
     def with_domain_metadata_removed(self, domain: str) -> TransactionBuilder:
         """Remove a domain; nothing is written where the table doesn't have it."""
         return self._with_domain(DomainMetadata(domain=domain, configuration="", removed=True))
+
+    def with_metadata(self, metadata: Metadata) -> TransactionBuilder:
+        """Replace the metaData action; what else is set goes on top. For operations, which checked
+        that the table's files go with it.
+        """
+        builder = copy.copy(self)
+        builder._metadata = metadata
+        return builder
+
+    def with_protocol(self, protocol: Protocol) -> TransactionBuilder:
+        """Replace the protocol action; what else is set goes on top. For operations, which checked
+        that the table does without the features that go.
+        """
+        builder = copy.copy(self)
+        builder._protocol = protocol
+        return builder
+
+    def with_delta_domain(self, domain: str, configuration: str | None) -> TransactionBuilder:
+        """Set a domain of Delta's own, for the operation whose domain it is; None removes it."""
+        action = DomainMetadata(
+            domain=domain, configuration=configuration or "", removed=configuration is None
+        )
+        builder = copy.copy(self)
+        builder._domains = {**self._domains, domain: action}
+        return builder
 
     def _with_domain(self, action: DomainMetadata) -> TransactionBuilder:
         if not action.domain or action.domain.lower().startswith("delta."):
@@ -186,47 +207,62 @@ class TransactionBuilder:
             try:
                 state = load_table_state(engine, self._table)
             except TableNotFoundError:
-                if self._schema is None:
+                if self._schema is None and self._metadata is None:
                     raise
-        configuration = self._checked_properties()
+        change = changed_metadata(self._table, state, self._request())
+        metadata, schema = change.metadata, change.schema
         domains = self._domain_actions(state)
-        if state is None:
-            assert self._schema is not None  # or the error above
-            metadata, schema, asked = self._new_table(self._schema, configuration)
-            protocol = features.protocol_for(schema, {**metadata.configuration, **asked})
-        else:
-            metadata, schema, asked = self._updated(state, configuration)
-            protocol = state.protocol
-            if metadata != state.metadata or asked:
-                used = features.features_in_use(schema, {**metadata.configuration, **asked})
-                protocol = features.upgraded(protocol, used)
+        protocol = self._next_protocol(state, change)
         if domains:
             protocol = features.upgraded(protocol, [features.DOMAIN_METADATA])
         protocol = features.upgraded(protocol, self._features)
         protocol = features.with_versions(protocol, *self._versions)
         new_protocol = None if state is not None and protocol == state.protocol else protocol
         new_metadata = None if state is not None and metadata == state.metadata else metadata
-        _check_writable(self._table, protocol, metadata, schema)
-        _check_properties(self._table, metadata.configuration)
+        check_writable(self._table, protocol, metadata, schema)
+        check_properties(self._table, metadata.configuration)
         if new_metadata is not None:
-            _check_change_data_columns(self._table, metadata.configuration, schema)
+            check_change_data_columns(self._table, metadata.configuration, schema)
         return Transaction(
-            table=self._table,
-            read_state=state,
-            protocol=new_protocol,
-            metadata=new_metadata,
-            schema=schema,
-            partition_columns=tuple(metadata.partition_columns),
-            configuration=metadata.configuration,
-            transaction_ids=self._transaction_ids,
-            operation=self._operation,
-            operation_parameters=self._operation_parameters,
-            engine_info=self._engine_info,
-            user_metadata=self._user_metadata,
-            max_retries=self._max_retries,
-            domains=domains,
-            generated_identity=self._generated_identity(schema),
+            TableUpdate(
+                table=self._table,
+                read_state=state,
+                protocol=new_protocol,
+                metadata=new_metadata,
+                schema=schema,
+                partition_columns=tuple(metadata.partition_columns),
+                configuration=metadata.configuration,
+                transaction_ids=self._transaction_ids,
+                operation=self._operation,
+                operation_parameters=self._operation_parameters,
+                engine_info=self._engine_info,
+                user_metadata=self._user_metadata,
+                max_retries=self._max_retries,
+                domains=domains,
+                generated_identity=self._generated_identity(schema),
+            )
         )
+
+    def _request(self) -> MetadataRequest:
+        return MetadataRequest(
+            schema=self._schema,
+            evolves=self._schema_evolution,
+            partition_columns=self._partition_columns,
+            set_properties=self._checked_properties(),
+            removed_properties=self._removed_properties,
+            metadata=self._metadata,
+        )
+
+    def _next_protocol(self, state: TableState | None, change: MetadataChange) -> Protocol:
+        """The protocol with the features that metadata makes use of, or asks for."""
+        configuration = {**change.metadata.configuration, **change.asked_features}
+        protocol = self._protocol or (None if state is None else state.protocol)
+        if protocol is None:
+            return features.protocol_for(change.schema, configuration)
+        if state is None or change.metadata != state.metadata or change.asked_features:
+            used = features.features_in_use(change.schema, configuration)
+            return features.upgraded(protocol, used)
+        return protocol
 
     def _domain_actions(self, state: TableState | None) -> dict[str, DomainMetadata]:
         known = {} if state is None else state.domain_metadata
@@ -253,149 +289,3 @@ class TransactionBuilder:
                 f"{self._table}: {error}.", table=self._table, key=error.key
             ) from error
         return properties.normalize(self._properties)
-
-    def _new_table(
-        self, schema: StructType, configuration: dict[str, str]
-    ) -> tuple[Metadata, StructType, dict[str, str]]:
-        """Metadata and schema, and the features that properties ask for."""
-        columns = self._partition_columns or ()
-        check_new_table(self._table, schema, columns, mapped=_is_mapped(configuration))
-        schema, configuration = with_column_ids(self._table, schema, configuration, None)
-        if properties.ROW_TRACKING.read(configuration):
-            configuration = {**configuration, **_row_tracking_columns()}
-        kept, asked = _without_feature_keys(configuration)
-        metadata = Metadata(
-            id=str(uuid.uuid4()),
-            schema_string=schema.to_json(),
-            partition_columns=list(columns),
-            created_time=time.time_ns() // 1_000_000,
-            configuration=kept,
-        )
-        return metadata, schema, asked
-
-    def _updated(
-        self, state: TableState, configuration: dict[str, str]
-    ) -> tuple[Metadata, StructType, dict[str, str]]:
-        """Metadata and schema, and the features that properties ask for."""
-        given = self._partition_columns
-        if given is not None and given != state.partition_columns:
-            raise SchemaError(
-                f"{self._table} is partitioned by ({', '.join(state.partition_columns)}), not by "
-                f"({', '.join(given)}); the partitioning of an existing table stays.",
-                table=self._table,
-            )
-        merged = {
-            key: value
-            for key, value in {**state.properties, **configuration}.items()
-            if key not in self._removed_properties
-        }
-        merged, asked = _without_feature_keys(merged)
-        _check_changed_properties(state, merged)
-        schema = state.schema
-        if self._schema is not None and self._schema_evolution:
-            schema = merge_schemas(self._table, schema, self._schema, mapped=_is_mapped(merged))
-        elif self._schema is not None:
-            check_fits(self._table, schema, self._schema)
-        schema, merged = with_column_ids(self._table, schema, merged, state.properties)
-        metadata = state.metadata
-        if schema != state.schema:
-            metadata = msgspec.structs.replace(metadata, schema_string=schema.to_json())
-        if merged != metadata.configuration:
-            metadata = msgspec.structs.replace(metadata, configuration=merged)
-        return metadata, schema, asked
-
-
-def _is_mapped(configuration: Mapping[str, str]) -> bool:
-    return properties.COLUMN_MAPPING_MODE.read(configuration) != "none"
-
-
-def _row_tracking_columns() -> dict[str, str]:
-    return {
-        "delta.rowTracking.materializedRowIdColumnName": f"_row-id-col-{uuid.uuid4()}",
-        "delta.rowTracking.materializedRowCommitVersionColumnName": (
-            f"_row-commit-version-col-{uuid.uuid4()}"
-        ),
-    }
-
-
-def _check_changed_properties(state: TableState, after: Mapping[str, str]) -> None:
-    """What an existing table can't be given, or lose, by a property alone."""
-    before = state.properties
-    if properties.ROW_TRACKING.read(after) and not properties.ROW_TRACKING.read(before):
-        raise UnsupportedFeatureError(
-            f"{state.path} has no row tracking, and enabling it on an existing table gives ids to "
-            "all of its files (a backfill), which this version of Bayou doesn't do. Enable it with "
-            "delta-spark, or make a new table with it.",
-            table=state.path,
-            features=[features.ROW_TRACKING],
-        )
-    kept = {name for name, _ in column_rules.check_constraints(before).items()}
-    new = [name for name in column_rules.check_constraints(after) if name not in kept]
-    if new:
-        raise TablePropertyError(
-            f"{state.path}: a CHECK constraint ({new[0]}) can't be set as a property of a table "
-            "that may have rows: they must be checked first, which this version of Bayou doesn't "
-            "do. Add it with delta-spark's ALTER TABLE ... ADD CONSTRAINT, or make a new table "
-            "with it.",
-            table=state.path,
-            key=f"{features.CONSTRAINT_PREFIX}{new[0]}",
-        )
-
-
-def _without_feature_keys(
-    configuration: Mapping[str, str],
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Properties that are kept, and those (`delta.feature.*`) that ask for a feature only."""
-    prefix = features.FEATURE_PREFIX
-    asking = {k: v for k, v in configuration.items() if k.startswith(prefix)}
-    return {k: v for k, v in configuration.items() if k not in asking}, asking
-
-
-_USED_IN_WRITES = (
-    properties.APPEND_ONLY,
-    properties.IN_COMMIT_TIMESTAMPS,
-    properties.ROW_TRACKING,
-    properties.CHECKPOINT_INTERVAL,
-    properties.COMPRESSION_CODEC,
-    properties.ISOLATION_LEVEL,
-    properties.RANDOMIZE_FILE_PREFIXES,
-    properties.RANDOM_PREFIX_LENGTH,
-    properties.SKIPPING_COLUMNS,
-    properties.SKIPPING_COLUMN_COUNT,
-    properties.TARGET_FILE_SIZE,
-)
-
-
-def _check_properties(table: str, configuration: Mapping[str, str]) -> None:
-    """What is set to nonsense is said before anything is written."""
-    for known in _USED_IN_WRITES:
-        try:
-            known.read(configuration)
-        except properties.PropertyValueError as error:
-            raise TablePropertyError(f"{table}: {error}.", table=table, key=error.key) from error
-
-
-def _check_writable(table: str, protocol: Protocol, metadata: Metadata, schema: StructType) -> None:
-    missing = features.unsupported_for_write(protocol, metadata.configuration, schema)
-    if missing:
-        raise UnsupportedFeatureError(
-            f"{table} can't be written: it needs {', '.join(missing)} of a writer, which this "
-            "version of Bayou doesn't support. Write it with delta-spark, or without that feature.",
-            table=table,
-            features=missing,
-        )
-
-
-def _check_change_data_columns(
-    table: str, configuration: Mapping[str, str], schema: StructType
-) -> None:
-    """The change data feed gives rows three columns more; a table with it has none of that name."""
-    reserved = reserved_columns(schema) if is_feed_enabled(configuration) else ()
-    if reserved:
-        raise SchemaError(
-            f"{table} can't have a column {reserved[0]!r}: the name belongs to the change data "
-            "feed, which is on (delta.enableChangeDataFeed). Rename the column, or turn the feed "
-            "off.",
-            table=table,
-            column=reserved[0],
-        )

@@ -1,0 +1,179 @@
+"""A table's metadata as a transaction leaves it."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from bayou.errors import SchemaError, TablePropertyError, UnsupportedFeatureError
+from bayou.kernel.table_state import TableState
+from bayou.kernel.writes.column_ids import with_column_ids
+from bayou.kernel.writes.schema_evolution import check_fits, check_new_table, merge_schemas
+from bayou.protocol import column_rules, features, properties
+from bayou.protocol.actions import Metadata
+from bayou.protocol.schema import StructType
+
+__all__ = ["MetadataChange", "MetadataRequest", "changed_metadata"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataRequest:
+    """What a transaction asks for.
+
+    Attributes:
+        schema: of a new table, or of the rows for an existing one; None where it isn't told.
+        evolves: columns of the rows that the table lacks are added.
+        partition_columns: None where they aren't told.
+        set_properties, removed_properties: their keys as they stand in the log.
+        metadata: what the table's is replaced by first; None leaves it.
+    """
+
+    schema: StructType | None = None
+    evolves: bool = False
+    partition_columns: tuple[str, ...] | None = None
+    set_properties: Mapping[str, str] = field(default_factory=dict)
+    removed_properties: Collection[str] = frozenset()
+    metadata: Metadata | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataChange:
+    """Metadata once the transaction is committed.
+
+    Attributes:
+        schema: that of `metadata`, parsed.
+        asked_features: properties that ask for a feature (`delta.feature.*`) and aren't kept.
+    """
+
+    metadata: Metadata
+    schema: StructType
+    asked_features: Mapping[str, str]
+
+
+def changed_metadata(
+    table: str, state: TableState | None, request: MetadataRequest
+) -> MetadataChange:
+    """Metadata of a new table, where there is no state, or of an existing one.
+
+    Raises:
+        SchemaError: schema or partitioning can't be, or don't fit the table.
+        TablePropertyError: a property that the table can't be given so.
+        UnsupportedFeatureError: a property that takes more than a property.
+    """
+    if state is None:
+        return _new(table, request)
+    return _updated(state, request)
+
+
+def _new(table: str, request: MetadataRequest) -> MetadataChange:
+    if request.metadata is not None:
+        return _as_given(request.metadata, request.set_properties)
+    schema = request.schema
+    assert schema is not None  # the builder asks for it
+    columns = request.partition_columns or ()
+    configuration = dict(request.set_properties)
+    check_new_table(table, schema, columns, mapped=_is_mapped(configuration))
+    schema, configuration = with_column_ids(table, schema, configuration, None)
+    if properties.ROW_TRACKING.read(configuration):
+        configuration = {**configuration, **_row_tracking_columns()}
+    kept, asked = _without_feature_keys(configuration)
+    metadata = Metadata(
+        id=str(uuid.uuid4()),
+        schema_string=schema.to_json(),
+        partition_columns=list(columns),
+        created_time=time.time_ns() // 1_000_000,
+        configuration=kept,
+    )
+    return MetadataChange(metadata=metadata, schema=schema, asked_features=asked)
+
+
+def _as_given(metadata: Metadata, set_properties: Mapping[str, str]) -> MetadataChange:
+    kept, asked = _without_feature_keys({**metadata.configuration, **set_properties})
+    return MetadataChange(
+        metadata=msgspec.structs.replace(metadata, configuration=kept),
+        schema=StructType.from_json(metadata.schema_string),
+        asked_features=asked,
+    )
+
+
+def _updated(state: TableState, request: MetadataRequest) -> MetadataChange:
+    given = request.partition_columns
+    if given is not None and given != state.partition_columns:
+        raise SchemaError(
+            f"{state.path} is partitioned by ({', '.join(state.partition_columns)}), not by "
+            f"({', '.join(given)}); the partitioning of an existing table stays.",
+            table=state.path,
+        )
+    metadata, schema = state.metadata, state.schema
+    if request.metadata is not None:
+        metadata = request.metadata
+        schema = StructType.from_json(metadata.schema_string)
+    before = schema
+    merged = {
+        key: value
+        for key, value in {**metadata.configuration, **request.set_properties}.items()
+        if key not in request.removed_properties
+    }
+    merged, asked = _without_feature_keys(merged)
+    if request.metadata is None:
+        _check_changed_properties(state, merged)
+    if request.schema is not None and request.evolves:
+        schema = merge_schemas(state.path, schema, request.schema, mapped=_is_mapped(merged))
+    elif request.schema is not None:
+        check_fits(state.path, schema, request.schema)
+    schema, merged = with_column_ids(state.path, schema, merged, state.properties)
+    if schema != before:
+        metadata = msgspec.structs.replace(metadata, schema_string=schema.to_json())
+    if merged != metadata.configuration:
+        metadata = msgspec.structs.replace(metadata, configuration=merged)
+    return MetadataChange(metadata=metadata, schema=schema, asked_features=asked)
+
+
+def _is_mapped(configuration: Mapping[str, str]) -> bool:
+    return properties.COLUMN_MAPPING_MODE.read(configuration) != "none"
+
+
+def _row_tracking_columns() -> dict[str, str]:
+    return {
+        "delta.rowTracking.materializedRowIdColumnName": f"_row-id-col-{uuid.uuid4()}",
+        "delta.rowTracking.materializedRowCommitVersionColumnName": (
+            f"_row-commit-version-col-{uuid.uuid4()}"
+        ),
+    }
+
+
+def _check_changed_properties(state: TableState, after: Mapping[str, str]) -> None:
+    """What an existing table can't be given, or lose, by a property alone."""
+    before = state.properties
+    if properties.ROW_TRACKING.read(after) and not properties.ROW_TRACKING.read(before):
+        raise UnsupportedFeatureError(
+            f"{state.path} has no row tracking, and enabling it on an existing table gives ids to "
+            "all of its files (a backfill), which this version of Bayou doesn't do. Enable it with "
+            "delta-spark, or make a new table with it.",
+            table=state.path,
+            features=[features.ROW_TRACKING],
+        )
+    kept = {name for name, _ in column_rules.check_constraints(before).items()}
+    new = [name for name in column_rules.check_constraints(after) if name not in kept]
+    if new:
+        raise TablePropertyError(
+            f"{state.path}: a CHECK constraint ({new[0]}) can't be set as a property of a table "
+            "that may have rows: they must be checked first, which this version of Bayou doesn't "
+            "do. Add it with delta-spark's ALTER TABLE ... ADD CONSTRAINT, or make a new table "
+            "with it.",
+            table=state.path,
+            key=f"{features.CONSTRAINT_PREFIX}{new[0]}",
+        )
+
+
+def _without_feature_keys(
+    configuration: Mapping[str, str],
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Properties that are kept, and those (`delta.feature.*`) that ask for a feature only."""
+    prefix = features.FEATURE_PREFIX
+    asking = {k: v for k, v in configuration.items() if k.startswith(prefix)}
+    return {k: v for k, v in configuration.items() if k not in asking}, asking

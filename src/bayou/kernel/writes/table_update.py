@@ -1,0 +1,214 @@
+"""What a transaction changes besides files, and the actions that say so in its commit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from bayou.errors import ConcurrentTransactionError
+from bayou.kernel.replay import CommitActions
+from bayou.kernel.table_state import TableState
+from bayou.kernel.writes import rebase
+from bayou.kernel.writes.commit_contents import CommitContents
+from bayou.kernel.writes.identity import with_high_water_marks
+from bayou.kernel.writes.isolation import isolation_level
+from bayou.kernel.writes.operation import Operation
+from bayou.protocol import features
+from bayou.protocol.actions import Action, DomainMetadata, Metadata, Protocol, encode_action
+from bayou.protocol.actions import Transaction as TransactionIdentifier
+from bayou.protocol.commit_info import commit_info
+from bayou.protocol.properties import TableProperties
+from bayou.protocol.schema import StructType
+
+__all__ = ["CommitLines", "TableUpdate", "moved_marks", "now"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableUpdate:
+    """A transaction's table before and after.
+
+    Attributes:
+        table: its path.
+        read_state: the version it is made from, None for a new table.
+        protocol, metadata: where the commit changes them, else None.
+        schema, partition_columns, configuration: once it is committed.
+        transaction_ids: version by application id.
+        domains: actions by domain.
+        operation, operation_parameters, engine_info, user_metadata: for `commitInfo`.
+        max_retries: how often a lost commit is tried again.
+        generated_identity: identity columns that the rows don't bring.
+    """
+
+    table: str
+    read_state: TableState | None
+    protocol: Protocol | None
+    metadata: Metadata | None
+    schema: StructType
+    partition_columns: tuple[str, ...]
+    configuration: Mapping[str, str]
+    transaction_ids: Mapping[str, int]
+    operation: Operation
+    operation_parameters: Mapping[str, object]
+    engine_info: str
+    user_metadata: str | None
+    max_retries: int
+    domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
+    generated_identity: tuple[str, ...] = ()
+
+    @property
+    def read_version(self) -> int:
+        """The version it is made from, -1 for a new table."""
+        return -1 if self.read_state is None else self.read_state.version
+
+    @property
+    def effective_protocol(self) -> Protocol:
+        """The protocol once it is committed."""
+        if self.protocol is not None:
+            return self.protocol
+        assert self.read_state is not None  # a new table has a protocol
+        return self.read_state.protocol
+
+    @property
+    def tracks_rows(self) -> bool:
+        """Whether files get row ids and commit versions."""
+        return features.ROW_TRACKING in features.writer_features(self.effective_protocol)
+
+    @property
+    def table_properties(self) -> TableProperties:
+        """`configuration`, read."""
+        return TableProperties(self.configuration)
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the table has recorded all of the transaction's identifiers already.
+
+        Raises:
+            ConcurrentTransactionError: some of them.
+        """
+        if self.read_state is None or not self.transaction_ids:
+            return False
+        stored = self.read_state.transactions
+        done = [a for a, v in self.transaction_ids.items() if stored.get(a, v - 1) >= v]
+        if done and len(done) < len(self.transaction_ids):
+            raise ConcurrentTransactionError(
+                f"{self.table} has recorded {done[0]!r} up to version {stored[done[0]]} already, "
+                "but not the other transaction identifiers of this commit. Nothing was changed; "
+                "read the table's transactions again and leave out what it has.",
+                table=self.table,
+                winning_version=self.read_version,
+            )
+        return bool(done)
+
+    def isolation_level(self, contents: CommitContents) -> str:
+        """Under which a commit of these actions is judged."""
+        only_files = not (self.protocol or self.metadata or self.transaction_ids or self.domains)
+        return isolation_level(
+            self.table_properties.isolation_level,
+            self.operation,
+            rearranges=only_files and not contents.changes_data,
+        )
+
+    @property
+    def enables_timestamps(self) -> bool:
+        """Whether in-commit timestamps begin with this commit, in a table that had none."""
+        return (
+            self.read_state is not None
+            and not self.read_state.table_properties.in_commit_timestamps
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitLines:
+    """The lines of a commit, made anew for each version that is tried.
+
+    Attributes:
+        metadata: see `moved_marks`.
+        metrics: `operationMetrics`.
+        tags: of delta-spark's, by which a commit says more of itself.
+    """
+
+    update: TableUpdate
+    contents: CommitContents
+    metadata: Metadata | None
+    txn_id: str
+    is_blind_append: bool
+    isolation_level: str
+    metrics: Mapping[str, object]
+    tags: Mapping[str, str] | None = None
+
+    def lines(self, version: int, winners: Sequence[CommitActions]) -> list[bytes]:
+        """JSON lines for the version that the commit is to have, behind commits that won."""
+        update = self.update
+        moment = now()
+        stamp = None
+        if update.table_properties.in_commit_timestamps:
+            stamp = rebase.in_commit_timestamp(moment, update.read_state, winners)
+        info = commit_info(
+            timestamp=moment if stamp is None else stamp,
+            operation=update.operation,
+            operation_parameters=update.operation_parameters,
+            engine_info=update.engine_info,
+            txn_id=self.txn_id,
+            is_blind_append=self.is_blind_append,
+            read_version=None if update.read_state is None else version - 1,
+            isolation_level=self.isolation_level,
+            operation_metrics=self.metrics,
+            user_metadata=update.user_metadata,
+            in_commit_timestamp=stamp,
+            tags=self.tags,
+        )
+        head = _head(update, self.metadata, version, stamp)
+        tracked = _tracked(update, self.contents, version, winners)
+        return [encode_action(a) for a in (info, *head, *tracked)] + self.contents.lines
+
+
+def moved_marks(
+    update: TableUpdate, contents: CommitContents
+) -> tuple[Metadata | None, Mapping[str, str] | None]:
+    """The metadata with what identity columns have given out, and the tag that says so."""
+    schema = with_high_water_marks(update.schema, update.generated_identity, contents.adds)
+    if schema == update.schema:
+        return update.metadata, None
+    metadata = update.metadata
+    if metadata is None:
+        assert update.read_state is not None  # a new table has metadata
+        metadata = update.read_state.metadata
+    tags = {"delta.identity.schemaUpdate": "true"} if update.metadata is None else None
+    return msgspec.structs.replace(metadata, schema_string=schema.to_json()), tags
+
+
+def now() -> int:
+    """Ms since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def _head(
+    update: TableUpdate, metadata: Metadata | None, version: int, stamp: int | None
+) -> list[Action]:
+    """Actions between commitInfo and the files."""
+    actions: list[Action] = []
+    if update.protocol is not None:
+        actions.append(update.protocol)
+    if metadata is not None:
+        if stamp is not None and update.enables_timestamps:
+            metadata = rebase.with_enablement(metadata, version, stamp)
+        actions.append(metadata)
+    actions += [
+        TransactionIdentifier(app_id=app_id, version=version, last_updated=now())
+        for app_id, version in update.transaction_ids.items()
+    ]
+    return [*actions, *update.domains.values()]
+
+
+def _tracked(
+    update: TableUpdate, contents: CommitContents, version: int, winners: Sequence[CommitActions]
+) -> list[Action]:
+    """Files with their row ids, and the new high-water mark."""
+    if not update.tracks_rows or not contents.adds:
+        return list(contents.adds)
+    mark = rebase.high_water_mark(update.read_state, winners)
+    adds, domain = rebase.with_row_ids(update.table, contents.adds, mark, version)
+    return [domain, *adds]

@@ -1,0 +1,68 @@
+"""Whether a table as a transaction leaves it is one that can be written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bayou.errors import SchemaError, TablePropertyError, UnsupportedFeatureError
+from bayou.protocol import features, properties
+from bayou.protocol.actions import Metadata, Protocol
+from bayou.protocol.change_data import is_feed_enabled, reserved_columns
+from bayou.protocol.schema import StructType
+
+__all__ = ["check_change_data_columns", "check_properties", "check_writable"]
+
+
+def check_properties(table: str, configuration: Mapping[str, str]) -> None:
+    """What is set to nonsense is said before anything is written."""
+    for known in _USED_IN_WRITES:
+        try:
+            known.read(configuration)
+        except properties.PropertyValueError as error:
+            raise TablePropertyError(f"{table}: {error}.", table=table, key=error.key) from error
+
+
+def check_writable(table: str, protocol: Protocol, metadata: Metadata, schema: StructType) -> None:
+    """Check that everything the table asks of a writer is supported.
+
+    Raises:
+        UnsupportedFeatureError: names what isn't.
+    """
+    missing = features.unsupported_for_write(protocol, metadata.configuration, schema)
+    if missing:
+        raise UnsupportedFeatureError(
+            f"{table} can't be written: it needs {', '.join(missing)} of a writer, which this "
+            "version of Bayou doesn't support. Write it with delta-spark, or without that feature.",
+            table=table,
+            features=missing,
+        )
+
+
+def check_change_data_columns(
+    table: str, configuration: Mapping[str, str], schema: StructType
+) -> None:
+    """The change data feed gives rows three columns more; a table with it has none of that name."""
+    reserved = reserved_columns(schema) if is_feed_enabled(configuration) else ()
+    if reserved:
+        raise SchemaError(
+            f"{table} can't have a column {reserved[0]!r}: the name belongs to the change data "
+            "feed, which is on (delta.enableChangeDataFeed). Rename the column, or turn the feed "
+            "off.",
+            table=table,
+            column=reserved[0],
+        )
+
+
+_USED_IN_WRITES = (
+    properties.APPEND_ONLY,
+    properties.IN_COMMIT_TIMESTAMPS,
+    properties.ROW_TRACKING,
+    properties.CHECKPOINT_INTERVAL,
+    properties.COMPRESSION_CODEC,
+    properties.ISOLATION_LEVEL,
+    properties.RANDOMIZE_FILE_PREFIXES,
+    properties.RANDOM_PREFIX_LENGTH,
+    properties.SKIPPING_COLUMNS,
+    properties.SKIPPING_COLUMN_COUNT,
+    properties.TARGET_FILE_SIZE,
+)
