@@ -14,6 +14,7 @@ import pyarrow.compute
 
 from bayou.errors import EvaluationError, PredicateError
 from bayou.kernel.arrow_types import to_arrow_type
+from bayou.kernel.predicates.java_floats import java_double, java_float
 from bayou.kernel.predicates.literals import parse_timestamp
 from bayou.kernel.predicates.types import INTEGRAL, kind_of
 from bayou.protocol.schema import (
@@ -120,13 +121,6 @@ def distinct(values: Datum, function: Callable[[Any], Any], arrow_type: Any) -> 
         except (ValueError, ArithmeticError):
             results.append(None)
     return pa.array(results, arrow_type).take(encoded.indices)
-
-
-def java_double(value: float) -> str:
-    """A double as Java writes it: `1.0`, `1.0E10`, `NaN`, `Infinity`."""
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return _java_digits(value, repr(value))
 
 
 def _converted(values: Datum, source: DataType, target: DataType) -> Datum:
@@ -344,7 +338,7 @@ def _to_text(values: Datum, source: DataType) -> Datum:
             texts = pc.cast(pc.cast(values, pa.timestamp("us")), pa.string())
             return _without_zeros(texts)
         case "float" if source == FLOAT:
-            return distinct(pc.cast(values, pa.float32()), _java_float, pa.string())
+            return distinct(pc.cast(values, pa.float32()), java_float, pa.string())
         case "float":
             return distinct(values, java_double, pa.string())
         case "decimal":
@@ -356,37 +350,6 @@ def _to_text(values: Datum, source: DataType) -> Datum:
 def _without_zeros(texts: Datum) -> Datum:
     """Timestamps without the zeros at the end of the fraction."""
     return pc.replace_substring_regex(texts, r"(\.[0-9]*[1-9])0+\z|\.0+\z", r"\1")
-
-
-def _java_float(value: float) -> str:
-    if not math.isfinite(value):
-        return java_double(value)
-    for digits in range(1, 10):
-        text = f"{value:.{digits}g}"
-        if _as_single(float(text)) == value:
-            return _java_digits(value, text)
-    return _java_digits(value, repr(value))
-
-
-def _as_single(value: float) -> float:
-    single: float = pa.scalar(value, pa.float32()).as_py()
-    return single
-
-
-def _java_digits(value: float, text: str) -> str:
-    if value == 0:
-        return "-0.0" if math.copysign(1, value) < 0 else "0.0"
-    sign, digits, exponent = Decimal(text).normalize(_CONTEXT).as_tuple()
-    assert isinstance(exponent, int)
-    written = "".join(map(str, digits))
-    point = len(written) + exponent  # digits before the point
-    if 1e-3 <= abs(value) < 1e7:
-        whole = written[:point].ljust(point, "0") if point > 0 else "0"
-        rest = written[max(point, 0) :].rjust(-exponent if point <= 0 else 0, "0") or "0"
-        body = f"{whole}.{rest}"
-    else:
-        body = f"{written[0]}.{written[1:] or '0'}E{point - 1}"
-    return f"-{body}" if sign else body
 
 
 def _floor_divide(values: Datum, divisor: int) -> Datum:

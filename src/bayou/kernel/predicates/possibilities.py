@@ -5,8 +5,6 @@ What isn't known counts as possible. All answers are booleans without nulls, one
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from decimal import Context, Decimal
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -21,6 +19,7 @@ from bayou.kernel.predicates.function_ranges import (
     tolerant,
 )
 from bayou.kernel.predicates.generated_partitions import GeneratedPartitions
+from bayou.kernel.predicates.in_lists import MAX_POINTS, is_off_scale, known_values, runs
 from bayou.kernel.predicates.literals import arrow_scalar
 from bayou.kernel.predicates.model import (
     And,
@@ -42,7 +41,7 @@ from bayou.kernel.predicates.model import (
 from bayou.kernel.predicates.ranges import FileRanges, Range, constant
 from bayou.kernel.predicates.resolution import type_of
 from bayou.kernel.predicates.types import comparison_type
-from bayou.protocol.schema import BOOLEAN, BYTE, INTEGER, LONG, SHORT, DecimalType
+from bayou.protocol.schema import BOOLEAN
 
 __all__ = ["Possibilities"]
 
@@ -50,8 +49,6 @@ __all__ = ["Possibilities"]
 # where its functions do.
 Datum: TypeAlias = Any
 pc: Any = pyarrow.compute
-
-_MAX_POINTS = 64
 
 
 class Possibilities:
@@ -170,7 +167,7 @@ class Possibilities:
             case In(operand, values):
                 missing = self._may_be_null(operand)
                 if any(value.value is None for value in values):
-                    outside = self._may_be_outside(operand, _known(values))
+                    outside = self._may_be_outside(operand, known_values(values))
                     missing = pc.or_(missing, outside)
                 return missing
             case StartsWith(operand, _) | Like(operand, _, _):
@@ -198,7 +195,7 @@ class Possibilities:
             return possible
         if isinstance(left, Column) and isinstance(right, Column) and left.path == right.path:
             return possible if op in ("=", "<=", ">=") else constant(False)
-        if op == "=" and (_is_off_scale(left, other) or _is_off_scale(right, one)):
+        if op == "=" and (is_off_scale(left, other) or is_off_scale(right, one)):
             return constant(False)
         match op:
             case "=":
@@ -294,14 +291,14 @@ class Possibilities:
         return self._files.of_partition(data_type, values, known)
 
     def _may_be_in(self, operand: Expression, values: tuple[Literal, ...]) -> Datum:
-        known = _known(values)
+        known = known_values(values)
         if not known:
             return constant(False)
         checks = [
             self._may_hold("=", operand, low)
             if low is high
             else pc.and_(self._may_hold(">=", operand, low), self._may_hold("<=", operand, high))
-            for low, high in _runs(known)
+            for low, high in runs(known)
         ]
         return reduce(pc.or_, checks)
 
@@ -309,7 +306,7 @@ class Possibilities:
         if any(value.value is None for value in values):
             return constant(False)  # no match and a NULL in the list: NULL
         others = self._range(operand).may_have_value()
-        if len(values) > _MAX_POINTS:
+        if len(values) > MAX_POINTS:
             return others
         return reduce(pc.and_, [self._may_hold("<>", operand, v) for v in values], others)
 
@@ -356,19 +353,6 @@ class _ConditionRange(Range):
 
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_EXACT = Context(prec=100)
-_INTEGERS = (BYTE, SHORT, INTEGER, LONG)
-
-
-def _is_off_scale(expression: Expression, other: Range) -> bool:
-    """A constant with more decimals than the other side's type has."""
-    if not isinstance(expression, Literal) or not isinstance(expression.value, Decimal):
-        return False
-    scale = other.data_type.scale if isinstance(other.data_type, DecimalType) else 0
-    if not isinstance(other.data_type, DecimalType) and other.data_type not in _INTEGERS:
-        return False
-    exponent = expression.value.normalize(_EXACT).as_tuple().exponent
-    return isinstance(exponent, int) and -exponent > scale
 
 
 def _beginning(pattern: str, escape: str) -> tuple[str, str]:
@@ -380,30 +364,3 @@ def _beginning(pattern: str, escape: str) -> tuple[str, str]:
         text += pattern[at]
         at += 1
     return text, pattern[at:]
-
-
-def _known(values: tuple[Literal, ...]) -> tuple[Literal, ...]:
-    return tuple(value for value in values if value.value is not None)
-
-
-def _runs(values: tuple[Literal, ...]) -> Iterator[tuple[Literal, Literal]]:
-    """Least and greatest of runs of neighbours: one value each, more where there are many."""
-    try:
-        ordered = sorted(values, key=lambda literal: _order(literal.value))
-    except TypeError:  # of different kinds
-        ordered = list(values)
-        length = 1
-    else:
-        length = -(-len(ordered) // _MAX_POINTS)
-    for start in range(0, len(ordered), length):
-        run = ordered[start : start + length]
-        yield run[0], run[-1]
-
-
-def _order(value: object) -> Any:
-    """Sort key in Spark's order: NaN is above all."""
-    if isinstance(value, float) and value != value:  # noqa: PLR0124  # NaN
-        return (1, 0)
-    if isinstance(value, str):
-        return (0, value.encode())
-    return (0, value)

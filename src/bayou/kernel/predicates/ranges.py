@@ -6,9 +6,7 @@ has its comment here. A bound or count that is missing or can't be used is null,
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
-from decimal import Context, Decimal
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -19,18 +17,24 @@ from bayou.kernel.arrow_types import to_arrow_type
 from bayou.kernel.predicates.literals import arrow_scalar
 from bayou.kernel.predicates.model import Column, Expression, Literal
 from bayou.kernel.predicates.resolution import field_at, type_of
+from bayou.kernel.predicates.stored_bounds import (
+    cast_bounds,
+    has_null_count,
+    one_millisecond_later,
+    parsed_texts,
+    stored_type,
+    widened_to_double,
+    widened_to_float,
+)
 from bayou.protocol.schema import (
-    BINARY,
     BOOLEAN,
     DATE,
     DOUBLE,
     FLOAT,
-    STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
     DataType,
     DecimalType,
-    PrimitiveType,
     StructField,
     StructType,
 )
@@ -43,12 +47,7 @@ __all__ = ["FileRanges", "Range", "StatisticsRecorder", "constant"]
 Datum: TypeAlias = Any
 pc: Any = pyarrow.compute
 
-_MILLISECOND = 1_000  # in the microseconds of a timestamp
 _DOUBLE_DIGITS = 15  # decimals of so many digits go through a double unharmed
-_EXACT_DIGITS = 12  # bounds of at most so many are taken as exact, see docs/design/decisions.md
-_MOST_DOUBLE_DIGITS = 17  # of the shortest text of a double
-_DOUBLE_ERROR = 2.0**-50  # relative, of a few roundings
-_DECIMAL_CONTEXT = Context(prec=76)
 
 
 def constant(value: bool) -> Datum:
@@ -110,10 +109,10 @@ class _PartitionRange(Range):
         self._unknown = constant(False) if known is None else pc.invert(known)
 
     def lower(self, arrow_type: pa.DataType) -> Datum:
-        return _cast(self._values, arrow_type)
+        return cast_bounds(self._values, arrow_type)
 
     def upper(self, arrow_type: pa.DataType) -> Datum:
-        return _cast(self._values, arrow_type)
+        return cast_bounds(self._values, arrow_type)
 
     def may_be_null(self) -> Datum:
         return pc.or_(pc.is_null(self._values), self._unknown)
@@ -168,29 +167,29 @@ class _ColumnRange(Range):
 
     def _bound(self, side: str, arrow_type: pa.DataType, *, upper: bool | None = None) -> Datum:
         """A bound, or the least and greatest value that it may stand for."""
-        stored = _stored_type(self.data_type)
+        stored = stored_type(self.data_type)
         if stored is None:
             return pa.scalar(None, arrow_type)
         values = self._files.statistic((side, *self._path), stored)
         upper = side == "maxValues" if upper is None else upper
         if self.data_type == FLOAT:
             # The text is the shortest for a float: 0.1 stands for 0.10000000149.
-            values = _cast(_cast(values, pa.float32()), pa.float64())
+            values = cast_bounds(cast_bounds(values, pa.float32()), pa.float64())
         if was_float(self._field):
             exact = self._files.exact_doubles
-            wide = _widened_to_float(values, upper=upper)
+            wide = widened_to_float(values, upper=upper)
             values = wide if exact is None else pc.if_else(exact, values, wide)
         if isinstance(self.data_type, DecimalType) and self.data_type.precision > _DOUBLE_DIGITS:
-            values = _widened_to_double(values, self.data_type, upper=upper)
+            values = widened_to_double(values, self.data_type, upper=upper)
         if pa.types.is_floating(values.type) and side == "minValues":
             values = self._usable_minimum(values)
         if self.data_type == DATE:
-            values = _parsed_texts(values, pa.date32())
+            values = parsed_texts(values, pa.date32())
         if self.data_type in (TIMESTAMP, TIMESTAMP_NTZ):
-            values = _parsed_texts(values, to_arrow_type(self.data_type))
+            values = parsed_texts(values, to_arrow_type(self.data_type))
             if upper:
-                values = _one_millisecond_later(values)
-        return _cast(values, arrow_type)
+                values = one_millisecond_later(values)
+        return cast_bounds(values, arrow_type)
 
     def _usable_minimum(self, values: Datum) -> Datum:
         """NaN as minimum says something only where the maximum is NaN too: all values are."""
@@ -277,7 +276,7 @@ class FileRanges:
         if isinstance(field.data_type, StructType):
             leaves = [self._column((*path, leaf.name), leaf) for leaf in field.data_type]
             return _StructRange(leaves, field.data_type)
-        if _has_null_count(field.data_type):
+        if has_null_count(field.data_type):
             return _ColumnRange(path, field, self)
         return Range(field.data_type)
 
@@ -321,113 +320,3 @@ def _node_type(node: Any) -> pa.DataType:
         return pa.struct([pa.field(name, _node_type(child)) for name, child in node.items()])
     assert isinstance(node, pa.DataType)
     return node
-
-
-def _has_null_count(data_type: DataType) -> bool:
-    """Counts of arrays and maps aren't used: writers disagree about what they count."""
-    return isinstance(data_type, DecimalType) or (
-        isinstance(data_type, PrimitiveType) and data_type.name not in ("void", "variant")
-    )
-
-
-def _stored_type(data_type: DataType) -> pa.DataType | None:
-    """Arrow type of a bound as it is parsed out of JSON; None for types without bounds."""
-    if isinstance(data_type, DecimalType):
-        return to_arrow_type(data_type)
-    if data_type in (BINARY, BOOLEAN):
-        return None
-    if data_type in (FLOAT, DOUBLE):
-        return pa.float64()
-    if data_type in (STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ):
-        return pa.string()
-    return pa.int64()
-
-
-def _cast(values: Datum, arrow_type: pa.DataType) -> Datum:
-    if values.type == arrow_type:
-        return values
-    return pc.cast(values, arrow_type, safe=not pa.types.is_floating(arrow_type))
-
-
-def _widened_to_float(values: Datum, *, upper: bool) -> Datum:
-    """Bounds of a column that was float when some files were written.
-
-    Such a file's bounds are the text of a float, which stands for a neighbouring double.
-    """
-    as_float = _cast(_cast(values, pa.float32()), pa.float64())
-    further = pc.greater(as_float, values) if upper else pc.less(as_float, values)
-    return pc.if_else(pc.fill_null(further, False), as_float, values)
-
-
-def _widened_to_double(values: Datum, data_type: DecimalType, *, upper: bool) -> Datum:
-    """Bounds of a decimal that some writers (`deltalake`) put through a double, and round so.
-
-    One of up to 12 significant digits is taken as exact: of values with more digits than a double
-    has, one in ten thousand is rounded to so few. One of more than 17 can't come from a double.
-    Saturates at the ends of the type.
-    """
-    precision, scale = data_type.precision, data_type.scale
-    room = pa.decimal256(precision + 2, scale)
-    error = pc.multiply(pc.abs(pc.cast(values, pa.float64())), _DOUBLE_ERROR)
-    # Bounds are read exactly or not at all: they are apart by whole steps of the scale, or equal.
-    margin = pc.cast(error, room, safe=False)
-    wide = pc.cast(values, room)
-    bounds = pc.add(wide, margin) if upper else pc.subtract(wide, margin)
-    end = Decimal(10**precision - 1).scaleb(-scale, _DECIMAL_CONTEXT)
-    limit = pa.scalar(end if upper else end.copy_negate(), bounds.type)
-    beyond = pc.greater(bounds, limit) if upper else pc.less(bounds, limit)
-    bounds = pc.if_else(_looks_rounded(values), pc.if_else(beyond, limit, bounds), wide)
-    return pc.cast(bounds, to_arrow_type(data_type))
-
-
-def _looks_rounded(values: Datum) -> Datum:
-    """Whether values have 13 to 17 digits; zeros before and behind them don't count."""
-    digits = pc.replace_substring_regex(pc.cast(values, pa.string()), "E.*|[-.]", "")
-    count = pc.utf8_length(pc.utf8_trim(digits, characters="0"))
-    return pc.and_(pc.greater(count, _EXACT_DIGITS), pc.less_equal(count, _MOST_DOUBLE_DIGITS))
-
-
-def _one_millisecond_later(values: Datum) -> Datum:
-    """Maxima are cut to milliseconds; saturates at the end of time."""
-    micros = pc.cast(values, pa.int64())
-    last = (1 << 63) - 1
-    later = pc.if_else(
-        pc.greater(micros, last - _MILLISECOND),
-        pa.scalar(last, pa.int64()),
-        pc.add(micros, _MILLISECOND),
-    )
-    return pc.cast(later, values.type)
-
-
-def _parsed_texts(texts: Datum, arrow_type: Any) -> Datum:
-    """Dates or timestamps out of their texts; null where a text can't be read."""
-    if isinstance(texts, pa.Scalar):
-        return pa.scalar(None, arrow_type)
-    if not pa.types.is_string(texts.type):  # of statistics that are columns
-        return _cast(texts, arrow_type)
-    plain = pa.timestamp("us") if pa.types.is_timestamp(arrow_type) else arrow_type
-    try:
-        # `Z` says UTC for a timestamp and means nothing for one without zone.
-        values = pc.cast(pc.utf8_rtrim(texts, characters="Z"), plain)
-    except pa.ArrowInvalid:
-        return _parsed_one_by_one(texts, arrow_type)
-    return pc.cast(values, arrow_type)
-
-
-def _parsed_one_by_one(texts: Datum, arrow_type: Any) -> Datum:
-    """For texts of several forms: offsets, as old writers have them, or what isn't a time."""
-    encoded = texts.dictionary_encode()
-    values = [_parsed_text(text, arrow_type) for text in encoded.dictionary.to_pylist()]
-    return pa.array(values, arrow_type).take(encoded.indices)
-
-
-def _parsed_text(text: str, arrow_type: Any) -> dt.date | None:
-    try:
-        value = dt.datetime.fromisoformat(text)
-        if pa.types.is_date(arrow_type):
-            return value.date()
-        if arrow_type.tz is None:
-            return value.replace(tzinfo=None)
-        return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
-    except (ValueError, OverflowError):
-        return None

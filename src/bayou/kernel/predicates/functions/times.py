@@ -10,15 +10,23 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import EvaluationError, PredicateError
-from bayou.kernel.predicates.casts import cast, fail
 from bayou.kernel.predicates.functions.calendars import (
-    DAY,
-    first_of_month,
     floored,
-    months_of,
     quotient,
     remainder_of_day,
-    without_zone,
+)
+from bayou.kernel.predicates.functions.date_arithmetic import (
+    add_interval,
+    add_months,
+    difference,
+    interval_type,
+    last_day,
+    shift,
+    shifting,
+    truncate_date,
+    truncate_timestamp,
+    truncating_date,
+    truncating_timestamp,
 )
 from bayou.kernel.predicates.functions.date_formats import (
     LETTERS,
@@ -32,7 +40,6 @@ from bayou.kernel.predicates.functions.definition import (
     Datum,
     Function,
     Macro,
-    constant_of,
     parameters,
     rowwise,
 )
@@ -41,7 +48,6 @@ from bayou.protocol.schema import (
     DATE,
     INTEGER,
     LONG,
-    STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
     DataType,
@@ -50,27 +56,6 @@ from bayou.protocol.schema import (
 __all__ = ["FUNCTIONS"]
 
 pc: Any = pyarrow.compute
-
-_UNITS = {
-    **dict.fromkeys(("year", "yyyy", "yy"), "year"),
-    "quarter": "quarter",
-    **dict.fromkeys(("month", "mm", "mon"), "month"),
-    "week": "week",
-    **dict.fromkeys(("day", "dd"), "day"),
-    "hour": "hour",
-    "minute": "minute",
-    "second": "second",
-    "millisecond": "millisecond",
-    "microsecond": "microsecond",
-}
-_LENGTHS = {
-    "day": DAY,
-    "hour": 3_600_000_000,
-    "minute": 60_000_000,
-    "second": 1_000_000,
-    "millisecond": 1_000,
-    "microsecond": 1,
-}
 
 
 def _field(kernel: Callable[[Any], Any]) -> Any:
@@ -85,126 +70,6 @@ def _clock(call: Call) -> Binding:
     if call.types == (TIMESTAMP_NTZ,):
         return Binding(arguments=(TIMESTAMP_NTZ,), result=INTEGER)
     return parameters(TIMESTAMP, result=INTEGER)(call)
-
-
-def _floor_date(dates: Datum, unit: str) -> Datum:
-    match unit:
-        case "week":
-            days = pc.cast(pc.cast(dates, pa.int32()), pa.int64())
-            monday = pc.subtract(floored(pc.add(days, 3), 7), 3)
-            return pc.cast(pc.cast(monday, pa.int32()), pa.date32())
-        case "month":
-            return first_of_month(months_of(dates))
-        case _:
-            return first_of_month(floored(months_of(dates), 12 if unit == "year" else 3))
-
-
-def _truncate_date(values: Sequence[Datum], result: Any) -> Datum:
-    dates, name = values
-    unit = _UNITS.get(str(name.as_py()).lower(), "")
-    if unit not in ("year", "quarter", "month", "week"):
-        return pa.nulls(len(dates), result)
-    return _floor_date(dates, unit)
-
-
-def _truncate_timestamp(values: Sequence[Datum], result: Any) -> Datum:
-    name, moments = values
-    unit = _UNITS.get(str(name.as_py()).lower())
-    if unit is None:
-        return pa.nulls(len(moments), result)
-    if unit in _LENGTHS:
-        return pc.cast(floored(pc.cast(moments, pa.int64()), _LENGTHS[unit]), result)
-    dates = cast(moments, TIMESTAMP, DATE)
-    return pc.cast(_floor_date(dates, unit), result)
-
-
-def _truncating_date(call: Call) -> Binding:
-    binding = parameters(DATE, STRING, result=DATE)(call)
-    constant_of(call, 1)
-    return binding
-
-
-def _truncating_timestamp(call: Call) -> Binding:
-    binding = parameters(STRING, TIMESTAMP, result=TIMESTAMP)(call)
-    constant_of(call, 0)
-    return binding
-
-
-def _shift(sign: int) -> Any:
-    def evaluate(values: Sequence[Datum], _result: Any) -> Datum:
-        days, more = (pc.cast(pc.cast(v, pa.int32()), pa.int64()) for v in values)
-        moved = pc.add(days, pc.multiply(more, sign))
-        return _checked_date(moved)
-
-    return evaluate
-
-
-def _checked_date(days: Datum) -> Datum:
-    beyond = pc.or_(pc.greater(days, (1 << 31) - 1), pc.less(days, -(1 << 31)))
-    fail(beyond, days, lambda value: f"day {value} since 1970 isn't a date")
-    return pc.cast(pc.cast(days, pa.int32()), pa.date32())
-
-
-def _shifting(call: Call) -> Binding:
-    if len(call.types) == 2 and call.types[1] == LONG:
-        raise call.refuse("the number of days is an int; cast it")
-    return parameters(DATE, INTEGER, result=DATE)(call)
-
-
-def _difference(values: Sequence[Datum], result: Any) -> Datum:
-    end, start = (pc.cast(pc.cast(v, pa.int32()), pa.int64()) for v in values)
-    return pc.cast(pc.subtract(end, start), result)
-
-
-def _months_later(dates: Datum, months: Datum) -> Datum:
-    target = pc.add(months_of(dates), pc.cast(months, pa.int64()))
-    first = pc.cast(pc.cast(first_of_month(target), pa.int32()), pa.int64())
-    after = pc.cast(pc.cast(first_of_month(pc.add(target, 1)), pa.int32()), pa.int64())
-    day = pc.subtract(pc.day(dates), 1)
-    last = pc.subtract(after, 1)
-    moved = pc.min_element_wise(pc.add(first, day), last, skip_nulls=False)
-    return pc.cast(pc.cast(moved, pa.int32()), pa.date32())
-
-
-def _add_months(values: Sequence[Datum], _result: Any) -> Datum:
-    return _months_later(values[0], values[1])
-
-
-def _last_day(values: Sequence[Datum], result: Any) -> Datum:
-    following = first_of_month(pc.add(months_of(values[0]), 1))
-    last = pc.subtract(pc.cast(pc.cast(following, pa.int32()), pa.int64()), 1)
-    return pc.cast(pc.cast(last, pa.int32()), result)
-
-
-def _interval_type(call: Call) -> Binding:
-    given = call.types[0]
-    if given == STRING:
-        given = TIMESTAMP
-    micros = constant_of(call, 2)
-    if given not in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
-        raise call.refuse("an interval is added to a date or timestamp")
-    if given == DATE and micros % DAY:
-        given = TIMESTAMP
-    return Binding(arguments=(given, LONG, LONG), result=given)
-
-
-def _add_interval(values: Sequence[Datum], result: Any) -> Datum:
-    moments, months, micros = values
-    if pa.types.is_date(result):
-        dates = _months_later(moments, months) if months.as_py() else moments
-        days = pc.cast(pc.cast(dates, pa.int32()), pa.int64())
-        return _checked_date(pc.add(days, micros.as_py() // DAY))
-    local = pc.cast(without_zone(moments), pa.int64())
-    if months.as_py():
-        of_day = pc.subtract(local, floored(local, DAY))
-        dates = _months_later(cast(without_zone(moments), TIMESTAMP_NTZ, DATE), months)
-        local = pc.add(pc.cast(pc.cast(dates, pa.timestamp("us")), pa.int64()), of_day)
-    try:
-        return pc.cast(pc.add_checked(local, micros), result)
-    except pa.ArrowInvalid as error:
-        raise EvaluationError(
-            "A timestamp plus an interval is beyond the last one.", expression="interval"
-        ) from error
 
 
 def _make_date(values: Sequence[Datum], result: Any) -> Datum:
@@ -355,8 +220,8 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
             "The timestamp at which a year, quarter, month, week, day, hour, minute, second, "
             "millisecond or microsecond begins; NULL for another unit, which is a constant."
         ),
-        bind=_truncating_timestamp,
-        evaluate=_truncate_timestamp,
+        bind=truncating_timestamp,
+        evaluate=truncate_timestamp,
         nulls="more",
         directions=_second_rises,
     ),
@@ -365,8 +230,8 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         constants=(1,),
         signature="trunc(d, unit)",
         summary="The date at which a year, quarter, month or week begins; NULL for another unit.",
-        bind=_truncating_date,
-        evaluate=_truncate_date,
+        bind=truncating_date,
+        evaluate=truncate_date,
         nulls="more",
         directions=_first_rises,
     ),
@@ -374,8 +239,8 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         name="date_add",
         signature="date_add(d, days), d + days",
         summary="The date so many days later.",
-        bind=_shifting,
-        evaluate=_shift(1),
+        bind=shifting,
+        evaluate=shift(1),
         directions=_both_rise,
         aliases=("dateadd",),
     ),
@@ -383,8 +248,8 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         name="date_sub",
         signature="date_sub(d, days), d - days",
         summary="The date so many days earlier.",
-        bind=_shifting,
-        evaluate=_shift(-1),
+        bind=shifting,
+        evaluate=shift(-1),
         directions=_apart,
     ),
     Function(
@@ -392,7 +257,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         signature="datediff(end, start), date_diff",
         summary="Days from start to end.",
         bind=parameters(DATE, DATE, result=INTEGER),
-        evaluate=_difference,
+        evaluate=difference,
         directions=_apart,
         aliases=("date_diff",),
     ),
@@ -401,7 +266,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         signature="add_months(d, months)",
         summary="The same day so many months later, or the month's last.",
         bind=parameters(DATE, INTEGER, result=DATE),
-        evaluate=_add_months,
+        evaluate=add_months,
         directions=_first_rises,
     ),
     Function(
@@ -409,7 +274,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         signature="last_day(d)",
         summary="The last day of the date's month.",
         bind=parameters(DATE, result=DATE),
-        evaluate=_last_day,
+        evaluate=last_day,
         directions=_first_rises,
     ),
     Function(
@@ -420,8 +285,8 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
             "A constant interval of years, months, weeks, days, hours, minutes or seconds later or "
             "earlier. Intervals stand here only."
         ),
-        bind=_interval_type,
-        evaluate=_add_interval,
+        bind=interval_type,
+        evaluate=add_interval,
         directions=_first_rises,
     ),
     Function(
