@@ -55,10 +55,40 @@ def test_a_tombstone_in_a_checkpoint_adds_nothing(log):
     assert live(log) == ["a"]
 
 
-def test_paths_are_compared_as_they_are_written(log):
-    log.commit(*HEAD, add("a%20b"), add("a%2520b"), add("a b"))
-    log.commit(remove("a%20b"))
-    assert sorted(live(log)) == ["a b", "a%2520b"]
+def test_paths_are_compared_by_what_they_name_however_they_are_spelled(log):
+    log.commit(*HEAD, add("p=ä/b%20c"), add("p=ä/b%2520c"), add("p=%C3%A4/d*e"))
+    log.commit(remove("p=%c3%a4/b c"), remove("p=ä/d%2Ae"), add("f g"))
+    assert sorted(live(log)) == ["f g", "p=ä/b%2520c"]
+
+
+@pytest.mark.parametrize(
+    ("stored", "removed"),
+    [
+        ("p=ä/a", "p=%C3%A4/a"),
+        ("p=%C3%A4/a", "p=ä/a"),
+        ("p=b c/a", "p=b%20c/a"),
+        ("p=ä/d*", "p=%C3%A4/d%2A"),
+        ("p=%c3%a4/a", "p=%C3%A4/a"),
+        ("/elsewhere/ä", "file:///elsewhere/%C3%A4"),
+        ("file:/elsewhere/a", "/elsewhere/a"),
+        ("s3://elsewhere/ä", "s3://elsewhere/%C3%A4"),
+    ],
+)
+def test_a_checkpoint_may_spell_a_path_otherwise_than_the_commits_behind_it(log, stored, removed):
+    log.commit(*HEAD, add(stored), add("other"))
+    log.checkpoint(0, [*HEAD, add(stored), add("other")])
+    log.commit(remove(removed))
+    assert live(log) == ["other"]
+    log.commit(add(stored, size=3))
+    assert sorted(live(log)) == sorted([stored, "other"])
+
+
+def test_paths_that_name_other_files_stay_apart(log):
+    paths = ["b%20c", "b%2520c", "e\u0301", "\u00e9", "s3://a/b", "s3a://a/b"]
+    log.commit(*HEAD, *map(add, paths))
+    log.checkpoint(0, [*HEAD, *map(add, paths)])
+    log.commit(*(remove(path) for path in paths[::2]))
+    assert live(log) == paths[1::2]
 
 
 def test_path_and_vector_are_the_key_of_a_file(log):

@@ -17,6 +17,7 @@ from bayou.kernel import ByteRange, Engine, LogSlice, Scan, Snapshot
 from bayou.kernel.scan_file import ADD_TYPE, ScanFile
 from bayou.kernel.slices import replay_checkpoint_adds
 from bayou.kernel.upkeep.checkpoint import checkpoint
+from bayou.protocol.data_file_paths import canonical_path, spellings
 from bayou.protocol.last_checkpoint import LastCheckpoint, encode
 from bayou.testing.log_writer import (
     LogWriter,
@@ -31,12 +32,12 @@ from bayou.testing.log_writer import (
 
 PATHS = [
     "a.parquet",
-    "b c.parquet",
     "b%20c.parquet",
     "b%2520c.parquet",
-    "p=x%2Fy/d.parquet",
+    "p=x%252Fy/d*~.parquet",
     "p=ü/é.parquet",
     "s3://other/table/e%20f.parquet",
+    "file:/other/ä.parquet",
 ]
 VECTORS = [None, deletion_vector("v1"), deletion_vector("v1", 4), deletion_vector("v2", 0)]
 PROTOCOL = protocol(3, 7, (["deletionVectors"], ["deletionVectors"]))
@@ -59,7 +60,7 @@ class Reference:
             return replace(self, transactions={**self.transactions, body["appId"]: body["version"]})
         if kind == "metaData":
             return replace(self, columns=self.columns + 1)
-        key = (body["path"], vector_id(body.get("deletionVector")))
+        key = (canonical_path(body["path"]), vector_id(body.get("deletionVector")))
         files = {k: v for k, v in self.files.items() if k != key}
         removed = {k: v for k, v in self.removed.items() if k != key}
         if kind == "add":
@@ -134,10 +135,11 @@ def histories(draw: st.DrawFn) -> History:
 
 
 def changes(draw: st.DrawFn, now: Reference, path: str, vectors: list[Any]) -> list[WireAction]:
-    """What a commit does to one path: each key at most once."""
+    """What a commit does to one file, spelled as it comes: each key at most once."""
+    live = [key for key in now.files if key[0] == canonical_path(path)]
+    path = draw(st.sampled_from(spellings(path)))
     vector = draw(st.sampled_from(vectors))
     size = draw(st.integers(1, 9))
-    live = [key for key in now.files if key[0] == path]
     if not live:
         return [draw(st.sampled_from([add(path, size=size, vector=vector), remove(path)]))]
     old = now.files[live[0]]["add"].get("deletionVector")
@@ -209,7 +211,7 @@ def replayed(engine: Engine, snapshot: Snapshot) -> dict[Key, int]:
             engine, segment.table, part.split, state.touched, columns
         ):
             adds += (found if untouched is None else found.filter(untouched)).to_pylist()
-    sizes = {(a["path"], vector_id(a["deletionVector"])): a["size"] for a in adds}
+    sizes = {(canonical_path(a["path"]), vector_id(a["deletionVector"])): a["size"] for a in adds}
     assert len(sizes) == len(adds)
     return sizes
 

@@ -53,7 +53,7 @@ def double_files(
         history: metaData actions of the replayed commits, newest first.
         adds: live files of these commits.
         versions: of the adds' commits, None where unknown or where a commit puts files back.
-        keys: of all files that the commits name.
+        keys: of all files that the commits name, as `AddFile.key`.
         repeated: those of them that more than one commit names.
     """
     change = _newest_change(history)
@@ -65,7 +65,7 @@ def double_files(
         a.path
         for a, version in zip(adds, versions, strict=True)
         if version is not None and version > since and a.modification_time > time
-        if uses[a.path] == 1 and a.key not in repeated
+        if uses[a.key[0]] == 1 and a.key not in repeated
     ]
     return pa.array(sorted(young), pa.string())
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -34,6 +34,7 @@ from bayou.protocol.actions import (
     Transaction,
     decode_actions,
 )
+from bayou.protocol.data_file_paths import spellings
 
 __all__ = [
     "CommitActions",
@@ -45,6 +46,9 @@ __all__ = [
 ]
 
 pc: Any = pyarrow.compute
+
+_Key: TypeAlias = tuple[str, str | None]
+"""Path and dvId."""
 
 _KEY_SEPARATOR = "\x00"
 
@@ -62,6 +66,10 @@ class CommitActions:
 class TouchedKeys:
     """Keys (path, dvId) that commits behind a checkpoint added or removed, as sorted columns.
 
+    A checkpoint may spell a path otherwise than the commits do: every spelling that writers produce
+    is a path and has its keys here, so that the checkpoint's rows are compared as they stand. Most
+    paths have one.
+
     Attributes:
         paths: the distinct paths, string.
         keys: one text a key, path and dvId, string.
@@ -71,9 +79,9 @@ class TouchedKeys:
     keys: pa.Array[Any]
 
     @classmethod
-    def of(cls, keys: Iterable[tuple[str, str | None]]) -> TouchedKeys:
-        """The columns for some keys."""
-        known = sorted({(path, dv_id or "") for path, dv_id in keys})
+    def of(cls, keys: Iterable[_Key]) -> TouchedKeys:
+        """The columns for some keys, whose paths stand as the log has them."""
+        known = sorted({(text, dv_id or "") for path, dv_id in keys for text in spellings(path)})
         return cls(
             pa.array(sorted({path for path, _ in known}), pa.string()),
             pa.array([path + _KEY_SEPARATOR + dv_id for path, dv_id in known], pa.string()),
@@ -228,29 +236,32 @@ def _replay(engine: Engine, segment: LogSegment) -> ReplayState:
     transactions: dict[str, Transaction] = {}
     domains: dict[str, DomainMetadata] = {}
     commit_info: CommitInfo | None = None
-    seen: set[tuple[str, str | None]] = set()
-    repeated: set[tuple[str, str | None]] = set()
+    seen: set[_Key] = set()
+    repeated: set[_Key] = set()
+    written: set[_Key] = set()  # what was seen, its paths as they stand
     adds: list[AddFile] = []
     versions: list[int | None] = []
     removes: list[RemoveFile] = []
     history: list[DatedMetadata] = []
     compacted = {c.file.path for c in segment.compacted}
     for commit in _newest_first(engine, segment):
-        keys: list[tuple[str, str | None]] = []
+        keys: list[_Key] = []
         version = None if commit.file.path in compacted else commit.version
         info = next((a for a in commit.actions if isinstance(a, CommitInfo)), None)
         restores = info is not None and info.get("operation") == "RESTORE"
         for action in commit.actions:
             match action:
-                case AddFile():
-                    if action.key not in seen:
+                case AddFile() | RemoveFile():
+                    key = action.key
+                    if key in seen:
+                        pass
+                    elif isinstance(action, RemoveFile):
+                        removes.append(action)
+                    else:
                         adds.append(action)
                         versions.append(None if restores else version)
-                    keys.append(action.key)
-                case RemoveFile():
-                    if action.key not in seen:
-                        removes.append(action)
-                    keys.append(action.key)
+                    keys.append(key)
+                    written.add(key if key[0] is action.path else (action.path, key[1]))
                 case Transaction():
                     transactions.setdefault(action.app_id, action)
                 case DomainMetadata():
@@ -273,7 +284,7 @@ def _replay(engine: Engine, segment: LogSegment) -> ReplayState:
         metadata=metadata,
         transactions=transactions,
         domains=domains,
-        touched=TouchedKeys.of(seen) if segment.checkpoint else TouchedKeys.of(()),
+        touched=TouchedKeys.of(written) if segment.checkpoint else TouchedKeys.of(()),
         adds=adds_to_array(adds),
         double_files=double_files(history, adds, versions, seen, repeated),
         removes=tuple(removes),

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from bayou.protocol.data_file_paths import canonical_path
+
 __all__ = [
     "Action",
     "AddCDCFile",
@@ -74,9 +76,9 @@ class AddFile(_Wire, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, str | None]:
-        """(path, dvId), the primary key of reconciliation."""
+        """(canonical path, dvId), the primary key of reconciliation."""
         dv = self.deletion_vector
-        return self.path, None if dv is None else dv.unique_id
+        return canonical_path(self.path), None if dv is None else dv.unique_id
 
 
 class RemoveFile(_Wire, frozen=True, kw_only=True):
@@ -96,9 +98,9 @@ class RemoveFile(_Wire, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, str | None]:
-        """(path, dvId), the primary key of reconciliation."""
+        """(canonical path, dvId), the primary key of reconciliation."""
         dv = self.deletion_vector
-        return self.path, None if dv is None else dv.unique_id
+        return canonical_path(self.path), None if dv is None else dv.unique_id
 
 
 class AddCDCFile(_Wire, frozen=True, kw_only=True):

@@ -233,6 +233,22 @@ def test_a_remove_of_a_file_that_was_never_there_is_named(feed):
         planned(feed)
 
 
+def test_files_are_the_same_however_their_paths_are_spelled(feed):
+    feed.create(partition_columns=["name"])
+    feed.commit(add("name=ä/a", partition_values={"name": "ä"}, size=77))
+    feed.commit(remove("name=%C3%A4/a"))
+    feed.commit(add("name=ä/b", partition_values={"name": "ä"}))
+    feed.commit(
+        add("name=ä/b", partition_values={"name": "ä"}, vector=deletion_vector("n")),
+        remove("name=%C3%A4/b"),
+    )
+    scan = feed.changes(2, 2).scan_builder().build()
+    (deleted,) = scan.change_files(feed.engine)
+    assert (deleted.file.path, deleted.file.size) == ("name=%C3%A4/a", 77)
+    assert deleted.file.partition_values == {"name": "ä"}
+    assert planned(feed, None, 4) == [("name=ä/b", "delete", 4, None, "n")]
+
+
 def test_without_partition_columns_a_removes_size_is_that_of_the_file(feed):
     feed.create()
     feed.write("a.parquet", id=[1])

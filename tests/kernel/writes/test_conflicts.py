@@ -181,6 +181,15 @@ def test_a_commit_that_only_rearranges_passes_whatever_is_added():
         check(ours, SEEING, REMOVE)
 
 
+def test_a_file_is_the_same_however_its_path_is_spelled():
+    ours = (ReadSet(), WriteSet(removed_paths=frozenset({"p=ä/a b"})))
+    with pytest.raises(ConcurrentDeleteDeleteError):
+        check(ours, SEEING, RemoveFile(path="p=%C3%A4/a%20b"))
+    ours = (ReadSet(paths=frozenset({"p=ä/a b"})), WriteSet())
+    with pytest.raises(ConcurrentDeleteReadError):
+        check(ours, SEEING, RemoveFile(path="p=ä/a%20b"))
+
+
 def test_a_change_of_metadata_reads_the_blind_appends_too():
     ours = (
         ReadSet(whole_table=True),

@@ -34,6 +34,7 @@ from bayou.protocol.actions import (
     RemoveFile,
 )
 from bayou.protocol.change_data import CHANGE_COLUMNS, CHANGE_TYPE, DELETE, INSERT
+from bayou.protocol.data_file_paths import canonical_path, spellings
 
 __all__ = ["ChangePlan"]
 
@@ -77,10 +78,13 @@ class ChangePlan:
 
     def _from_files(self, engine: Engine, commit: CommitActions) -> Iterator[ChangeFile]:
         """Changes as files that were added and removed tell them."""
-        adds = {a.path: a for a in commit.log_actions if isinstance(a, AddFile) and a.data_change}
-        removes = {
-            a.path: a for a in commit.log_actions if isinstance(a, RemoveFile) and a.data_change
-        }
+        changes = [
+            (canonical_path(a.path), a)
+            for a in commit.log_actions
+            if isinstance(a, AddFile | RemoveFile) and a.data_change
+        ]
+        adds = {path: a for path, a in changes if isinstance(a, AddFile)}
+        removes = {path: a for path, a in changes if isinstance(a, RemoveFile)}
         gone = [remove for path, remove in removes.items() if path not in adds]
         for add in self._removed_files(engine, commit, gone):
             yield self._change(commit, add, DELETE)
@@ -116,8 +120,9 @@ class ChangePlan:
         known = self._added_before(engine, commit.version, unknown) if unknown else {}
         for remove in removes:
             values, size = remove.partition_values, remove.size
-            if values is None and remove.path in known:
-                values, size = known[remove.path].partition_values, known[remove.path].size
+            before = known.get(canonical_path(remove.path))
+            if values is None and before is not None:
+                values, size = before.partition_values, before.size
             yield AddFile(
                 path=remove.path,
                 partition_values=values or {},
@@ -131,9 +136,12 @@ class ChangePlan:
     def _added_before(
         self, engine: Engine, version: int, paths: Sequence[str]
     ) -> dict[str, AddFile]:
-        """The adds of files that a version removes without saying their partition values."""
+        """The adds of files that a version removes without saying their partition values.
+
+        They are found by canonical paths.
+        """
         table = self.read_state.path
-        wanted = pa.array(sorted(paths), pa.string())
+        wanted = pa.array(sorted({text for path in paths for text in spellings(path)}), pa.string())
         found: dict[str, AddFile] = {}
         if version > 0:
             catalog = self.read_state.catalog
@@ -145,8 +153,8 @@ class ChangePlan:
                     mask = pc.is_in(pc.struct_field(rows.column("add"), "path"), value_set=wanted)
                     if mask.true_count:
                         hits = ScanFileBatch(rows.filter(mask))
-                        found.update((f.path, f.add) for f in hits.rows())
-        missing = [path for path in paths if path not in found]
+                        found.update((canonical_path(f.path), f.add) for f in hits.rows())
+        missing = [path for path in paths if canonical_path(path) not in found]
         if missing:
             raise CorruptTableError(
                 f"Version {version} of {table} removes file {missing[0]} without its partition "

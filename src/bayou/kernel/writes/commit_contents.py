@@ -15,6 +15,7 @@ from bayou.protocol.actions import (
     RemoveFile,
     encode_action,
 )
+from bayou.protocol.data_file_paths import canonical_path
 
 __all__ = ["CommitContents", "num_records"]
 
@@ -33,7 +34,7 @@ class CommitContents:
     Attributes:
         lines: one an action, in order; but for `adds`.
         adds: files that were kept as they are, because row tracking gives them ids at the commit.
-        removed_paths: paths of the removes.
+        removed_paths: paths of the removes, as `canonical_path` gives them.
         changes_removed: a remove takes rows away (`dataChange`).
         changes_data: a file action changes data.
         num_changes: change data files.
@@ -77,7 +78,7 @@ class CommitContents:
                     known = num_records(action.stats)
                     rows = None if rows is None or known is None else rows + known
                 case RemoveFile():
-                    removed.add(action.path)
+                    removed.add(canonical_path(action.path))
                     removed_bytes += action.size or 0
                     changes_removed = changes_removed or action.data_change
                     changes_data = changes_data or action.data_change

@@ -34,6 +34,7 @@ from bayou.protocol.actions import (
     RemoveFile,
     Transaction,
 )
+from bayou.protocol.data_file_paths import canonical_path
 from bayou.protocol.schema import StructType
 
 __all__ = ["REBASED_DOMAINS", "ReadSet", "WriteSet", "check_winner", "operation_of"]
@@ -49,7 +50,7 @@ class ReadSet:
     Attributes:
         whole_table: it has read every live file (an overwrite).
         predicates: filters of its scans, resolved; only what they say of partition columns counts.
-        paths: files that it has read, as their adds spell them.
+        paths: files that it has read, as `canonical_path` gives them.
         schema, partition_columns: the table's, for the predicates.
         app_ids: application ids whose version it has read.
     """
@@ -72,6 +73,7 @@ class WriteSet:
     """What the transaction changes besides adding files.
 
     Attributes:
+        removed_paths: as `canonical_path` gives them.
         isolation_level: by which adds of the winner are judged.
         read_protocol: that of the version it was made from, None for a new table.
     """
@@ -190,7 +192,7 @@ def _read_conflict(
                 f"added {added.path}{_partition(added)}, which this commit should have read"
             )
     for remove in winner.removes:
-        if reads.whole_table or remove.path in reads.paths:
+        if reads.whole_table or canonical_path(remove.path) in reads.paths:
             return ConcurrentDeleteReadError, f"removed {remove.path}, which this commit has read"
     return None
 
@@ -225,7 +227,7 @@ def _delete_conflict(
     winner: _Grouped, writes: WriteSet
 ) -> tuple[type[CommitConflictError], str] | None:
     for remove in winner.removes:
-        if remove.path in writes.removed_paths:
+        if canonical_path(remove.path) in writes.removed_paths:
             return ConcurrentDeleteDeleteError, f"removed {remove.path} too"
     return None
 

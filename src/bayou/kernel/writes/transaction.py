@@ -30,6 +30,7 @@ from bayou.kernel.writes.table_update import (
     now,
 )
 from bayou.protocol.actions import Action, AddFile, RemoveFile
+from bayou.protocol.data_file_paths import canonical_path
 from bayou.protocol.schema import StructType
 
 __all__ = ["Transaction"]
@@ -132,7 +133,7 @@ class Transaction:
         self._reads = replace(
             self._reads,
             predicates=(*self._reads.predicates, resolve(predicate, self._reads.schema)),
-            paths=self._reads.paths | frozenset(paths),
+            paths=self._reads.paths.union(map(canonical_path, paths)),
         )
 
     def read_files(
@@ -158,7 +159,9 @@ class Transaction:
                     paths.append(file.path)
                     yield file
         finally:
-            self._reads = replace(self._reads, paths=self._reads.paths | frozenset(paths))
+            self._reads = replace(
+                self._reads, paths=self._reads.paths.union(map(canonical_path, paths))
+            )
 
     @closeable
     def generate_remove_actions(
