@@ -93,11 +93,13 @@ class ParquetWriteOptions:
         compression: Parquet codec in lower case (`zstd`, `snappy`, `gzip`, `lz4_raw`, `none`).
         target_file_size: bytes after which a new file is begun.
         string_prefix_length: characters kept of a string bound in the statistics.
+        name_prefix: how names of files begin: `part`, or `cdc` for change data files.
     """
 
     compression: str = "zstd"
     target_file_size: int = 128 * 1024 * 1024
     string_prefix_length: int = 32
+    name_prefix: str = "part"
 
 
 class FileSystemClient(Protocol):

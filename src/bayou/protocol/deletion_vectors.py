@@ -20,10 +20,12 @@ __all__ = [
     "StoredVector",
     "bitmap_of",
     "check_bitmap",
+    "file_path",
     "frame",
     "inline_data",
     "stored_vector",
     "unframe",
+    "vector_in_file",
     "with_magic",
     "z85_decode",
     "z85_encode",
@@ -92,6 +94,33 @@ def stored_vector(descriptor: DeletionVectorDescriptor) -> StoredVector:
         offset=offset,
         length=descriptor.size_in_bytes + _FRAME_BYTES,
     )
+
+
+def vector_in_file(
+    file: uuid.UUID, prefix: str, *, offset: int, size: int, cardinality: int
+) -> DeletionVectorDescriptor:
+    """The descriptor of a vector in a file of the table, storage type `u`.
+
+    Args:
+        file: what the file is named after; see `file_path`.
+        prefix: name of its folder, "" for the table's own.
+        offset: first byte of the vector's frame.
+        size: bytes of the vector without its frame.
+        cardinality: rows that it deletes.
+    """
+    return DeletionVectorDescriptor(
+        storage_type="u",
+        path_or_inline_dv=prefix + z85_encode(file.bytes),
+        offset=offset,
+        size_in_bytes=size,
+        cardinality=cardinality,
+    )
+
+
+def file_path(file: uuid.UUID, prefix: str = "") -> str:
+    """Path of a file of deletion vectors, relative to the table's root."""
+    name = f"deletion_vector_{file}.bin"
+    return f"{prefix}/{name}" if prefix else name
 
 
 def inline_data(descriptor: DeletionVectorDescriptor) -> bytes:
@@ -317,8 +346,7 @@ def _relative_path(text: str) -> str:
     if len(text) < _UUID_CHARACTERS:
         raise DeletionVectorError(f"{text!r} is too short for the name of a file")
     prefix, encoded = text[:-_UUID_CHARACTERS], text[-_UUID_CHARACTERS:]
-    name = f"deletion_vector_{uuid.UUID(bytes=z85_decode(encoded))}.bin"
-    return f"{prefix}/{name}" if prefix else name
+    return file_path(uuid.UUID(bytes=z85_decode(encoded)), prefix)
 
 
 def _check_sizes(descriptor: DeletionVectorDescriptor) -> None:

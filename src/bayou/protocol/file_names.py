@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 from urllib.parse import unquote
 
 __all__ = [
+    "CHANGE_DATA_DIRECTORY",
     "HIVE_DEFAULT_PARTITION",
     "LAST_CHECKPOINT",
     "LOG_DIRECTORY",
@@ -42,6 +43,7 @@ __all__ = [
 
 LOG_DIRECTORY = "_delta_log"
 SIDECAR_DIRECTORY = "_sidecars"
+CHANGE_DATA_DIRECTORY = "_change_data"
 STAGED_COMMIT_DIRECTORY = "_staged_commits"
 LAST_CHECKPOINT = "_last_checkpoint"
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"

@@ -63,7 +63,7 @@ def write_data_files(
     part = 0
     group = next(groups, None)
     while group is not None:
-        name = f"part-{part:05d}-{uuid.uuid4()}-c000{extension}.parquet"
+        name = f"{options.name_prefix}-{part:05d}-{uuid.uuid4()}-c000{extension}.parquet"
         path = f"{directory.rstrip('/')}/{name}"
         collector = StatisticsCollector(
             group.schema, statistics_columns, options.string_prefix_length

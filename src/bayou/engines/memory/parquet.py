@@ -91,7 +91,8 @@ class MemoryParquetHandler:
             sink = io.BytesIO()
             codec = cast("Any", options.compression.removesuffix("_raw"))
             pq.write_table(table, sink, compression=codec, store_schema=False)
-            path = f"{directory.rstrip('/')}/part-00000-{uuid.uuid4()}-c000.{codec}.parquet"
+            name = f"{options.name_prefix}-00000-{uuid.uuid4()}-c000.{codec}.parquet"
+            path = f"{directory.rstrip('/')}/{name}"
             self._files.put(path, sink.getvalue())
             yield DataFileStatus(
                 path=path,

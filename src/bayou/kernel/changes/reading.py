@@ -15,9 +15,10 @@ from bayou.kernel import deletion_vectors
 from bayou.kernel.changes.change_file import ChangeFile, ChangeState
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import Engine
+from bayou.kernel.row_positions import row_group_ranges
 from bayou.kernel.scan_file import ScanFile
 from bayou.kernel.scan_state import ROW_INDEX_COLUMN, ScanState
-from bayou.kernel.transform import naming_data_file, read_scan_file
+from bayou.kernel.transform import read_scan_file
 from bayou.protocol.change_data import CHANGE_TYPE
 
 __all__ = ["read_change_file"]
@@ -57,7 +58,7 @@ def read_change_file(
         only = deletion_vectors.load(engine, scan_state.table, file.only)
     version = pa.scalar(file.version, pa.int64())
     timestamp: Any = pa.scalar(file.timestamp * 1000, schema.types[-1])
-    for first, end in _row_group_ranges(engine, file.file, only, first_row_group, end_row_group):
+    for first, end in row_group_ranges(engine, file.file, only, first_row_group, end_row_group):
         with read_scan_file(engine, scan_state, file.file, first, end) as batches:
             for found in batches:
                 batch = found if only is None else _only(only, found)
@@ -89,30 +90,6 @@ def _state_for(state: ScanState, file: ScanFile) -> ScanState:
     if set(inside) == set(state.logical_schema.names).intersection(state.partition_columns):
         return state
     return replace(state, partition_columns=inside, predicate=None)
-
-
-def _row_group_ranges(
-    engine: Engine, file: ScanFile, only: BitMap64 | None, first: int, end: int | None
-) -> Iterator[tuple[int, int | None]]:
-    """Runs of row groups that hold a row of `only`; all of them where it is None."""
-    if only is None:
-        yield first, end
-        return
-    begin: int | None = None
-    position = number = 0
-    with naming_data_file(file.table_root, file.status.path):
-        groups = engine.parquet.read_row_groups(file.status)
-    for number, group in enumerate(groups):
-        next_position = position + group.num_rows
-        inside = number >= first and (end is None or number < end)
-        if inside and only.range_cardinality(position, next_position) > 0:
-            begin = number if begin is None else begin
-        elif begin is not None:
-            yield begin, number
-            begin = None
-        position = next_position
-    if begin is not None:
-        yield begin, number + 1
 
 
 def _only(only: BitMap64, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -26,6 +26,10 @@ __all__ = ["TransactionBuilder"]
 
 _DEFAULT_RETRIES = 200
 
+_WITHOUT_NEW_ROWS = frozenset(
+    {Operation.DELETE, Operation.UPDATE, Operation.OPTIMIZE, Operation.RESTORE}
+)
+
 
 class TransactionBuilder:
     """Collects what a transaction needs; each method gives a new builder.
@@ -274,6 +278,8 @@ class TransactionBuilder:
 
     def _generated_identity(self, schema: StructType) -> tuple[str, ...]:
         """Identity columns that the rows don't bring."""
+        if self._operation in _WITHOUT_NEW_ROWS:
+            return ()
         brought = self._schema
         if brought is None or any(identity_of(f) is not None for f in brought):
             return tuple(f.name for f in schema if identity_of(f) is not None)

@@ -1,7 +1,8 @@
 """Data files of a transaction: from logical batches to `add` actions.
 
 `transform_logical_data`, `get_write_context` and `generate_append_actions` are the steps that a
-connector takes itself; `write_data` takes them all, for rows of any mix of partitions.
+connector takes itself; `write_data` takes them all, for rows of any mix of partitions, and
+`write_rows` those behind the rules: for rows that the table had before.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from bayou.kernel.writes.row_rules import RowRules
 from bayou.kernel.writes.state import TransactionState, WriteContext
 from bayou.protocol import partition_values as wire
 from bayou.protocol import stats
-from bayou.protocol.actions import AddFile
+from bayou.protocol.actions import AddCDCFile, AddFile
 from bayou.protocol.file_names import data_file_path_to_uri, partition_directory
 from bayou.protocol.properties import TableProperties
 
@@ -31,8 +32,11 @@ __all__ = [
     "delete_data_files",
     "generate_append_actions",
     "get_write_context",
+    "physical_rows",
     "transform_logical_data",
+    "write_context",
     "write_data",
+    "write_rows",
 ]
 
 _LOG = logging.getLogger(__name__)
@@ -58,16 +62,28 @@ def transform_logical_data(
         name: pa.scalar(value, to_arrow_type(state.schema.select([name]).fields[0].data_type))
         for name, value in partition_values.items()
     }
-    physical = (_physical(state, rules.apply(batch, constants)) for batch in batches)
+    physical = (physical_rows(state, rules.apply(batch, constants)) for batch in batches)
     return CloseableIterator(physical, batches)
 
 
-def _physical(state: TransactionState, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch with the table's columns as its data files have them."""
-    data = batch.select([f.name for f in state.data_schema])
-    if state.column_mapping == "none":
+def physical_rows(
+    state: TransactionState, batch: pa.RecordBatch, carried: Mapping[str, str] | None = None
+) -> pa.RecordBatch:
+    """A batch with the table's columns as its data files have them.
+
+    Args:
+        carried: columns that aren't the table's and go into the files too, by their names in the
+            batch: the names that they have there.
+    """
+    carried = carried or {}
+    names = [f.name for f in state.data_schema]
+    data = batch.select([*names, *carried])
+    if state.column_mapping == "none" and not carried:
         return data
-    return relabelled(data, state.physical_schema, table=state.table)
+    schema = state.physical_schema
+    for name, stored in carried.items():
+        schema = schema.append(pa.field(stored, batch.schema.field(name).type))
+    return relabelled(data, schema, table=state.table)
 
 
 def get_write_context(
@@ -102,7 +118,7 @@ def get_write_context(
                 table=state.table,
                 column=name,
             ) from error
-    return _write_context(state, serialized)
+    return write_context(state, serialized)
 
 
 def generate_append_actions(
@@ -142,14 +158,32 @@ def write_data(
         ConstraintViolationError: a null where none may be.
         StorageError: the store refused.
     """
+    rules = RowRules(engine, state)
+    with CloseableIterator(map(rules.apply, batches), batches) as rows:
+        return write_rows(engine, state, rows)
+
+
+def write_rows(
+    engine: Engine,
+    state: TransactionState,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    carried: Mapping[str, str] | None = None,
+) -> list[AddFile]:
+    """Write rows that keep the table's rules already, as `RowRules.apply` gives them.
+
+    As `write_data`, but that nothing is checked, made or cast.
+
+    Args:
+        carried: see `physical_rows`.
+    """
     adds: list[AddFile] = []
     try:
         if state.partition_columns:
-            _write_partitioned(engine, state, batches, adds)
+            _write_partitioned(engine, state, batches, carried or {}, adds)
         else:
-            context = _write_context(state, {})
-            rows = transform_logical_data(engine, state, batches, {})
-            _write_files(engine, state, context, rows, adds)
+            rows = (physical_rows(state, batch, carried) for batch in batches)
+            _write_files(engine, state, write_context(state, {}), rows, adds)
     except BaseException:
         try:
             delete_data_files(engine, state.table, adds)
@@ -159,7 +193,7 @@ def write_data(
     return adds
 
 
-def delete_data_files(engine: Engine, table: str, adds: Iterable[AddFile]) -> None:
+def delete_data_files(engine: Engine, table: str, adds: Iterable[AddFile | AddCDCFile]) -> None:
     """Delete files that were written and never committed."""
     engine.files.delete_files(data_file_path(table, add.path) for add in adds)
 
@@ -168,28 +202,28 @@ def _write_partitioned(
     engine: Engine,
     state: TransactionState,
     batches: Iterable[pa.RecordBatch],
+    carried: Mapping[str, str],
     adds: list[AddFile],
 ) -> None:
-    buffers = PartitionBuffers(state)
-    rules = RowRules(engine, state)
+    buffers = PartitionBuffers(state, tuple(carried))
     for batch in batches:
-        buffers.add(rules.apply(batch))
+        buffers.add(batch)
         while buffers.nbytes > _BUFFERED_BYTES:
-            _write_partition(engine, state, *buffers.pop_largest(), adds)
+            _write_partition(engine, state, *buffers.pop_largest(), carried, adds)
     while buffers.nbytes:
-        _write_partition(engine, state, *buffers.pop_largest(), adds)
+        _write_partition(engine, state, *buffers.pop_largest(), carried, adds)
 
 
-def _write_partition(
+def _write_partition(  # noqa: PLR0917
     engine: Engine,
     state: TransactionState,
     key: PartitionKey,
     batches: list[pa.RecordBatch],
+    carried: Mapping[str, str],
     adds: list[AddFile],
 ) -> None:
-    names = [state.physical_name(name) for name in state.partition_columns]
-    context = _write_context(state, dict(zip(names, key, strict=True)))
-    _write_files(engine, state, context, (_physical(state, b) for b in batches), adds)
+    rows = (physical_rows(state, batch, carried) for batch in batches)
+    _write_files(engine, state, write_context(state, state.partition_values(key)), rows, adds)
 
 
 def _write_files(
@@ -205,7 +239,8 @@ def _write_files(
     adds.extend(generate_append_actions(state, statuses, context))
 
 
-def _write_context(state: TransactionState, values: Mapping[str, str | None]) -> WriteContext:
+def write_context(state: TransactionState, values: Mapping[str, str | None]) -> WriteContext:
+    """`get_write_context` for serialized values by physical names."""
     properties = TableProperties(state.configuration)
     names = [state.physical_name(name) for name in state.partition_columns]
     # As delta-spark: directories don't show values under names that nobody gave.

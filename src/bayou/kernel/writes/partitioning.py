@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -21,19 +22,22 @@ PartitionKey: TypeAlias = tuple[str | None, ...]
 
 
 class PartitionBuffers:
-    """Rows that wait, by partition; batches hold the data columns only.
+    """Rows that wait, by partition; batches hold the data columns only, and those carried along.
+
+    Args:
+        carried: names of columns that aren't the table's, put behind the others.
 
     Attributes:
         nbytes: what waits, 0 once everything was popped.
     """
 
-    def __init__(self, state: TransactionState) -> None:
+    def __init__(self, state: TransactionState, carried: Sequence[str] = ()) -> None:
         self._table = state.table
         self._columns = [
             (name, state.schema.select([name]).fields[0].data_type)
             for name in state.partition_columns
         ]
-        self._data_names = [f.name for f in state.data_schema]
+        self._data_names = [*(f.name for f in state.data_schema), *carried]
         self._waiting: dict[PartitionKey, list[pa.RecordBatch]] = {}
         self._sizes: dict[PartitionKey, int] = {}
         self.nbytes = 0
@@ -42,8 +46,11 @@ class PartitionBuffers:
         """Split a batch of the table's schema by its partition values, and keep the parts."""
         if batch.num_rows == 0:
             return
-        codes, keys = _partition_codes(self._table, batch, self._columns)
         data = batch.select(self._data_names)
+        if not self._columns:
+            self._keep((), data)
+            return
+        codes, keys = _partition_codes(self._table, batch, self._columns)
         if len(keys) == 1:
             self._keep(keys[0], data)
             return

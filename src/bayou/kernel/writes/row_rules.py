@@ -7,7 +7,7 @@ Columns, Identity Columns, Default Columns, CHECK Constraints, Column Invariants
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -62,12 +62,19 @@ class RowRules:
         self._limits = _limits(self._table, state.schema)
 
     def apply(
-        self, batch: pa.RecordBatch, constants: Mapping[str, pa.Scalar[Any]] | None = None
+        self,
+        batch: pa.RecordBatch,
+        constants: Mapping[str, pa.Scalar[Any]] | None = None,
+        *,
+        of_table: Collection[str] | None = None,
     ) -> pa.RecordBatch:
         """Rows of exactly the table's columns that keep every rule.
 
         Args:
             constants: values of partition columns, of their columns' types.
+            of_table: the rows are new versions of rows that the table has, and these of their
+                columns have their old values: identity columns keep theirs, and what a generated
+                column had before isn't computed again.
 
         Raises:
             SchemaError: a column that the table doesn't have, or of another type.
@@ -75,14 +82,15 @@ class RowRules:
         """
         batch = _with_constants(batch, constants or {})
         given = {name.lower() for name in batch.schema.names}
-        self._identity.refuse_given(given)
+        if of_table is None:
+            self._identity.refuse_given(given)
+            batch = self._with_defaults(batch, given)
         to_make = [
             f.name
             for f in self._schema
             if f.name.lower() not in given
             and (f.name in self._generated or self._identity.makes(f.name))
         ]
-        batch = self._with_defaults(batch, given)
         brought = StructType(tuple(f for f in self._schema if f.name not in to_make))
         rows = conform(self._table, brought, batch)
         made = {
@@ -93,7 +101,7 @@ class RowRules:
         }
         if made:
             rows = conform(self._table, self._schema, _with_columns(rows, made))
-        self._check_generated(rows, to_make)
+        self._check_generated(rows, {*to_make, *(of_table or ())})
         self._check_lengths(rows)
         self._check_conditions(rows)
         return rows
@@ -105,9 +113,9 @@ class RowRules:
         rows = pa.RecordBatch.from_arrays([pa.nulls(batch.num_rows)], ["row"])
         return _with_columns(batch, {n: self._defaults[n].eval(rows) for n in missing})
 
-    def _check_generated(self, rows: pa.RecordBatch, made: list[str]) -> None:
+    def _check_generated(self, rows: pa.RecordBatch, right: Collection[str]) -> None:
         for name, evaluator in self._generated.items():
-            if name in made or rows.num_rows == 0:
+            if name in right or rows.num_rows == 0:
                 continue
             wanted = evaluator.eval(rows)
             given = rows.column(name)

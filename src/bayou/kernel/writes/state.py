@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -102,6 +102,11 @@ class TransactionState:
     def physical_name(self, column: str) -> str:
         """A column's name in the log and in data files."""
         return physical_name(self.schema.select([column]).fields[0])
+
+    def partition_values(self, texts: Sequence[str | None]) -> dict[str, str | None]:
+        """Serialized values of the partition columns, given in their order, by physical names."""
+        names = [self.physical_name(name) for name in self.partition_columns]
+        return dict(zip(names, texts, strict=True))
 
     @property
     def data_schema(self) -> StructType:

@@ -25,6 +25,8 @@ from bayou.protocol.schema import StructType
 
 __all__ = ["CommitLines", "TableUpdate", "moved_marks", "now"]
 
+_KEEPING_ROWS = frozenset({Operation.DELETE, Operation.UPDATE, Operation.MERGE, Operation.OPTIMIZE})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableUpdate:
@@ -168,16 +170,25 @@ class CommitLines:
 def moved_marks(
     update: TableUpdate, contents: CommitContents
 ) -> tuple[Metadata | None, Mapping[str, str] | None]:
-    """The metadata with what identity columns have given out, and the tag that says so."""
+    """The metadata with what identity columns have given out, and the tags of the commit."""
+    tags = dict(_row_tracking_tags(update))
     schema = with_high_water_marks(update.schema, update.generated_identity, contents.adds)
     if schema == update.schema:
-        return update.metadata, None
+        return update.metadata, tags or None
     metadata = update.metadata
     if metadata is None:
         assert update.read_state is not None  # a new table has metadata
         metadata = update.read_state.metadata
-    tags = {"delta.identity.schemaUpdate": "true"} if update.metadata is None else None
+    if update.metadata is None:
+        tags["delta.identity.schemaUpdate"] = "true"
     return msgspec.structs.replace(metadata, schema_string=schema.to_json()), tags
+
+
+def _row_tracking_tags(update: TableUpdate) -> Mapping[str, str]:
+    """Operations that move rows keep their ids and commit versions, and say so."""
+    if update.operation in _KEEPING_ROWS and update.table_properties.row_tracking:
+        return {"delta.rowTracking.preserved": "true"}
+    return {}
 
 
 def now() -> int:

@@ -29,7 +29,7 @@ from bayou.kernel.writes.table_update import (
     moved_marks,
     now,
 )
-from bayou.protocol.actions import Action, AddFile, RemoveFile
+from bayou.protocol.actions import Action, AddFile, Protocol, RemoveFile
 from bayou.protocol.data_file_paths import canonical_path
 from bayou.protocol.schema import StructType
 
@@ -53,6 +53,16 @@ class Transaction:
             partition_columns=update.partition_columns,
             app_ids=frozenset(update.transaction_ids),
         )
+
+    @property
+    def table(self) -> str:
+        """The table's path."""
+        return self._update.table
+
+    @property
+    def protocol(self) -> Protocol:
+        """The table's protocol once the transaction is committed."""
+        return self._update.effective_protocol
 
     @property
     def read_version(self) -> int:
@@ -112,6 +122,20 @@ class Transaction:
     ) -> CloseableIterator[AddFile]:
         """The actions that add written files to the table."""
         return data_writer.generate_append_actions(state, statuses, context)
+
+    def check_rows_may_be_removed(self) -> None:
+        """Check that the table isn't append-only (PROTOCOL.md, Append-only Tables).
+
+        Raises:
+            ConstraintViolationError: it is.
+        """
+        if self._update.table_properties.append_only:
+            raise ConstraintViolationError(
+                f"{self.table} is append-only (delta.appendOnly is true): rows can't be removed. "
+                "Nothing was changed.",
+                table=self.table,
+                constraint="delta.appendOnly",
+            )
 
     def record_read(
         self, predicate: Predicate | str | None = None, paths: Iterable[str] = ()
@@ -199,7 +223,8 @@ class Transaction:
 
         Args:
             actions: of `generate_append_actions`, `write_data`, `generate_remove_actions`.
-            operation_metrics: added to those counted here (`numFiles`, `numOutputRows`, ...).
+            operation_metrics: `commitInfo.operationMetrics`; None: those of a write, counted here
+                (`numFiles`, `numOutputRows`, ...).
 
         Raises:
             CommitConflictError: another writer's commit won and doesn't go with this one.
@@ -214,7 +239,8 @@ class Transaction:
         contents = CommitContents.of(
             actions, keep_adds=update.tracks_rows or bool(update.generated_identity)
         )
-        _refuse_removes_where_append_only(update, contents)
+        if contents.changes_removed:
+            self.check_rows_may_be_removed()
         metadata, tags = moved_marks(update, contents)
         state = update.read_state
         writes = WriteSet(
@@ -232,7 +258,7 @@ class Transaction:
             txn_id=str(uuid.uuid4()),
             is_blind_append=self._reads.is_empty and not contents.removed_paths,
             isolation_level=writes.isolation_level,
-            metrics={**contents.metrics(), **(operation_metrics or {})},
+            metrics=contents.metrics() if operation_metrics is None else operation_metrics,
             tags=tags,
         )
         version, _ = commit_with_retries(
@@ -250,14 +276,4 @@ class Transaction:
         return TransactionCommitResult(
             version=version,
             post_commit_hooks=hooks_due(update.table, version, update.configuration),
-        )
-
-
-def _refuse_removes_where_append_only(update: TableUpdate, contents: CommitContents) -> None:
-    if contents.changes_removed and update.table_properties.append_only:
-        raise ConstraintViolationError(
-            f"{update.table} is append-only (delta.appendOnly is true): rows can't be removed. "
-            "Nothing was changed.",
-            table=update.table,
-            constraint="delta.appendOnly",
         )

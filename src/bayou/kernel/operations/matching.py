@@ -1,0 +1,143 @@
+"""Which rows of a table a condition is true for: files first, then positions in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+from pyroaring import BitMap64
+
+from bayou.kernel.checkpoint_adds import CheckpointAdds
+from bayou.kernel.closeable import closeable
+from bayou.kernel.engine import Engine, PredicateEvaluator
+from bayou.kernel.predicates.evaluation import resolve
+from bayou.kernel.predicates.model import IsNull, Not, Or, Predicate, referenced_columns
+from bayou.kernel.predicates.skipping import SkippingPlan
+from bayou.kernel.pruning import Pruning
+from bayou.kernel.row_positions import bitmap
+from bayou.kernel.scan import Scan, ScanBuilder
+from bayou.kernel.scan_file import ScanFile, ScanFileBatch
+from bayou.kernel.scan_state import ROW_INDEX_COLUMN, ScanState
+from bayou.kernel.table_state import TableState
+from bayou.kernel.transform import read_scan_file
+from bayou.protocol.schema import BYTE, DATE, INTEGER, LONG, SHORT, StructType
+
+__all__ = ["Candidate", "Matching"]
+
+pc: Any = pyarrow.compute
+
+_EXACT_TYPES = frozenset({BYTE, SHORT, INTEGER, LONG, DATE})
+"""Types whose bounds every writer writes exactly. Others are rounded, cut off, or leave out NaN:
+good enough for leaving out files, not for taking all of a file's rows without a look."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A file that may hold matching rows.
+
+    Attributes:
+        certain: every row of it matches.
+    """
+
+    file: ScanFile
+    certain: bool
+
+
+class Matching:
+    """A condition over one version of a table. Holds no engine; safe in threads.
+
+    Args:
+        predicate: None matches every row.
+
+    Raises:
+        PredicateError: the predicate names an unknown column or function, or isn't a condition.
+
+    Attributes:
+        by_files_alone: partition values decide it.
+    """
+
+    def __init__(self, engine: Engine, state: TableState, predicate: Predicate | None) -> None:
+        resolved = None if predicate is None else resolve(predicate, state.schema)
+        named = () if resolved is None else {p[0] for p in referenced_columns(resolved)}
+        schema = StructType(tuple(f for f in state.schema if f.name in named))
+        self._scan: Scan = (
+            ScanBuilder(state)
+            .with_filter(resolved)
+            .with_read_schema(schema)
+            .with_metadata_columns([ROW_INDEX_COLUMN])
+            .with_statistics()
+            .build()
+        )
+        residual = self._scan.remaining_filter
+        self.by_files_alone = residual is None
+        self._read: ScanState = self._scan.scan_state(engine)
+        self._evaluator: PredicateEvaluator | None = None
+        self._doubtful: Pruning | None = None
+        if residual is not None:
+            self._evaluator = engine.expressions.predicate_evaluator(schema, residual)
+            if _has_exact_bounds(residual, state):
+                otherwise = resolve(Or((Not(residual), IsNull(residual))), state.schema)
+                plan = SkippingPlan.build(otherwise, state.schema, state.partition_columns)
+                self._doubtful = Pruning(state.path, state.schema, plan)
+
+    @closeable
+    def candidates(self, engine: Engine) -> Iterator[Candidate]:
+        """Live files that may hold a matching row.
+
+        Raises:
+            EvaluationError: the condition fails for a file's partition values.
+        """
+        with self._scan.scan_files(engine) as batches:
+            for batch in batches:
+                doubtful = self._doubtful_paths(engine, batch)
+                with batch.rows() as files:
+                    for file in files:
+                        certain = doubtful is not None and file.path not in doubtful
+                        yield Candidate(file=file, certain=certain)
+
+    def positions(self, engine: Engine, file: ScanFile) -> BitMap64:
+        """Matching rows of a file, by their positions in it, without rows deleted before.
+
+        Reads the columns that the condition names, of row groups that may hold a matching row.
+
+        Raises:
+            EvaluationError: the condition fails for a row.
+            DataFileError: the file can't be read.
+        """
+        found = BitMap64()
+        with read_scan_file(engine, self._read, file) as batches:
+            for batch in batches:
+                rows = batch.column(ROW_INDEX_COLUMN)
+                if self._evaluator is not None:
+                    rows = rows.filter(self._evaluator.eval(batch))
+                if len(rows):
+                    found |= bitmap(rows)
+        return found
+
+    def _doubtful_paths(self, engine: Engine, batch: ScanFileBatch) -> frozenset[str] | None:
+        """Paths of files that may hold a row that doesn't match; None where any file may."""
+        if self.by_files_alone:
+            return frozenset()
+        if self._doubtful is None:
+            return None
+        adds: Any = batch.selected().column("add")
+        kept, selection = self._doubtful.keep(engine, CheckpointAdds(adds), None)
+        paths: pa.Array[Any] = pc.struct_field(kept, "path")
+        if selection is not None:
+            paths = paths.filter(selection)
+        found: list[Any] = paths.to_pylist()
+        return frozenset(found)
+
+
+def _has_exact_bounds(predicate: Predicate, state: TableState) -> bool:
+    """Whether all that a condition names of data files are columns with exact bounds."""
+    for path in referenced_columns(predicate):
+        field = state.schema.get(path[0])
+        if path[0] in state.partition_columns:
+            continue
+        if len(path) > 1 or field is None or field.data_type not in _EXACT_TYPES:
+            return False
+    return True

@@ -1,0 +1,123 @@
+"""UPDATE: rows for which a condition is true get new values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from bayou.errors import ArgumentError
+from bayou.kernel.engine import Engine
+from bayou.kernel.operations.assignments import Assignments
+from bayou.kernel.operations.file_change import FileChange
+from bayou.kernel.operations.row_changes import RowChanges, apply_row_changes
+from bayou.kernel.operations.row_operation import (
+    RowOperation,
+    commit_row_changes,
+    history_metrics,
+)
+from bayou.kernel.predicates.model import Expression, Predicate
+from bayou.kernel.table_state import TableState
+from bayou.kernel.writes.operation import Operation
+
+__all__ = ["UpdateMetrics", "update"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateMetrics:
+    """What an UPDATE did; times are in milliseconds. The history has the same, in camel case.
+
+    Attributes:
+        version: the table's afterwards; where nothing matched, the one that was read.
+        num_copied_rows: rows of rewritten files that didn't match.
+        num_deletion_vectors_added: vectors that are new, those that replace one included.
+        num_deletion_vectors_removed: vectors that are gone, those that were replaced included.
+        num_deletion_vectors_updated: vectors that replace one.
+    """
+
+    version: int
+    num_removed_files: int = 0
+    num_added_files: int = 0
+    num_updated_rows: int = 0
+    num_copied_rows: int = 0
+    num_deletion_vectors_added: int = 0
+    num_deletion_vectors_removed: int = 0
+    num_deletion_vectors_updated: int = 0
+    num_added_change_files: int = 0
+    num_removed_bytes: int = 0
+    num_added_bytes: int = 0
+    execution_time_ms: int = 0
+    scan_time_ms: int = 0
+    rewrite_time_ms: int = 0
+
+
+def update(
+    engine: Engine,
+    table: TableState,
+    values: Mapping[str, Expression | str],
+    where: Predicate | str | None = None,
+    *,
+    engine_info: str,
+    user_metadata: str | None = None,
+) -> UpdateMetrics:
+    """Give rows new values, and commit; nothing is committed where no row matches.
+
+    Rows are found as by `delete`. A deletion vector marks the old ones where the table has them,
+    and only new versions are written; else their files are rewritten.
+
+    Args:
+        table: the version that is read.
+        values: see `Assignments`.
+        where: rows for which it is true; SQL text or a predicate. None: all rows.
+
+    Raises:
+        SchemaError: a column that can't be set.
+        PredicateError: an expression can't be understood, or fails for a row.
+        ConstraintViolationError: a new version breaks a rule, or the table is append-only.
+        CommitConflictError: another writer's commit won and doesn't go with this one.
+        UnsupportedFeatureError, DataFileError, CommitFailedError: as the names say.
+    """
+    if not values:
+        raise ArgumentError("An update sets at least one column.", argument="set")
+    operation = RowOperation.begin(
+        engine,
+        table,
+        Operation.UPDATE,
+        where,
+        without_condition=[],
+        engine_info=engine_info,
+        user_metadata=user_metadata,
+    )
+    state = operation.state
+    assignments = Assignments(engine, state.write, values)
+
+    def changes() -> Iterator[FileChange]:
+        with operation.files(engine) as files:
+            for found in files:
+                yield FileChange(
+                    file=found.file,
+                    updated=found.all_positions(engine),
+                    rewrite=not state.marks_rows,
+                )
+
+    def new_versions(_: FileChange, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return assignments.apply(rows)
+
+    changed = apply_row_changes(engine, state, changes(), new_versions=new_versions)
+    counts = {**_counts(changed), **operation.times()}
+    version = commit_row_changes(engine, operation.transaction, changed, history_metrics(counts))
+    return UpdateMetrics(version=version, **counts)
+
+
+def _counts(changes: RowChanges) -> dict[str, int]:
+    return {
+        "num_removed_files": changes.num_removed_files,
+        "num_added_files": len(changes.added),
+        "num_updated_rows": changes.num_updated_rows,
+        "num_copied_rows": changes.num_copied_rows,
+        **changes.vector_counts(),
+        "num_added_change_files": len(changes.change_files),
+        "num_removed_bytes": changes.num_removed_bytes,
+        "num_added_bytes": sum(add.size for add in changes.added),
+    }
