@@ -32,8 +32,8 @@ from bayou.kernel.transform import read_scan_file
 from bayou.kernel.writes.change_data_files import ChangeDataFiles
 from bayou.kernel.writes.data_writer import delete_data_files, write_rows
 from bayou.kernel.writes.deletion_vector_files import DeletionVectorFiles
-from bayou.kernel.writes.row_rules import RowRules
 from bayou.kernel.writes.removal import remove_of
+from bayou.kernel.writes.row_rules import RowRules
 from bayou.protocol import stats
 from bayou.protocol.actions import Action, AddCDCFile, AddFile, RemoveFile
 
