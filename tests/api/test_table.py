@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from bayou.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from bayou.kernel import col
+from bayou.kernel import RatifiedCommit, RatifiedCommits, col
 
 DAYS = [dt.date(2024, 1, 1), dt.date(2024, 1, 2)]
 
@@ -275,3 +276,36 @@ def test_a_table_is_reached_by_the_engine_that_is_given(tmp_path):
     assert sorted(reports.seen) == ["FileReadReport", "ScanReport", "SnapshotReport"]
     with pytest.raises(ArgumentError, match="engine"):
         bayou.table(path, {"AWS_REGION": "r"}, engine=ArrowEngine())
+
+
+def test_a_table_that_a_catalog_manages_is_read_with_it(tmp_path):
+    path = tmp_path / "t"
+    bayou.write(str(path), pa.table({"id": [1]}))
+    bayou.write(str(path), pa.table({"id": [2]}))
+    log = path / "_delta_log"
+    commit = (log / f"{1:020d}.json").read_text()
+    (log / f"{1:020d}.json").unlink()
+    (log / f"{1:020d}.crc").unlink(missing_ok=True)
+    head = (log / f"{0:020d}.json").read_text().splitlines()
+    managed = {
+        "protocol": {
+            "minReaderVersion": 3,
+            "minWriterVersion": 7,
+            "readerFeatures": ["catalogManaged"],
+            "writerFeatures": ["catalogManaged", "inCommitTimestamp"],
+        }
+    }
+    lines = [json.dumps(managed) if '"protocol"' in line else line for line in head]
+    (log / f"{0:020d}.json").write_text("\n".join(lines))
+
+    class OneCommitBehind:
+        def ratified_commits(self, table, end_version=None):
+            ratified = RatifiedCommit(version=1, content=commit.encode())
+            return RatifiedCommits(latest_version=1, commits=(ratified,))
+
+    with pytest.raises(UnsupportedFeatureError, match="catalog="):
+        bayou.table(str(path)).to_arrow()
+    table = bayou.table(str(path), catalog=OneCommitBehind())
+    assert sorted(table.to_arrow().column("id").to_pylist()) == [1, 2]
+    assert table.to_arrow(version=0).column("id").to_pylist() == [1]
+    assert [entry["version"] for entry in table.history()] == [1, 0]

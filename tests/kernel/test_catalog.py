@@ -10,8 +10,7 @@ import pytest
 
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import TableNotFoundError, UnsupportedFeatureError, VersionNotFoundError
-from bayou.kernel import CommitBoundary, DeltaAction, Table
-from bayou.kernel.catalog import RatifiedCommit, RatifiedCommits
+from bayou.kernel import CommitBoundary, DeltaAction, RatifiedCommit, RatifiedCommits, Table
 from bayou.testing.log_writer import LogWriter, WireAction, add, commit_info, metadata, protocol
 
 NAMES = ("catalogManaged", "catalogManaged-preview", "catalogOwned-preview")

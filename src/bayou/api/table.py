@@ -18,7 +18,7 @@ from bayou.api.reading import Reading, files_table
 from bayou.api.row_operations import RowOperations
 from bayou.engines import for_path
 from bayou.errors import ArgumentError
-from bayou.kernel import CommitBoundary, Engine, Predicate, Snapshot, Table
+from bayou.kernel import Catalog, CommitBoundary, Engine, Predicate, Snapshot, Table
 from bayou.protocol.actions import Protocol
 from bayou.protocol.schema import StructType
 
@@ -36,6 +36,7 @@ def table(
     storage_options: Mapping[str, str] | None = None,
     *,
     engine: Engine | None = None,
+    catalog: Catalog | None = None,
 ) -> TableHandle:
     """A Delta table by its path; nothing is read yet.
 
@@ -44,9 +45,10 @@ def table(
             in tests.
         storage_options: settings and credentials of the store, in the names that `deltalake` uses
             (`AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, ...); the environment gives what isn't here.
-
         engine: how to reach the store, instead of Bayou's way to do so: with handlers or a
             `MetricsReporter` of your own.
+        catalog: the one that manages the table (table feature `catalogManaged`), which alone knows
+            its latest commits; any object with the methods of `bayou.kernel.Catalog`.
 
     Raises:
         ArgumentError: the path isn't one or has a scheme that isn't known; storage options that
@@ -60,7 +62,7 @@ def table(
         raise ArgumentError(
             "Give storage options to the engine, or leave it out.", argument="storage_options"
         )
-    return TableHandle(engine, Table.for_path(engine, location))
+    return TableHandle(engine, Table.for_path(engine, location, catalog))
 
 
 class TableHandle(RowOperations, Maintenance, Alterations):

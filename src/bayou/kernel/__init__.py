@@ -3,6 +3,7 @@
 Names follow Delta Kernel. The engine is passed to each call and never kept.
 """
 
+from bayou.kernel.catalog import Catalog, RatifiedCommit, RatifiedCommits
 from bayou.kernel.changes.action_columns import DeltaAction
 from bayou.kernel.changes.boundary import CommitBoundary
 from bayou.kernel.changes.change_file import ChangeFile, ChangeState
@@ -50,6 +51,7 @@ from bayou.kernel.writes.transaction import Transaction
 
 __all__ = [
     "ByteRange",
+    "Catalog",
     "ChangeFile",
     "ChangeScan",
     "ChangeScanBuilder",
@@ -78,6 +80,8 @@ __all__ = [
     "ParquetWriteOptions",
     "PostCommitHook",
     "Predicate",
+    "RatifiedCommit",
+    "RatifiedCommits",
     "Row",
     "RowGroup",
     "Scan",

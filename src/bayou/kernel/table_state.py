@@ -389,8 +389,8 @@ def _check_catalog(table: str, protocol: Protocol, catalog: Catalog | None) -> N
     if catalog is None and is_catalog_managed(protocol.reader_features or ()):
         raise UnsupportedFeatureError(
             f"{table} is managed by a catalog (table feature {features.CATALOG_MANAGED}), which "
-            "alone knows its latest commits: give Table.for_path that catalog, or read the table "
-            "by its name there.",
+            "alone knows its latest commits: give bayou.table(path, catalog=...) or Table.for_path "
+            "that catalog, or read the table by its name there.",
             table=table,
             features=[features.CATALOG_MANAGED],
         )
