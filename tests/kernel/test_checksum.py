@@ -124,3 +124,37 @@ def test_the_in_commit_timestamp_is_known_where_the_commit_is_gone(log):
     assert Snapshot.load(log.engine, log.table).timestamp == 77
     log.delete(f"{0:020d}.json")
     assert Snapshot.load(log.engine, log.table).timestamp == 77
+
+
+def plan(log: LogWriter, filter: str | None = None) -> list[str]:
+    scan = Snapshot.load(log.engine, log.table).scan_builder().with_filter(filter).build()
+    with scan.scan_files(log.engine) as batches:
+        return [file.path for batch in batches for file in batch.rows()]
+
+
+@pytest.mark.parametrize(
+    ("files", "size", "warned"), [(2, 2, False), (3, 2, True), (2, 3, True), (0, 0, True)]
+)
+def test_a_checksum_that_counts_the_files_otherwise_is_a_warning(log, caplog, files, size, warned):
+    """delta-spark reads and writes such a table, too; it fails when it writes a checkpoint."""
+    write(log)
+    name = log.checksum(2, **WHOLE, numFiles=files, tableSizeBytes=size)
+    assert sorted(plan(log)) == ["a", "b"]
+    assert [log.path(name) in r.getMessage() for r in caplog.records] == [True] * warned
+
+
+def test_files_that_are_not_all_planned_are_not_compared(log, caplog):
+    write(log)
+    log.checksum(2, **WHOLE, numFiles=7)
+    assert sorted(plan(log, "id = 1")) == ["a", "b"]
+    scan = Snapshot.load(log.engine, log.table).scan_builder().build()
+    with scan.scan_files(log.engine) as batches:
+        next(batches)
+    assert not caplog.records
+
+
+def test_a_checksum_of_an_older_version_is_not_compared(log, caplog):
+    write(log)
+    log.checksum(1, **WHOLE, numFiles=7)
+    assert sorted(plan(log)) == ["a", "b"]
+    assert not caplog.records

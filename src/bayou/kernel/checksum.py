@@ -6,18 +6,60 @@ Checksum File).
 
 from __future__ import annotations
 
+import logging
+from dataclasses import dataclass
+
 from bayou.errors import StorageError
 from bayou.kernel.engine import ByteRange, Engine
-from bayou.kernel.log_segment import LogSegment
+from bayou.kernel.log_segment import LogSegment, log_path
 from bayou.kernel.replay import ReplayState
 from bayou.protocol import checksum, features
 from bayou.protocol.actions import Protocol
 from bayou.protocol.checksum import VersionChecksum
+from bayou.protocol.file_names import checksum_file_name
 
-__all__ = ["read_checksum", "usable_checksum"]
+__all__ = ["FileTotals", "compare_totals", "read_checksum", "stated_totals", "usable_checksum"]
+
+_LOG = logging.getLogger(__name__)
 
 _LARGEST = 16 * 1024 * 1024
 """Bytes: a checksum may list all files of the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileTotals:
+    """Number of live files of a version, and bytes of all of them."""
+
+    files: int
+    size: int
+
+
+def stated_totals(segment: LogSegment, found: VersionChecksum | None) -> FileTotals | None:
+    """What a segment's checksum says; None where it is of an older version, or not there."""
+    if found is None or segment.checksum is None or segment.checksum[0] != segment.version:
+        return None
+    return FileTotals(found.num_files, found.table_size_bytes)
+
+
+def compare_totals(
+    table: str, version: int, stated: FileTotals | None, counted: FileTotals
+) -> None:
+    """Log a warning where a version's checksum counts its files otherwise than the log does.
+
+    It is no error: the checksum may be the one that is wrong.
+    """
+    if stated is None or stated == counted:
+        return
+    _LOG.warning(
+        "Checksum %s of %s says %d files of %d bytes, the log has %d of %d. Delete the checksum if "
+        "a tool changed the log and left it as it was; else compare the log with a backup.",
+        f"{log_path(table)}/{checksum_file_name(version)}",
+        table,
+        stated.files,
+        stated.size,
+        counted.files,
+        counted.size,
+    )
 
 
 def read_checksum(engine: Engine, segment: LogSegment) -> VersionChecksum | None:

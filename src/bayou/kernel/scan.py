@@ -18,6 +18,7 @@ from bayou.errors import (
 )
 from bayou.kernel.checkpoint_adds import CheckpointAdds, read_checkpoint_adds
 from bayou.kernel.checkpoint_contents import locate_checkpoint_files
+from bayou.kernel.checksum import FileTotals, compare_totals
 from bayou.kernel.closeable import CloseableIterator, closeable
 from bayou.kernel.column_mapping import to_physical_schema
 from bayou.kernel.engine import Engine, FileSplit
@@ -226,8 +227,34 @@ class Scan:
         text = None if predicate is None else str(predicate)
         return measured(engine.metrics_reporter, self._source.table, text, plan)
 
+    def _planned(
+        self, engine: Engine, counts: ScanCounts | None
+    ) -> CloseableIterator[ScanFileBatch]:
+        files = self._files(engine, counts)
+        stated = self._source.stated_totals
+        if stated is None or self._plan is not None:
+            return files
+        return self._compared(files, stated)
+
     @closeable
-    def _planned(self, engine: Engine, counts: ScanCounts | None) -> Iterator[ScanFileBatch]:
+    def _compared(
+        self, files: CloseableIterator[ScanFileBatch], stated: FileTotals
+    ) -> Iterator[ScanFileBatch]:
+        """All live files, counted on their way against what the version's checksum says."""
+        number = size = 0
+        with files:
+            for batch in files:
+                yield batch
+                sizes = pc.struct_field(batch.data.column("add"), "size")
+                if batch.selection is not None:
+                    sizes = sizes.filter(batch.selection)
+                number += len(sizes)
+                size += pc.sum(sizes).as_py() or 0
+        source = self._source
+        compare_totals(source.table, source.version, stated, FileTotals(number, size))
+
+    @closeable
+    def _files(self, engine: Engine, counts: ScanCounts | None) -> Iterator[ScanFileBatch]:
         begun = False  # whether files of the checkpoint are out
         for part in self.slices(engine):
             try:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from bayou.kernel.checkpoint_adds import StatsForm, stats_forms
 from bayou.kernel.checkpoint_contents import CheckpointContents
+from bayou.kernel.checksum import FileTotals
 from bayou.kernel.column_mapping import ColumnMappingMode
 from bayou.kernel.log_segment import Checkpoint
 from bayou.kernel.predicates.model import Predicate
@@ -33,6 +34,7 @@ class ScanSource:
         version: the version, -1 where it isn't known: the scan came as bytes.
         checkpoint: None where the commits alone make up the version.
         contents: the checkpoint's top level, None where it hasn't been read.
+        stated_totals: what a checksum of the version says of its files, None where it isn't known.
         touched: keys that the commits behind the checkpoint touched.
         tail: live files outside of the checkpoint's Parquet files, `ADD_TYPE`; None where the
             slices bring them.
@@ -50,6 +52,7 @@ class ScanSource:
     version: int
     checkpoint: Checkpoint | None
     contents: CheckpointContents | None
+    stated_totals: FileTotals | None
     touched: TouchedKeys
     tail: pa.StructArray | None
     double_files: pa.Array[Any]
@@ -68,6 +71,7 @@ class ScanSource:
             version=state.version,
             checkpoint=state.log_segment.checkpoint,
             contents=state.checkpoint_contents,
+            stated_totals=state.stated_totals,
             touched=state.replay_state.touched,
             tail=state.tail,
             double_files=state.replay_state.double_files,

@@ -80,6 +80,7 @@ def _definition(wire: _WireScan) -> ScanDefinition:
         version=-1,
         checkpoint=None,
         contents=None,
+        stated_totals=None,
         touched=TouchedKeys(
             array_from_bytes(wire.touched_paths), array_from_bytes(wire.touched_keys)
         ),

@@ -54,6 +54,7 @@ class Snapshot(TableState):
             segment=state.log_segment,
             replay=state.replay_state,
             contents=state.checkpoint_contents,
+            stated_totals=state.stated_totals,
             catalog=state.catalog,
             in_commit_timestamp=state.in_commit_timestamp,
             protocol=state.protocol,

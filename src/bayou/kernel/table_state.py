@@ -13,22 +13,19 @@ import pyarrow as pa
 
 from bayou.errors import (
     CorruptTableError,
-    SchemaError,
     TableError,
-    TablePropertyError,
-    UnsupportedFeatureError,
 )
 from bayou.kernel.arrow_types import to_arrow_schema
-from bayou.kernel.catalog import Catalog, is_catalog_managed
+from bayou.kernel.catalog import Catalog
 from bayou.kernel.checkpoint_contents import CheckpointContents, read_checkpoint
-from bayou.kernel.checksum import usable_checksum
+from bayou.kernel.checksum import FileTotals, stated_totals, usable_checksum
 from bayou.kernel.column_mapping import (
     ColumnMappingMode,
     column_mapping_mode,
-    without_mapping,
 )
 from bayou.kernel.engine import Engine
 from bayou.kernel.log_segment import Checkpoint, LogSegment, load_log_segment
+from bayou.kernel.readability import check_readable, table_schema
 from bayou.kernel.replay import ReplayState, replay_commits
 from bayou.kernel.scan_file import adds_to_array
 from bayou.protocol import features
@@ -40,9 +37,9 @@ from bayou.protocol.actions import (
     Protocol,
     Transaction,
 )
-from bayou.protocol.properties import COLUMN_MAPPING_MODE, TableProperties
-from bayou.protocol.schema import SchemaJsonError, StructType
-from bayou.protocol.type_changes import unsupported_type_changes
+from bayou.protocol.checksum import VersionChecksum
+from bayou.protocol.properties import TableProperties
+from bayou.protocol.schema import StructType
 
 __all__ = ["TableState", "load_table_state"]
 
@@ -60,6 +57,7 @@ class TableState:
         segment: LogSegment,
         replay: ReplayState,
         contents: CheckpointContents | None,
+        stated_totals: FileTotals | None,
         catalog: Catalog | None,
         in_commit_timestamp: int | None,
         protocol: Protocol,
@@ -71,6 +69,7 @@ class TableState:
         self._segment = segment
         self._replay = replay
         self._contents = contents
+        self._stated_totals = stated_totals
         self._catalog = catalog
         self._in_commit_timestamp = in_commit_timestamp
         self._protocol = protocol
@@ -178,6 +177,11 @@ class TableState:
         return self._contents
 
     @property
+    def stated_totals(self) -> FileTotals | None:
+        """What the version's checksum says of its files; None where it didn't have to be read."""
+        return self._stated_totals
+
+    @property
     def in_commit_timestamp(self) -> int | None:
         """Ms since the epoch, as the version's commit says; None where it doesn't."""
         return self._in_commit_timestamp
@@ -262,9 +266,13 @@ def _load(engine: Engine, segment: LogSegment, catalog: Catalog | None) -> Table
     transactions = dict(replay.transactions)
     domains = dict(replay.domains)
     contents: CheckpointContents | None = None
+    checksum: VersionChecksum | None = None
     stamp: int | None = None
     if segment.checkpoint is not None:
-        older, contents, stamp = _before_commits(engine, segment, segment.checkpoint, replay)
+        checksum = usable_checksum(engine, segment, replay)
+        older, contents = _before_commits(engine, segment, segment.checkpoint, checksum)
+        if checksum is not None and segment.checksum and segment.checksum[0] == segment.version:
+            stamp = checksum.in_commit_timestamp_opt
         for action in older:
             match action:
                 case Protocol():
@@ -285,14 +293,14 @@ def _load(engine: Engine, segment: LogSegment, catalog: Catalog | None) -> Table
             "have; its log is incomplete.",
             table=table,
         )
-    schema = _schema(table, metadata)
-    _check_readable(table, protocol, metadata, schema)
-    _check_catalog(table, protocol, catalog)
+    schema = table_schema(table, metadata)
+    check_readable(table, protocol, metadata, schema, managed=catalog is not None)
     return TableState(
         catalog=catalog,
         segment=segment,
         replay=replay,
         contents=contents,
+        stated_totals=stated_totals(segment, checksum),
         in_commit_timestamp=stamp if replay.commit_info is None else _stamp(replay.commit_info),
         protocol=protocol,
         metadata=metadata,
@@ -303,20 +311,18 @@ def _load(engine: Engine, segment: LogSegment, catalog: Catalog | None) -> Table
 
 
 def _before_commits(
-    engine: Engine, segment: LogSegment, checkpoint: Checkpoint, replay: ReplayState
-) -> tuple[Sequence[Action], CheckpointContents | None, int | None]:
+    engine: Engine, segment: LogSegment, checkpoint: Checkpoint, known: VersionChecksum | None
+) -> tuple[Sequence[Action], CheckpointContents | None]:
     """What held before the segment's commits, out of a version checksum or the checkpoint.
 
+    Args:
+        known: a usable checksum.
+
     Returns:
-        Actions; the checkpoint's top level, None where it wasn't read; the version's in-commit
-        timestamp, where a checksum of the very version says it.
+        Actions; the checkpoint's top level, None where it wasn't read.
     """
-    known = usable_checksum(engine, segment, replay)
     actions: list[Action] = []
-    stamp: int | None = None
     if known is not None:
-        if segment.checksum is not None and segment.checksum[0] == segment.version:
-            stamp = known.in_commit_timestamp_opt
         assert known.protocol is not None  # that of a usable one
         assert known.metadata is not None
         actions = [
@@ -327,70 +333,14 @@ def _before_commits(
         ]
         features_named = known.protocol.reader_features or ()
         if not checkpoint.uuid_named and features.V2_CHECKPOINT not in features_named:
-            return actions, None, stamp
+            return actions, None
     try:
         contents = read_checkpoint(engine, segment.table, checkpoint)
     except CorruptTableError as error:
         raise _UnreadableCheckpointError(error, [f.path for f in checkpoint.files]) from error
-    return actions or contents.actions, contents, stamp
+    return actions or contents.actions, contents
 
 
 def _stamp(info: CommitInfo) -> int | None:
     stamp = info.get("inCommitTimestamp")
     return stamp if isinstance(stamp, int) else None
-
-
-def _schema(table: str, metadata: Metadata) -> StructType:
-    try:
-        schema = StructType.from_json(metadata.schema_string)
-    except SchemaJsonError as error:
-        raise SchemaError(
-            f"The schema in the log of {table} can't be read: {error}.", table=table
-        ) from error
-    try:
-        mode = column_mapping_mode(metadata.configuration)
-    except ValueError as error:
-        raise TablePropertyError(
-            f"{table} can't be read: {error}.", table=table, key=COLUMN_MAPPING_MODE.key
-        ) from error
-    return schema if mode != "none" else without_mapping(schema)
-
-
-def _check_readable(table: str, protocol: Protocol, metadata: Metadata, schema: StructType) -> None:
-    missing = features.unsupported_for_read(protocol, metadata.configuration, schema)
-    if missing:
-        names = ", ".join(missing)
-        raise UnsupportedFeatureError(
-            f"{table} can't be read: it needs {names}, which this version of Bayou doesn't "
-            "support. Read it with a newer version, or with delta-spark.",
-            table=table,
-            features=missing,
-        )
-    named = features.reader_features(protocol)
-    if features.TYPE_WIDENING in named or features.TYPE_WIDENING_PREVIEW in named:
-        changes = unsupported_type_changes(schema)
-        if changes:
-            raise UnsupportedFeatureError(
-                f"{table} can't be read: its columns changed their types in ways that this version "
-                f"of Bayou doesn't know ({', '.join(changes)}). Read it with a newer version.",
-                table=table,
-                features=[features.TYPE_WIDENING],
-            )
-    if metadata.format.provider.lower() != "parquet":
-        raise UnsupportedFeatureError(
-            f"{table} can't be read: its data files are {metadata.format.provider!r}, and only "
-            "Parquet is supported.",
-            table=table,
-            features=[f"format {metadata.format.provider}"],
-        )
-
-
-def _check_catalog(table: str, protocol: Protocol, catalog: Catalog | None) -> None:
-    if catalog is None and is_catalog_managed(protocol.reader_features or ()):
-        raise UnsupportedFeatureError(
-            f"{table} is managed by a catalog (table feature {features.CATALOG_MANAGED}), which "
-            "alone knows its latest commits: give bayou.table(path, catalog=...) or Table.for_path "
-            "that catalog, or read the table by its name there.",
-            table=table,
-            features=[features.CATALOG_MANAGED],
-        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -28,7 +27,7 @@ from bayou.kernel.checkpoint_schema import (
     checkpoint_batch,
     removes_to_array,
 )
-from bayou.kernel.checksum import read_checksum
+from bayou.kernel.checksum import FileTotals, compare_totals, read_checksum, stated_totals
 from bayou.kernel.column_mapping import to_physical_schema
 from bayou.kernel.engine import ByteRange, Engine, FileSplit
 from bayou.kernel.log_segment import log_path
@@ -43,8 +42,6 @@ from bayou.protocol.file_names import LAST_CHECKPOINT, checkpoint_file_name
 __all__ = ["checkpoint"]
 
 pc: Any = pyarrow.compute
-
-_LOG = logging.getLogger(__name__)
 
 
 def checkpoint(engine: Engine, table: str, version: int | None = None) -> int:
@@ -86,7 +83,10 @@ def checkpoint(engine: Engine, table: str, version: int | None = None) -> int:
         num_of_add_files=counts.adds,
     )
     _point_to(engine, state.path, pointer)
-    _compare_with_checksum(engine, state, counts)
+    if state.log_segment.checksum is not None:
+        stated = stated_totals(state.log_segment, read_checksum(engine, state.log_segment))
+        counted = FileTotals(counts.adds, counts.bytes)
+        compare_totals(state.path, state.version, stated, counted)
     return state.version
 
 
@@ -120,25 +120,6 @@ class _Counts:
             self.adds += batch.num_rows - adds.null_count
             self.bytes += pc.sum(pc.struct_field(adds, "size")).as_py() or 0
             yield batch
-
-
-def _compare_with_checksum(engine: Engine, state: TableState, counts: _Counts) -> None:
-    checksum = state.log_segment.checksum
-    if checksum is None or checksum[0] != state.version:
-        return
-    found = read_checksum(engine, state.log_segment)
-    if found is None or (found.num_files, found.table_size_bytes) == (counts.adds, counts.bytes):
-        return
-    _LOG.warning(
-        "Checksum %s of %s says %d files of %d bytes, the log has %d of %d. Delete the checksum if "
-        "a tool changed the log and left it as it was; else compare the log with a backup.",
-        checksum[1].path,
-        state.path,
-        found.num_files,
-        found.table_size_bytes,
-        counts.adds,
-        counts.bytes,
-    )
 
 
 def _batches(engine: Engine, state: TableState) -> Iterator[pa.RecordBatch]:
