@@ -42,10 +42,11 @@ from bayou.kernel.slices import LogSlice
 from bayou.kernel.snapshot import Snapshot
 from bayou.kernel.table import Table
 from bayou.kernel.transform import read_scan_file
+from bayou.kernel.upkeep.post_commit import PostCommitHook
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.data_writer import delete_data_files, write_data
 from bayou.kernel.writes.operation import Operation
-from bayou.kernel.writes.post_commit import PostCommitHook, TransactionCommitResult
+from bayou.kernel.writes.post_commit import TransactionCommitResult
 from bayou.kernel.writes.state import TransactionState, WriteContext
 from bayou.kernel.writes.transaction import Transaction
 

@@ -32,6 +32,7 @@ from bayou.protocol.file_names import (
 __all__ = [
     "commit_time",
     "commit_timestamp",
+    "last_version_at_or_before",
     "monotonic_times",
     "version_at",
     "version_at_or_after",
@@ -112,6 +113,15 @@ def version_at_or_after(engine: Engine, latest: TableState, timestamp: int) -> i
             latest=latest.version,
         )
     return version + 1
+
+
+def last_version_at_or_before(engine: Engine, latest: TableState, timestamp: int) -> int | None:
+    """The last version committed at or before a time, of those whose commits are in the log.
+
+    None where all of them are later.
+    """
+    found = _last_at_or_before(engine, latest, _listing(engine, latest)[0], timestamp)
+    return None if found is None else found[0]
 
 
 def _last_at_or_before(

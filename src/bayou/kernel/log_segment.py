@@ -39,6 +39,7 @@ __all__ = [
     "CompactedFile",
     "LogSegment",
     "commit_files",
+    "complete_checkpoints",
     "load_log_segment",
     "log_path",
     "monotonic_times",
@@ -187,6 +188,22 @@ def commit_files(
     yield from sorted(unpublished.items(), key=lambda item: item[0])
 
 
+def complete_checkpoints(files: Iterable[FileStatus], *, every: bool = False) -> list[Checkpoint]:
+    """The checkpoints among the files of a log that have all their parts, ascending.
+
+    Args:
+        every: all that a version has, not the best of them only.
+    """
+    listing = _Listing(None, (), {})
+    for status in files:
+        listing.take(status)
+    found = listing.checkpoints()
+    if every:
+        return found
+    best = {c.version: c for c in reversed(found)}
+    return [best[version] for version in sorted(best)]
+
+
 def monotonic_times(commits: Iterable[tuple[int, FileStatus]]) -> Iterator[tuple[int, int]]:
     """(version, ms) of commits in ascending order, each time above the one before it."""
     last: int | None = None
@@ -261,18 +278,20 @@ class _Listing:
 
         Of several at one version that with a UUID is preferred, then a single file.
         """
-        best: Checkpoint | None = None
-        for version, count, uuid in sorted(
-            self._parts, key=lambda key: (key[0], bool(key[2]), -key[1], key[2])
-        ):
-            files = self._parts[version, count, uuid]
-            if len(files) == count:
-                best = Checkpoint(
-                    version=version,
-                    files=tuple(files[i] for i in sorted(files)),
-                    uuid_named=bool(uuid),
-                )
-        return best
+        return max(self.checkpoints(), key=lambda c: c.version, default=None)
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Those with all their parts, ascending; of several at a version the best one first."""
+        order = sorted(self._parts, key=lambda key: (-key[0], bool(key[2]), -key[1], key[2]))
+        return [
+            Checkpoint(
+                version=version,
+                files=tuple(files[i] for i in sorted(files)),
+                uuid_named=bool(uuid),
+            )
+            for version, count, uuid in reversed(order)
+            if len(files := self._parts[version, count, uuid]) == count
+        ]
 
     def compacted(self, base: int, latest: int) -> tuple[CompactedFile, ...]:
         """Those behind version `base` that save reads.

@@ -31,6 +31,7 @@ __all__ = [
     "checkpoint_file_name",
     "checksum_file_name",
     "commit_file_name",
+    "compacted_file_name",
     "data_file_path_to_uri",
     "decode_data_file_uri",
     "escape_partition_value",
@@ -168,6 +169,11 @@ def commit_file_name(version: int) -> str:
 def checksum_file_name(version: int) -> str:
     """`00000000000000000012.crc`."""
     return f"{version:020d}.crc"
+
+
+def compacted_file_name(version: int, end_version: int) -> str:
+    """`00000000000000000004.00000000000000000006.compacted.json`."""
+    return f"{version:020d}.{end_version:020d}.compacted.json"
 
 
 def checkpoint_file_name(version: int, unique: str | None = None) -> str:

@@ -245,6 +245,12 @@ DELETION_VECTORS = TableProperty(key="delta.enableDeletionVectors", default=Fals
 IN_COMMIT_TIMESTAMPS = TableProperty(
     key="delta.enableInCommitTimestamps", default=False, parse=_boolean
 )
+CHECKPOINT_PROTECTION_BEFORE = TableProperty(
+    key="delta.requireCheckpointProtectionBeforeVersion",
+    default=0,
+    parse=_at_least(0),
+    settable=False,
+)
 ROW_TRACKING = TableProperty(key="delta.enableRowTracking", default=False, parse=_boolean)
 
 PROPERTIES: Mapping[str, TableProperty[object]] = {
@@ -321,12 +327,7 @@ PROPERTIES: Mapping[str, TableProperty[object]] = {
         TableProperty(key="delta.minReaderVersion", default=None, parse=_at_least(1)),
         TableProperty(key="delta.minWriterVersion", default=None, parse=_at_least(1)),
         TableProperty(key="delta.ignoreProtocolDefaults", default=False, parse=_boolean),
-        TableProperty(
-            key="delta.requireCheckpointProtectionBeforeVersion",
-            default=0,
-            parse=_at_least(0),
-            settable=False,
-        ),
+        CHECKPOINT_PROTECTION_BEFORE,
     )
 }
 """Every property that is known, by key."""

@@ -63,6 +63,7 @@ class TransactionBuilder:
         self._domains: dict[str, DomainMetadata] = {}
         self._metadata: Metadata | None = None
         self._protocol: Protocol | None = None
+        self._log_compaction_interval: int | None = None
 
     def with_schema(self, schema: StructType) -> TransactionBuilder:
         """Schema of a new table, or of the rows for an existing one.
@@ -185,6 +186,20 @@ class TransactionBuilder:
         builder._max_retries = retries
         return builder
 
+    def with_log_compaction_interval(self, commits: int | None) -> TransactionBuilder:
+        """Every so many commits a log compaction file is due (PROTOCOL.md, Log Compaction Files).
+
+        It is one of the commit's post-commit hooks. None, as unless told: never.
+        """
+        if commits is not None and commits < 2:
+            raise ArgumentError(
+                f"A log compaction file can't hold {commits} commits; it holds 2 or more.",
+                argument="commits",
+            )
+        builder = copy.copy(self)
+        builder._log_compaction_interval = commits
+        return builder
+
     def with_operation_parameters(self, parameters: Mapping[str, object]) -> TransactionBuilder:
         """`commitInfo.operationParameters`, plain values."""
         builder = copy.copy(self)
@@ -244,6 +259,7 @@ class TransactionBuilder:
                 max_retries=self._max_retries,
                 domains=domains,
                 generated_identity=self._generated_identity(schema),
+                log_compaction_interval=self._log_compaction_interval,
             )
         )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from bayou.errors import ArgumentError
+from bayou.kernel.upkeep.file_tally import FileTally
 from bayou.protocol.actions import (
     Action,
     AddCDCFile,
@@ -38,6 +39,7 @@ class CommitContents:
         changes_removed: a remove takes rows away (`dataChange`).
         changes_data: a file action changes data.
         num_changes: change data files.
+        tally: sizes of what is added and removed.
         rows: of the adds; None where a file doesn't say.
     """
 
@@ -51,6 +53,7 @@ class CommitContents:
     added_bytes: int
     removed_bytes: int
     rows: int | None
+    tally: FileTally
 
     @classmethod
     def of(cls, actions: Iterable[Action], *, keep_adds: bool = False) -> CommitContents:
@@ -65,6 +68,7 @@ class CommitContents:
         changes_removed = changes_data = False
         num_added = num_changes = added_bytes = removed_bytes = 0
         rows: int | None = 0
+        tally = FileTally()
         for action in actions:
             if keep_adds and isinstance(action, AddFile):
                 adds.append(action)
@@ -73,12 +77,14 @@ class CommitContents:
             match action:
                 case AddFile():
                     num_added += 1
+                    tally.add(action)
                     added_bytes += action.size
                     changes_data = changes_data or action.data_change
                     known = num_records(action.stats)
                     rows = None if rows is None or known is None else rows + known
                 case RemoveFile():
                     removed.add(canonical_path(action.path))
+                    tally.remove(action)
                     removed_bytes += action.size or 0
                     changes_removed = changes_removed or action.data_change
                     changes_data = changes_data or action.data_change
@@ -101,6 +107,7 @@ class CommitContents:
             added_bytes=added_bytes,
             removed_bytes=removed_bytes,
             rows=rows,
+            tally=tally,
         )
 
     def metrics(self) -> dict[str, object]:

@@ -11,13 +11,21 @@ import msgspec
 from bayou.errors import ConcurrentTransactionError
 from bayou.kernel.replay import CommitActions
 from bayou.kernel.table_state import TableState
+from bayou.kernel.upkeep.commit_effect import CommitEffect
 from bayou.kernel.writes import rebase
 from bayou.kernel.writes.commit_contents import CommitContents
 from bayou.kernel.writes.identity import with_high_water_marks
 from bayou.kernel.writes.isolation import isolation_level
 from bayou.kernel.writes.operation import Operation
 from bayou.protocol import features
-from bayou.protocol.actions import Action, DomainMetadata, Metadata, Protocol, encode_action
+from bayou.protocol.actions import (
+    Action,
+    AddFile,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    encode_action,
+)
 from bayou.protocol.actions import Transaction as TransactionIdentifier
 from bayou.protocol.commit_info import commit_info
 from bayou.protocol.properties import TableProperties
@@ -42,6 +50,7 @@ class TableUpdate:
         operation, operation_parameters, engine_info, user_metadata: for `commitInfo`.
         max_retries: how often a lost commit is tried again.
         generated_identity: identity columns that the rows don't bring.
+        log_compaction_interval: commits that a log compaction file holds, None for no such files.
     """
 
     table: str
@@ -59,6 +68,7 @@ class TableUpdate:
     max_retries: int
     domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
     generated_identity: tuple[str, ...] = ()
+    log_compaction_interval: int | None = None
 
     @property
     def read_version(self) -> int:
@@ -130,6 +140,7 @@ class CommitLines:
         metadata: see `moved_marks`.
         metrics: `operationMetrics`.
         tags: of delta-spark's, by which a commit says more of itself.
+        effects: what the commit changes, by the versions that were tried.
     """
 
     update: TableUpdate
@@ -140,6 +151,7 @@ class CommitLines:
     isolation_level: str
     metrics: Mapping[str, object]
     tags: Mapping[str, str] | None = None
+    effects: dict[int, CommitEffect] = field(default_factory=dict, compare=False)
 
     def lines(self, version: int, winners: Sequence[CommitActions]) -> list[bytes]:
         """JSON lines for the version that the commit is to have, behind commits that won."""
@@ -164,6 +176,14 @@ class CommitLines:
         )
         head = _head(update, self.metadata, version, stamp)
         tracked = _tracked(update, self.contents, version, winners)
+        rest = [a for a in tracked if not isinstance(a, AddFile)]
+        state = update.read_state
+        self.effects[version] = CommitEffect.of(
+            version,
+            (info, *head, *rest),
+            self.contents.tally,
+            None if state is None else state.metadata,
+        )
         return [encode_action(a) for a in (info, *head, *tracked)] + self.contents.lines
 
 

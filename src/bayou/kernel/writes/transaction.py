@@ -16,11 +16,12 @@ from bayou.kernel.predicates.model import LiteralValue, Predicate
 from bayou.kernel.predicates.sql import parse_predicate
 from bayou.kernel.scan import ScanBuilder
 from bayou.kernel.scan_file import ScanFile
+from bayou.kernel.upkeep.post_commit import due_hooks
 from bayou.kernel.writes import data_writer
 from bayou.kernel.writes.commit import CommitAttempt, commit_with_retries
 from bayou.kernel.writes.commit_contents import CommitContents
 from bayou.kernel.writes.conflicts import ReadSet, WriteSet
-from bayou.kernel.writes.post_commit import TransactionCommitResult, hooks_due
+from bayou.kernel.writes.post_commit import TransactionCommitResult
 from bayou.kernel.writes.removal import remove_of
 from bayou.kernel.writes.state import TransactionState, WriteContext
 from bayou.kernel.writes.table_update import (
@@ -273,7 +274,11 @@ class Transaction:
                 max_retries=update.max_retries,
             ),
         )
-        return TransactionCommitResult(
-            version=version,
-            post_commit_hooks=hooks_due(update.table, version, update.configuration),
+        hooks = due_hooks(
+            update.table,
+            version,
+            update.configuration,
+            effect=commit.effects.get(version),
+            compaction_interval=update.log_compaction_interval,
         )
+        return TransactionCommitResult(version=version, post_commit_hooks=hooks)

@@ -58,6 +58,8 @@ _USED_IN_WRITES = (
     properties.IN_COMMIT_TIMESTAMPS,
     properties.ROW_TRACKING,
     properties.CHECKPOINT_INTERVAL,
+    properties.EXPIRED_LOG_CLEANUP,
+    properties.LOG_RETENTION,
     properties.COMPRESSION_CODEC,
     properties.ISOLATION_LEVEL,
     properties.RANDOMIZE_FILE_PREFIXES,

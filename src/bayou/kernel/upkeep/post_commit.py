@@ -1,0 +1,115 @@
+"""What a commit makes due: checksum, checkpoint, log compaction, log cleanup, in this order.
+
+The checksum comes first, because it is small and all others gain by it; the cleanup last, because
+it deletes what a new checkpoint covers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from bayou.errors import BayouError
+from bayou.kernel.engine import Engine
+from bayou.kernel.upkeep.checkpoint import checkpoint
+from bayou.kernel.upkeep.checksum import write_checksum
+from bayou.kernel.upkeep.cleanup import clean_up_log
+from bayou.kernel.upkeep.commit_effect import CommitEffect
+from bayou.kernel.upkeep.compaction import compact_log, is_compaction_due
+from bayou.protocol.properties import TableProperties
+
+__all__ = ["HookName", "PostCommitHook", "due_hooks", "run_hooks"]
+
+_LOG = logging.getLogger(__name__)
+
+HookName: TypeAlias = Literal["checksum", "checkpoint", "log_compaction", "log_cleanup"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostCommitHook:
+    """Work that a commit makes due; the commit stands whether or not it is done.
+
+    Hooks are independent of each other: any of them may be run later, by another process, or by
+    nobody. In the order in which they are given each costs least.
+
+    Attributes:
+        name: `checksum`, `checkpoint`, `log_compaction` or `log_cleanup`.
+        version: the version that was committed.
+        first_version: of a log compaction, the first version that it covers.
+        effect: of a checksum, what the commit changed; None: the commit is read.
+        retention_ms: of a log cleanup, how long the table keeps commits; None: the table is asked.
+    """
+
+    name: HookName
+    table: str
+    version: int
+    first_version: int | None = None
+    effect: CommitEffect | None = field(default=None, repr=False, compare=False)
+    retention_ms: int | None = None
+
+    def run(self, engine: Engine) -> None:
+        """Do it; repeatable, safe beside other writers.
+
+        Raises:
+            BayouError: it can't be done now.
+        """
+        match self.name:
+            case "checksum":
+                write_checksum(engine, self.table, self.version, self.effect)
+            case "checkpoint":
+                checkpoint(engine, self.table, self.version)
+            case "log_compaction":
+                first = self.first_version
+                compact_log(engine, self.table, 0 if first is None else first, self.version)
+            case "log_cleanup":
+                clean_up_log(engine, self.table, retention_ms=self.retention_ms)
+
+
+def due_hooks(
+    table: str,
+    version: int,
+    configuration: Mapping[str, str],
+    *,
+    effect: CommitEffect | None = None,
+    compaction_interval: int | None = None,
+) -> tuple[PostCommitHook, ...]:
+    """What a version makes due.
+
+    Args:
+        configuration: the table's properties, checked.
+        compaction_interval: of log compaction, None for never.
+    """
+    properties = TableProperties(configuration)
+    hooks = [PostCommitHook(name="checksum", table=table, version=version, effect=effect)]
+    due = version > 0 and version % properties.checkpoint_interval == 0
+    if due:
+        hooks.append(PostCommitHook(name="checkpoint", table=table, version=version))
+    if compaction_interval is not None and is_compaction_due(version, compaction_interval):
+        first = version + 1 - compaction_interval
+        hooks.append(
+            PostCommitHook(name="log_compaction", table=table, version=version, first_version=first)
+        )
+    if due and properties.expired_log_cleanup:
+        retention = properties.log_retention_ms
+        hooks.append(
+            PostCommitHook(name="log_cleanup", table=table, version=version, retention_ms=retention)
+        )
+    return tuple(hooks)
+
+
+def run_hooks(engine: Engine, hooks: Iterable[PostCommitHook]) -> None:
+    """Run hooks in order. One that fails is logged, and the others are run all the same."""
+    for hook in hooks:
+        try:
+            hook.run(engine)
+        except BayouError as error:
+            _LOG.warning(
+                "The %s of %s at version %d failed; the commit stands, and the next one tries "
+                "again. %s",
+                hook.name.replace("_", " "),
+                hook.table,
+                hook.version,
+                error,
+            )
