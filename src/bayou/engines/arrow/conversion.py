@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bayou.engines.legacy_calendar import legacy_time_zone, rebased
 from bayou.engines.variants import is_shredded, put_together
 from bayou.errors import SchemaError, StorageError
 from bayou.kernel.engine import FIELD_ID_KEY, VARIANT_KEY
@@ -98,6 +99,9 @@ def converter(
     target = wanted.type
     if is_variant(wanted) and is_shredded(source):
         return _variant_converter(target, name, path)
+    time_zone = legacy_time_zone(given)
+    if time_zone is not None:
+        return _legacy_converter(given, wanted, name, path, time_zone)
     if source.equals(target) and _same_fields(source, target):
         return None
     if pa.types.is_struct(source) and pa.types.is_struct(target):
@@ -129,6 +133,13 @@ def is_variant(field: pa.Field[Any]) -> bool:
     return VARIANT_KEY in (field.metadata or {})
 
 
+def _legacy_converter(
+    given: pa.Field[Any], wanted: pa.Field[Any], name: str, path: str, time_zone: str
+) -> Conversion:
+    inner = converter(given.remove_metadata(), wanted, name, path) or _same
+    return lambda array: inner(rebased(array, time_zone))
+
+
 def _variant_converter(target: pa.DataType, name: str, path: str) -> Conversion:
     def convert_variant(array: _NestedArray) -> pa.Array[Any]:
         try:
@@ -147,8 +158,10 @@ def _same(array: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _same_fields(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether fields of equal types also mean each other: field ids may say otherwise."""
+    """Whether fields of equal types also mean each other: field ids or marks may say otherwise."""
     given, wanted = children(source), children(target)
+    if any(legacy_time_zone(child) is not None for child in given):
+        return False
     if pa.types.is_struct(source):
         found = FieldFinder(given)
         if any(found.position(child) != i for i, child in enumerate(wanted)):

@@ -14,6 +14,7 @@ from bayou.engines.arrow.parquet_metrics import measured
 from bayou.engines.arrow.projection import Projection
 from bayou.engines.arrow.ranged_input import Chunk, RangedInput
 from bayou.engines.arrow.row_groups import RowGroupFilter
+from bayou.engines.legacy_calendar import marked
 from bayou.errors import StorageError
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import FileSplit, FileSystemClient
@@ -34,6 +35,10 @@ class OpenParquet(NamedTuple):
 
     file: pq.ParquetFile
     remote: RangedInput | None
+
+    def schema(self) -> pa.Schema:
+        """The file's, with marks where dates are in Spark's old calendar."""
+        return marked(self.file.schema_arrow, self.file.schema)
 
     def chunks(self, group: int, leaves: Sequence[int]) -> list[Chunk]:
         """Where the bytes of leaf columns of a row group are."""
@@ -83,7 +88,7 @@ def read_files(
     matching = RowGroupFilter(wanted, predicate)
     for split in splits:
         with open_parquet(files, split.path, split.size) as opened:
-            schema = opened.file.schema_arrow
+            schema = opened.schema()
             if known is None or not known[0].equals(schema, check_metadata=True):
                 known = schema, Projection(schema, wanted, split.path)
             end = opened.file.metadata.num_row_groups

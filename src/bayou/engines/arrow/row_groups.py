@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from bayou.engines.arrow.conversion import FieldFinder, children, count_leaves
 from bayou.engines.arrow.json_values import parse_texts
 from bayou.engines.arrow.statistics import footer_bounds, put
+from bayou.engines.legacy_calendar import legacy_time_zone
 from bayou.errors import PredicateError, SchemaError
 from bayou.kernel.arrow_types import from_arrow_schema
 from bayou.kernel.engine import METADATA_COLUMN_KEY
@@ -84,10 +85,12 @@ def _leaf(path: Sequence[pa.Field[Any]], fields: list[pa.Field[Any]]) -> tuple[i
         if position is None:
             return None
         index += list(accumulate((count_leaves(f.type) for f in fields), initial=0))[position]
-        given = fields[position].type
+        given, old = fields[position].type, legacy_time_zone(fields[position]) is not None
         fields = children(given)
     if fields:
         return None
+    if old:  # bounds in another calendar
+        return index, False
     integers = pa.types.is_integer(given) and pa.types.is_integer(wanted.type)
     return index, integers or given.equals(wanted.type)
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayou.engines.field_ids import check_field_ids
+from bayou.engines.legacy_calendar import legacy_time_zone, marked, rebased
 from bayou.engines.variants import is_shredded, put_together_row
 from bayou.errors import SchemaError, StorageError
 from bayou.kernel.closeable import closeable
@@ -131,22 +132,25 @@ class MemoryParquetHandler:
         if not wanted:
             return table.select([])
         check_field_ids(table.schema, wanted, split.path)
-        columns = [_column(table, field, first, split.path) for field in wanted]
+        schema = marked(table.schema, parquet.schema)
+        columns = [_column(table, schema, field, first, split.path) for field in wanted]
         return pa.table(columns, schema=wanted)
 
 
-def _column(table: pa.Table, wanted: pa.Field[Any], first: int, path: str) -> _AnyArray:
+def _column(
+    table: pa.Table, schema: pa.Schema, wanted: pa.Field[Any], first: int, path: str
+) -> _AnyArray:
     kind = (wanted.metadata or {}).get(METADATA_COLUMN_KEY)
     if kind is not None:
         if kind != ROW_INDEX:
             raise SchemaError(f"unknown metadata column {kind!r}", table=path, column=wanted.name)
         return pa.array(range(first, first + table.num_rows), wanted.type)
-    given = _find(wanted, list(table.schema), path)
+    given = _find(wanted, list(schema), path)
     if given is None:
         return pa.nulls(table.num_rows, wanted.type)
     values = table.column(table.schema.names.index(given.name)).to_pylist()
     try:
-        fitted = [_fit(value, given.type, wanted, path) for value in values]
+        fitted = [_fit(_in_new_calendar(v, given), given.type, wanted, path) for v in values]
         return pa.array(fitted, wanted.type)
     except (pa.ArrowException, TypeError, OverflowError) as error:
         raise SchemaError(
@@ -172,6 +176,25 @@ def _find(
     if not wanted.nullable:
         raise SchemaError(f"{path} lacks {wanted.name!r}", table=path, column=wanted.name)
     return None
+
+
+def _in_new_calendar(value: Any, field: pa.Field[Any]) -> Any:
+    """A Python value with its dates as they are now counted."""
+    kind: Any = field.type
+    time_zone = legacy_time_zone(field)
+    if value is None:
+        return None
+    if time_zone is not None:
+        return rebased(pa.array([value], kind), time_zone)[0].as_py()
+    if pa.types.is_struct(kind):
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        return {f.name: _in_new_calendar(value[f.name], f) for f in fields}
+    if pa.types.is_list(kind):
+        return [_in_new_calendar(v, kind.value_field) for v in value]
+    if pa.types.is_map(kind):
+        pairs = (kind.key_field, kind.item_field)
+        return [tuple(map(_in_new_calendar, pair, pairs)) for pair in value]
+    return value
 
 
 def _fit(value: Any, given: pa.DataType, field: pa.Field[Any], path: str) -> Any:

@@ -233,6 +233,45 @@ class ParquetLayoutSuite(HandlerSuite):
         assert [row["v"] for row in found] == [*expected, None]
         assert found[6]["l"] == [*expected, None]
 
+    def test_dates_of_sparks_old_calendar_are_the_dates_that_were_written(
+        self, engine: Engine, root: str
+    ) -> None:
+        # As Spark 2.4 writes 1000-02-28 12:00 of New York: in the Julian calendar.
+        day = dt.date(1000, 3, 5)
+        moment = dt.datetime(1000, 3, 5, 17, tzinfo=dt.UTC)
+        rows: dict[str, Any] = {
+            "d": [day],
+            "t": [moment],
+            "s": [{"m": [(day, moment)], "l": [day]}],
+        }
+        clock = pa.timestamp("us", "UTC")
+        nested = pa.struct(
+            [pa.field("m", pa.map_(pa.date32(), clock)), pa.field("l", pa.list_(pa.date32()))]
+        )
+        fields: list[pa.Field[Any]] = [
+            pa.field("d", pa.date32()),
+            pa.field("t", clock),
+            pa.field("s", nested),
+        ]
+        columns = pa.schema(fields)
+        footer = {
+            "org.apache.spark.version": "2.4.8",
+            "org.apache.spark.timeZone": "America/New_York",
+        }
+        for metadata, old in ((footer, True), ({}, False)):
+            table = pa.table(rows, columns.with_metadata(metadata))
+            file = write(engine, root, table, f"old-{old}", store_schema=True)
+            new_day = dt.date(1000, 2, 28) if old else day
+            # New York's own time before 1883-11-18 was 4:56:02 behind UTC.
+            new_moment = dt.datetime(1000, 2, 28, 16, 56, 2, tzinfo=dt.UTC) if old else moment
+            assert read(engine, [file], columns) == [
+                {
+                    "d": new_day,
+                    "t": new_moment,
+                    "s": {"m": [(new_day, new_moment)], "l": [new_day]},
+                }
+            ]
+
     @pytest.mark.parametrize(
         "typed",
         [

@@ -1,0 +1,186 @@
+"""Dates and timestamps that Spark wrote in its old calendar: Julian before 1582-10-15.
+
+Spark 2 counted days in the calendar of `java.util.GregorianCalendar`, and so does a later Spark in
+its LEGACY mode. The footer's key-value metadata tell: a version before 3.0.0 (INT96: 3.1.0), or the
+key of the mode (Spark's `DataSourceUtils.datetimeRebaseSpec`). What such a file means by a day or a
+moment is the date and the clock that were shown, so those are kept. Files without Spark's version
+are taken as they are, which is Spark's default since 4.0 (CORRECTED).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+
+__all__ = ["legacy_time_zone", "marked", "rebased"]
+
+pc: Any = pyarrow.compute
+
+_Type: TypeAlias = Any
+"""A `pa.DataType` whose kind is known from asking."""
+
+_MARK = b"bayou.legacyCalendar"
+_VERSION = b"org.apache.spark.version"
+_TIME_ZONE = b"org.apache.spark.timeZone"
+_LEGACY_KEYS = {
+    False: (b"3.0.0", b"org.apache.spark.legacyDateTime"),
+    True: (b"3.1.0", b"org.apache.spark.legacyINT96"),
+}
+"""For INT96 or not: the first version with the new calendar, and the key of the LEGACY mode."""
+
+_CUTOVER = -141_427
+"""Days since the epoch: 1582-10-15, the first one in the Gregorian calendar."""
+
+_JULIAN_YEAR_0 = -719_470
+"""Days since the epoch: March 1 of the year 0 in the Julian calendar."""
+
+_DAY = 86_400_000_000
+_STANDARD_TIME = -25_567 * _DAY
+"""1900-01-01: before it Java's old classes know standard time only, the new ones local time."""
+
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d))?(?::?(\d\d))?|Z|UTC|GMT|UT")
+
+
+def marked(schema: pa.Schema, parquet: pq.ParquetSchema) -> pa.Schema:
+    """A file's schema, with a mark at each date or timestamp that needs `rebased`.
+
+    Args:
+        schema: with the footer's key-value metadata.
+        parquet: the same in Parquet's terms.
+    """
+    footer: Any = schema.metadata or {}
+    zones = [_legacy_zone(footer, int96=kind) for kind in (False, True)]
+    if zones == [None, None]:
+        return schema
+    int96 = {i for i in range(len(parquet)) if parquet.column(i).physical_type == "INT96"}
+    marks: list[pa.Field[Any]] = []
+    leaf = 0
+    for field in schema:
+        new, leaf = _marked_field(field, leaf, int96, zones)
+        marks.append(new)
+    return pa.schema(marks, footer)
+
+
+def legacy_time_zone(field: pa.Field[Any]) -> str | None:
+    """The time zone for `rebased`; None for a field without a mark."""
+    zone = (field.metadata or {}).get(_MARK)
+    return None if zone is None else zone.decode(errors="replace")
+
+
+def rebased(array: Any, time_zone: str) -> Any:
+    """The dates or timestamps with the same date and clock in the proleptic Gregorian calendar.
+
+    A day that this calendar hasn't (1000-02-29) is the one after it.
+
+    Args:
+        array: date32, or timestamps of at most microseconds.
+        time_zone: the writer's, in which its timestamps have their clocks.
+
+    Raises:
+        pa.ArrowInvalid: a time zone that nobody knows.
+    """
+    if pa.types.is_date(array.type):
+        days = pc.cast(pc.cast(array, pa.int32()), pa.int64())
+        if not _any_before(days, _CUTOVER):
+            return array
+        return pc.cast(pc.cast(_gregorian(days), pa.int32()), array.type)
+    moments = pc.cast(array, pa.timestamp("us", array.type.tz))
+    micros = pc.cast(moments, pa.int64())
+    if not _any_before(micros, _STANDARD_TIME):
+        return array
+    standard, local_zone = _offset(time_zone)
+    local = pc.add(micros, standard)
+    days = _floor_divide(local, _DAY)
+    local = pc.add(local, pc.multiply(pc.subtract(_gregorian(days), days), _DAY))
+    if local_zone is None:
+        instants = pc.subtract(local, standard)
+    else:
+        clocks = pc.cast(local, pa.timestamp("us"))
+        zoned = pc.assume_timezone(clocks, local_zone, ambiguous="latest", nonexistent="latest")
+        instants = pc.cast(zoned, pa.int64())
+    old = pc.less(micros, _STANDARD_TIME)
+    return pc.cast(pc.if_else(old, instants, micros), moments.type)
+
+
+def _legacy_zone(footer: Mapping[bytes, bytes], *, int96: bool) -> str | None:
+    """The time zone of a file in the old calendar, UTC if it doesn't say; None for a new file."""
+    version = footer.get(_VERSION)
+    first_new, key = _LEGACY_KEYS[int96]
+    if version is None or (version >= first_new and key not in footer):
+        return None
+    return footer.get(_TIME_ZONE, b"UTC").decode(errors="replace")
+
+
+def _marked_field(
+    field: pa.Field[Any], leaf: int, int96: Collection[int], zones: list[str | None]
+) -> tuple[pa.Field[Any], int]:
+    """The field with its marks, and the index of the leaf behind it."""
+    kind: _Type = field.type
+    types = pa.types
+    if types.is_struct(kind):
+        fields = []
+        for i in range(kind.num_fields):
+            child, leaf = _marked_field(kind.field(i), leaf, int96, zones)
+            fields.append(child)
+        return field.with_type(pa.struct(fields)), leaf
+    if types.is_list(kind) or types.is_large_list(kind):
+        element, leaf = _marked_field(kind.value_field, leaf, int96, zones)
+        make: Any = pa.large_list if types.is_large_list(kind) else pa.list_
+        return field.with_type(make(element)), leaf
+    if types.is_map(kind):
+        key, leaf = _marked_field(kind.key_field, leaf, int96, zones)
+        value, leaf = _marked_field(kind.item_field, leaf, int96, zones)
+        return field.with_type(pa.map_(key, value)), leaf
+    old = leaf in int96
+    zone = zones[old]
+    # TIMESTAMP_NTZ is younger than the new calendar, and in it in every mode.
+    dated = types.is_date(kind) or (types.is_timestamp(kind) and (old or kind.tz is not None))
+    if zone is not None and dated:
+        metadata: Any = field.metadata or {}
+        field = field.with_metadata({**metadata, _MARK: zone.encode()})
+    return field, leaf + 1
+
+
+def _any_before(values: Any, bound: int) -> bool:
+    least = pc.min(values).as_py()
+    return least is not None and least < bound
+
+
+def _gregorian(days: Any) -> Any:
+    """Days since the epoch of the same dates.
+
+    Both calendars have years of 365 days that begin in March and end in a day in four years more.
+    The Gregorian one leaves that out in three of four centuries.
+    """
+    since = pc.subtract(days, _JULIAN_YEAR_0)
+    year = _floor_divide(pc.add(pc.multiply(since, 4), 3), 1_461)
+    centuries = pc.subtract(_floor_divide(year, 400), _floor_divide(year, 100))
+    return pc.if_else(pc.less(days, _CUTOVER), pc.add(days, pc.add(centuries, 2)), days)
+
+
+def _floor_divide(values: Any, divisor: int) -> Any:
+    quotient = pc.divide(values, divisor)
+    below = pc.less(pc.subtract(values, pc.multiply(quotient, divisor)), 0)
+    return pc.subtract(quotient, pc.cast(below, pa.int64()))
+
+
+def _offset(time_zone: str) -> tuple[int, str | None]:
+    """Standard time in microseconds east of UTC; the zone, where that wasn't always its time."""
+    fixed = _OFFSET.fullmatch(time_zone)
+    if fixed is not None:
+        sign, hours, minutes, seconds = fixed.groups()
+        offset = dt.timedelta(
+            hours=int(hours or 0), minutes=int(minutes or 0), seconds=int(seconds or 0)
+        )
+        return int(offset.total_seconds()) * (-1 if sign == "-" else 1) * 1_000_000, None
+    winter_and_summer = [dt.date(2024, 1, 1), dt.date(2024, 7, 1)]
+    clocks = pc.cast(pa.array(winter_and_summer), pa.timestamp("us"))
+    instants = pc.assume_timezone(clocks, time_zone)
+    offsets = pc.subtract(pc.cast(clocks, pa.int64()), pc.cast(instants, pa.int64()))
+    return pc.min(offsets).as_py(), time_zone
