@@ -16,10 +16,12 @@ from bayou.kernel import (
     ChangeState,
     CloseableIterator,
     Engine,
+    LoadedVectors,
     Predicate,
     TableChanges,
     closeable,
     read_change_file,
+    with_vectors,
 )
 from bayou.kernel.engine import PredicateEvaluator
 from bayou.kernel.predicates.model import referenced_columns
@@ -138,21 +140,25 @@ class _Reading:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Rows in the order of the commits; the files that come next are read meanwhile."""
         workers = min(2 * available_cores(), _MOST_THREADS)
+        files = self.scan.change_files(self.engine)
+        table = self.state.scan_state.table
         with (
-            self.scan.change_files(self.engine) as files,
+            with_vectors(self.engine, table, files, lambda f: f.deletion_vectors) as prepared,
             interleaved(
-                map(self._read, files), workers=workers, ahead=_BATCHES_AHEAD, in_order=True
+                map(self._read, prepared), workers=workers, ahead=_BATCHES_AHEAD, in_order=True
             ) as numbered,
         ):
             for _, batch in numbered:
                 yield batch
 
-    def _read(self, file: ChangeFile) -> Callable[[], CloseableIterator[pa.RecordBatch]]:
-        return lambda: self._matching(file)
+    def _read(
+        self, prepared: tuple[ChangeFile, LoadedVectors]
+    ) -> Callable[[], CloseableIterator[pa.RecordBatch]]:
+        return lambda: self._matching(*prepared)
 
     @closeable
-    def _matching(self, file: ChangeFile) -> Iterator[pa.RecordBatch]:
-        with read_change_file(self.engine, self.state, file) as batches:
+    def _matching(self, file: ChangeFile, vectors: LoadedVectors) -> Iterator[pa.RecordBatch]:
+        with read_change_file(self.engine, self.state, file, vectors=vectors) as batches:
             for batch in batches:
                 rows = batch if self.filter is None else batch.filter(self.filter.eval(batch))
                 if rows.num_rows:

@@ -15,6 +15,7 @@ from bayou.errors import ArgumentError, CorruptTableError, SchemaError, Serializ
 from bayou.kernel import (
     CloseableIterator,
     Engine,
+    LoadedVectors,
     Predicate,
     Scan,
     ScanFile,
@@ -22,6 +23,7 @@ from bayou.kernel import (
     Snapshot,
     closeable,
     read_scan_file,
+    with_vectors,
 )
 from bayou.kernel.engine import PredicateEvaluator
 from bayou.kernel.predicates.model import referenced_columns
@@ -110,9 +112,16 @@ class Reading:
         # A limit is mostly met by the first files: nothing more than these is read ahead then.
         workers = 1 if left is not None else min(2 * available_cores(), _MOST_THREADS)
         files = self._scan.scan_files(self._engine).flat_map(lambda found: found.rows())
+        prepared = (
+            files.map(lambda file: (file, {}))
+            if left is not None
+            else with_vectors(
+                self._engine, self._state.table, files, lambda file: [file.deletion_vector]
+            )
+        )
         with (
-            files,
-            interleaved(map(self._read, files), workers=workers, ahead=2 * workers) as numbered,
+            prepared,
+            interleaved(map(self._read, prepared), workers=workers, ahead=2 * workers) as numbered,
         ):
             for number, batch in numbered:
                 if left is None:
@@ -123,13 +132,15 @@ class Reading:
                 if left <= 0:
                     return
 
-    def _read(self, file: ScanFile) -> Callable[[], CloseableIterator[pa.RecordBatch]]:
+    def _read(
+        self, prepared: tuple[ScanFile, LoadedVectors]
+    ) -> Callable[[], CloseableIterator[pa.RecordBatch]]:
         """How to read the rows of a file that match."""
-        return lambda: self._matching(file)
+        return lambda: self._matching(*prepared)
 
     @closeable
-    def _matching(self, file: ScanFile) -> Iterator[pa.RecordBatch]:
-        with read_scan_file(self._engine, self._state, file) as batches:
+    def _matching(self, file: ScanFile, vectors: LoadedVectors) -> Iterator[pa.RecordBatch]:
+        with read_scan_file(self._engine, self._state, file, vectors=vectors) as batches:
             for batch in batches:
                 rows = batch
                 if self._filter is not None:

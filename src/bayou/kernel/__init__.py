@@ -43,6 +43,7 @@ from bayou.kernel.snapshot import Snapshot
 from bayou.kernel.table import Table
 from bayou.kernel.transform import read_scan_file
 from bayou.kernel.upkeep.post_commit import PostCommitHook
+from bayou.kernel.vector_prefetch import LoadedVectors, with_vectors
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.data_writer import delete_data_files, write_data
 from bayou.kernel.writes.operation import Operation
@@ -73,6 +74,7 @@ __all__ = [
     "FileSystemClient",
     "FilteredColumnarBatch",
     "JsonHandler",
+    "LoadedVectors",
     "LogSlice",
     "LoggingReporter",
     "MetricsReporter",
@@ -106,5 +108,6 @@ __all__ = [
     "lit",
     "read_change_file",
     "read_scan_file",
+    "with_vectors",
     "write_data",
 ]

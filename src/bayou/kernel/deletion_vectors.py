@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute
@@ -21,9 +23,17 @@ from bayou.protocol.deletion_vectors import (
     unframe,
 )
 
-__all__ = ["load", "selection"]
+__all__ = ["VectorLocation", "decode", "load", "locate", "naming_vector_file", "selection"]
 
 pc: Any = pyarrow.compute
+
+
+class VectorLocation(NamedTuple):
+    """Where a vector's frame is: absolute path of its file, first byte, number of bytes."""
+
+    path: str
+    offset: int
+    length: int
 
 
 def load(engine: Engine, table: str, descriptor: DeletionVectorDescriptor) -> BitMap64:
@@ -45,7 +55,65 @@ def load(engine: Engine, table: str, descriptor: DeletionVectorDescriptor) -> Bi
             raise CorruptTableError(
                 f"A deletion vector in the log of {table} can't be read: {error}.", table=table
             ) from error
-    return _load_stored(engine, table, descriptor)
+    place = locate(table, descriptor)
+    wanted = ByteRange(path=place.path, offset=place.offset, length=place.length)
+    with naming_vector_file(table, descriptor, place):
+        data = b"".join(engine.files.read_files([wanted]))
+    return decode(table, descriptor, place, data)
+
+
+def locate(table: str, descriptor: DeletionVectorDescriptor) -> VectorLocation:
+    """Where a vector is that stands in a file.
+
+    Raises:
+        CorruptTableError: the descriptor breaks the format.
+    """
+    try:
+        stored = stored_vector(descriptor)
+    except DeletionVectorError as error:
+        raise CorruptTableError(
+            f"The log of {table} describes a deletion vector ({descriptor.unique_id}) that can't "
+            f"be found: {error}.",
+            table=table,
+        ) from error
+    path = data_file_path(table, stored.path) if stored.is_absolute else f"{table}/{stored.path}"
+    return VectorLocation(path, stored.offset, stored.length)
+
+
+def decode(
+    table: str, descriptor: DeletionVectorDescriptor, place: VectorLocation, data: bytes
+) -> BitMap64:
+    """The positions in a vector's frame, read from `place`.
+
+    Raises:
+        DataFileError: the frame is damaged or cut off; names its file.
+    """
+    with naming_vector_file(table, descriptor, place):
+        return _bitmap(unframe(data, descriptor), descriptor)
+
+
+@contextmanager
+def naming_vector_file(
+    table: str, descriptor: DeletionVectorDescriptor, place: VectorLocation
+) -> Iterator[None]:
+    """Turn errors at a vector's file into `DataFileError`s that name file and table."""
+    try:
+        yield
+    except FileMissingError as error:
+        raise DataFileError(
+            f"Deletion vector file {place.path} of {table} is missing: the log names it, but it "
+            "isn't there. VACUUM may have deleted it while this version was read, or it was "
+            "deleted by hand; read a newer version, or restore the file.",
+            table=table,
+            file=place.path,
+        ) from error
+    except (StorageError, DeletionVectorError) as error:
+        raise DataFileError(
+            f"Deletion vector file {place.path} of {table} can't be read: the vector of "
+            f"{descriptor.size_in_bytes} bytes at offset {place.offset}: {error}.",
+            table=table,
+            file=place.path,
+        ) from error
 
 
 def selection(deleted: BitMap64, row_indices: pa.Array[Any]) -> pa.BooleanArray | None:
@@ -75,37 +143,6 @@ def selection(deleted: BitMap64, row_indices: pa.Array[Any]) -> pa.BooleanArray 
         kept = pc.invert(pc.is_in(row_indices, value_set=positions))
     assert isinstance(kept, pa.BooleanArray)
     return kept
-
-
-def _load_stored(engine: Engine, table: str, descriptor: DeletionVectorDescriptor) -> BitMap64:
-    try:
-        stored = stored_vector(descriptor)
-    except DeletionVectorError as error:
-        raise CorruptTableError(
-            f"The log of {table} describes a deletion vector ({descriptor.unique_id}) that can't "
-            f"be found: {error}.",
-            table=table,
-        ) from error
-    path = data_file_path(table, stored.path) if stored.is_absolute else f"{table}/{stored.path}"
-    wanted = ByteRange(path=path, offset=stored.offset, length=stored.length)
-    try:
-        data = b"".join(engine.files.read_files([wanted]))
-        return _bitmap(unframe(data, descriptor), descriptor)
-    except FileMissingError as error:
-        raise DataFileError(
-            f"Deletion vector file {path} of {table} is missing: the log names it, but it isn't "
-            "there. VACUUM may have deleted it while this version was read, or it was deleted by "
-            "hand; read a newer version, or restore the file.",
-            table=table,
-            file=path,
-        ) from error
-    except (StorageError, DeletionVectorError) as error:
-        raise DataFileError(
-            f"Deletion vector file {path} of {table} can't be read: the vector of "
-            f"{descriptor.size_in_bytes} bytes at offset {stored.offset}: {error}.",
-            table=table,
-            file=path,
-        ) from error
 
 
 def _bitmap(body: bytes, descriptor: DeletionVectorDescriptor) -> BitMap64:

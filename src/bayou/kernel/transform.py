@@ -32,6 +32,7 @@ from bayou.kernel.scan_state import (
     ROW_INDEX_COLUMN,
     ScanState,
 )
+from bayou.kernel.vector_prefetch import LoadedVectors
 from bayou.protocol import partition_values
 from bayou.protocol.change_data import CHANGE_TYPE
 from bayou.protocol.schema import StructField
@@ -61,7 +62,7 @@ def transform_physical_data(
             breaks the format.
         DataFileError: the file of the deletion vector is missing or damaged.
     """
-    return CloseableIterator(_transformed(engine, state, file, batches), batches)
+    return CloseableIterator(_transformed(engine, state, file, batches, {}), batches)
 
 
 @closeable
@@ -71,11 +72,17 @@ def read_scan_file(
     file: ScanFile,
     first_row_group: int = 0,
     end_row_group: int | None = None,
+    *,
+    vectors: LoadedVectors | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read a scan file, or some of its row groups, and transform it.
 
     Rows come in the order of the file, without those that are deleted. The scan's remaining filter
     isn't applied to them, but row groups that hold no row for it are left out.
+
+    Args:
+        vectors: deletion vectors that have been read (`with_vectors`); the file's own is read here
+            where it isn't among them.
 
     Returns:
         Batches in `state.logical_arrow_schema`.
@@ -94,7 +101,9 @@ def read_scan_file(
         physical = engine.parquet.read_parquet_files(
             [split], state.physical_read_schema, state.physical_predicate
         )
-        with transform_physical_data(engine, state, file, physical) as batches:
+        with CloseableIterator(
+            _transformed(engine, state, file, physical, vectors or {}), physical
+        ) as batches:
             for batch in batches:
                 yield batch.selected()
 
@@ -123,11 +132,17 @@ def naming_data_file(table: str, path: str) -> Iterator[None]:
 
 
 def _transformed(
-    engine: Engine, state: ScanState, file: ScanFile, batches: Iterable[pa.RecordBatch]
+    engine: Engine,
+    state: ScanState,
+    file: ScanFile,
+    batches: Iterable[pa.RecordBatch],
+    vectors: LoadedVectors,
 ) -> Iterator[FilteredColumnarBatch]:
     deleted: BitMap64 | None = None
     if file.deletion_vector is not None:
-        deleted = deletion_vectors.load(engine, state.table, file.deletion_vector)
+        deleted = vectors.get(file.deletion_vector)
+        if deleted is None:
+            deleted = deletion_vectors.load(engine, state.table, file.deletion_vector)
     columns = _columns(state, file)
     schema = state.logical_arrow_schema
     for batch in batches:

@@ -54,6 +54,11 @@ class ChangeFile:
         """Bytes of the file."""
         return self.file.size
 
+    @property
+    def deletion_vectors(self) -> tuple[DeletionVectorDescriptor | None, ...]:
+        """Vectors that are needed to read it, for `with_vectors`."""
+        return (self.file.deletion_vector, self.only)
+
     def to_bytes(self) -> bytes:
         """For another process."""
         return _WIRE_FILE.encode(

@@ -19,6 +19,7 @@ from bayou.kernel.row_positions import row_group_ranges
 from bayou.kernel.scan_file import ScanFile
 from bayou.kernel.scan_state import ROW_INDEX_COLUMN, ScanState
 from bayou.kernel.transform import read_scan_file
+from bayou.kernel.vector_prefetch import LoadedVectors
 from bayou.protocol.change_data import CHANGE_TYPE
 
 __all__ = ["read_change_file"]
@@ -33,11 +34,16 @@ def read_change_file(
     file: ChangeFile,
     first_row_group: int = 0,
     end_row_group: int | None = None,
+    *,
+    vectors: LoadedVectors | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read the changed rows of a file, or of some of its row groups.
 
     Rows come in the order of the file. The scan's remaining filter isn't applied to them, but row
     groups that hold no row for it are left out.
+
+    Args:
+        vectors: deletion vectors that have been read (`with_vectors`); others are read here.
 
     Returns:
         Batches in `state.logical_arrow_schema`, none of them empty.
@@ -55,11 +61,13 @@ def read_change_file(
         scan_state = replace(scan_state, metadata_columns=(CHANGE_TYPE,))
     if file.only is not None:
         scan_state = replace(scan_state, metadata_columns=(ROW_INDEX_COLUMN,))
-        only = deletion_vectors.load(engine, scan_state.table, file.only)
+        only = (vectors or {}).get(file.only)
+        if only is None:
+            only = deletion_vectors.load(engine, scan_state.table, file.only)
     version = pa.scalar(file.version, pa.int64())
     timestamp: Any = pa.scalar(file.timestamp * 1000, schema.types[-1])
     for first, end in row_group_ranges(engine, file.file, only, first_row_group, end_row_group):
-        with read_scan_file(engine, scan_state, file.file, first, end) as batches:
+        with read_scan_file(engine, scan_state, file.file, first, end, vectors=vectors) as batches:
             for found in batches:
                 batch = found if only is None else _only(only, found)
                 if batch.num_rows == 0:

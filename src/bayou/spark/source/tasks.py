@@ -19,6 +19,7 @@ from bayou.kernel import (
     TransactionState,
     delete_data_files,
     read_scan_file,
+    with_vectors,
     write_data,
 )
 from bayou.kernel.engine_description import EngineDescription
@@ -43,14 +44,15 @@ def read_files(
     """
     engine = from_description(description)
     scan_state = ScanState.from_bytes(state)
-    for data, part, parts in shares:
-        file = ScanFile.from_bytes(data)
+    files = ((ScanFile.from_bytes(data), part, parts) for data, part, parts in shares)
+    prepared = with_vectors(engine, scan_state.table, files, lambda f: [f[0].deletion_vector])
+    for (file, part, parts), vectors in prepared:
         if parts == 1:
-            yield from read_scan_file(engine, scan_state, file)
+            yield from read_scan_file(engine, scan_state, file, vectors=vectors)
             continue
         first, end = row_groups_of(engine.parquet.read_row_groups(file.status), part, parts)
         if first < end:
-            yield from read_scan_file(engine, scan_state, file, first, end)
+            yield from read_scan_file(engine, scan_state, file, first, end, vectors=vectors)
 
 
 def read_slice(
@@ -66,9 +68,11 @@ def read_slice(
     """
     engine = from_description(description)
     scan_state = ScanState.from_bytes(state)
-    for batch in Scan.from_bytes(scan).replay_slice(engine, LogSlice.from_bytes(log_slice)):
-        for file in batch.rows():
-            yield from read_scan_file(engine, scan_state, file)
+    batches = Scan.from_bytes(scan).replay_slice(engine, LogSlice.from_bytes(log_slice))
+    files = batches.flat_map(lambda batch: batch.rows())
+    prepared = with_vectors(engine, scan_state.table, files, lambda f: [f.deletion_vector])
+    for file, vectors in prepared:
+        yield from read_scan_file(engine, scan_state, file, vectors=vectors)
 
 
 def write_task(
