@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import subprocess
 import sys
@@ -11,10 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 import bayou
 from bayou.engines import from_description
 from bayou.engines.arrow import ArrowEngine
+from bayou.errors import ConstraintViolationError
 from bayou.kernel import EngineDescription, Table
 from bayou.testing import EngineSuite
 
@@ -26,8 +29,8 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(str(EXAMPLES))
     monkeypatch.setenv("PYTHONPATH", ":".join(p for p in sys.path if p))
     yield
-    for name in ("single_process_reader", "multi_process_reader", "counting_engine"):
-        sys.modules.pop(name, None)
+    for program in EXAMPLES.glob("*.py"):
+        sys.modules.pop(program.stem, None)
 
 
 @pytest.fixture
@@ -102,6 +105,108 @@ def test_the_counting_engine_is_built_again_from_its_description(table: str) -> 
     assert isinstance(again, counting_engine.CountingEngine)
     assert Table(table).latest_snapshot(again).version == 2
     assert again.counts.calls["list"] == 1
+
+
+@pytest.fixture
+def created(tmp_path: Path) -> str:
+    """The table that create_and_insert.py makes."""
+    path = str(tmp_path / "made")
+    assert run("create_and_insert.py", path).stdout == "created version 0\n"
+    return path
+
+
+def rows_of(path: str, filter: str | None = None) -> list[dict[str, Any]]:
+    ours = bayou.table(path).to_arrow(filter=filter).sort_by("id").to_pylist()
+    if filter is None:
+        theirs = pa.table(DeltaTable(path).to_pyarrow_table()).sort_by("id")
+        assert theirs.to_pylist() == ours
+    return ours
+
+
+def test_the_first_rows_come_with_the_table(created: str) -> None:
+    snapshot = bayou.table(created).snapshot()
+    assert snapshot.partition_columns == ("day",)
+    assert not snapshot.schema.get("id").nullable
+    assert [row["id"] for row in rows_of(created)] == [0, 1, 10, 11, 20, 21]
+    assert rows_of(created, "day = '2024-01-06'")[1] == {
+        "id": 11,
+        "name": "b",
+        "day": dt.date(2024, 1, 6),
+    }
+
+
+def test_a_blind_append_goes_to_the_partitions_of_its_rows(created: str) -> None:
+    assert run("blind_append.py", created, "2500").stdout == "version 1\n"
+    rows = rows_of(created, "name LIKE 'name%'")
+    assert [row["id"] for row in rows] == list(range(2500))
+    assert all(row["day"].day == 5 + row["id"] % 3 for row in rows)
+    assert bayou.table(created).history()[0]["isBlindAppend"] is True
+
+
+def test_an_append_that_is_refused_leaves_no_file(created: str) -> None:
+    import blind_append
+
+    before = set(Path(created).rglob("*.parquet"))
+    with pytest.raises(ConstraintViolationError, match="id"):
+        blind_append.append(ArrowEngine(), created, [pa.record_batch({"id": pa.nulls(1)})])
+    assert set(Path(created).rglob("*.parquet")) == before
+
+
+def test_a_batch_that_is_appended_again_is_there_once(tmp_path: Path) -> None:
+    path = str(tmp_path / "stream")
+    bayou.write(path, pa.table({"id": pa.array([], pa.int64())}))
+    assert run("idempotent_append.py", path, "0", "1", "1").stdout.splitlines() == [
+        "batch 0: version 1",
+        "batch 1: version 2",
+        "batch 1: there already",
+        "next batch: 2",
+    ]
+    assert run("idempotent_append.py", path, "0", "2").stdout.splitlines() == [
+        "batch 0: there already",
+        "batch 2: version 3",
+        "next batch: 3",
+    ]
+    assert rows_of(path) == [{"id": 0}, {"id": 1}, {"id": 2}]
+    assert len(list(Path(path).glob("*.parquet"))) == 3
+
+
+def test_several_processes_write_one_commit(created: str) -> None:
+    assert run("multi_process_writer.py", created, "2").stdout == "version 1\n"
+    rows = rows_of(created, "name LIKE 'worker%'")
+    assert [row["id"] for row in rows] == [*range(100, 130), *range(200, 230)]
+    assert len(bayou.table(created).snapshot().files()) == 3 + 2 * 3
+
+
+def test_a_task_of_the_multi_process_writer_shows_no_secret() -> None:
+    import multi_process_writer as writer
+
+    description = EngineDescription(kind="arrow", options={"AWS_SECRET_ACCESS_KEY": "s3cr3t"})
+    assert "s3cr3t" not in repr(writer.Task(engine=description.to_bytes(), state=b"", share=0))
+
+
+def test_a_file_of_a_connectors_own_writer_is_skipped_by_its_statistics(tmp_path: Path) -> None:
+    path = str(tmp_path / "own")
+    properties = {"delta.columnMapping.mode": "name"}
+    bayou.write(path, pa.table({"id": [100, 200], "name": ["a", "b"]}), properties=properties)
+    assert run("own_parquet_writer.py", path).stdout == "version 1\n"
+    found = bayou.table(path)
+    assert found.to_arrow().sort_by("id").column("id").to_pylist() == [1, 2, 3, 100, 200]
+    assert len(found.snapshot().files("id < 50")) == len(found.snapshot().files("id > 50")) == 1
+    assert found.snapshot().files("id < 50").column("num_records").to_pylist() == [3]
+
+
+def test_a_checkpoint_is_written_where_one_is_due(tmp_path: Path) -> None:
+    path = str(tmp_path / "often")
+    rows = pa.table({"id": [-1]})
+    bayou.write(path, rows, properties={"delta.checkpointInterval": "3"})
+    assert run("checkpoint_after_commit.py", path, "7").stdout.splitlines() == [
+        "checkpoint of version 3",
+        "checkpoint of version 6",
+        "version 7",
+    ]
+    names = {p.name for p in (Path(path) / "_delta_log").glob("*.checkpoint.parquet")}
+    assert names == {f"{version:020}.checkpoint.parquet" for version in (3, 6)}
+    assert [row["id"] for row in rows_of(path)] == list(range(-1, 7))
 
 
 class TestTheCountingEngine(EngineSuite):

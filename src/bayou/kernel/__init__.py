@@ -50,6 +50,8 @@ from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.post_commit import TransactionCommitResult
 from bayou.kernel.writes.state import TransactionState, WriteContext
 from bayou.kernel.writes.transaction import Transaction
+from bayou.protocol.actions import decode_actions, encode_actions
+from bayou.protocol.stats import FileStatistics
 
 __all__ = [
     "ByteRange",
@@ -70,6 +72,7 @@ __all__ = [
     "ExpressionHandler",
     "FileReadReport",
     "FileSplit",
+    "FileStatistics",
     "FileStatus",
     "FileSystemClient",
     "FilteredColumnarBatch",
@@ -104,7 +107,9 @@ __all__ = [
     "WriteContext",
     "closeable",
     "col",
+    "decode_actions",
     "delete_data_files",
+    "encode_actions",
     "lit",
     "read_change_file",
     "read_scan_file",

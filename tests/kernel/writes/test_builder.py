@@ -123,6 +123,15 @@ def test_the_partitioning_of_an_existing_table_stays(log):
         builder.with_partition_columns(["id"]).build(log.engine)
 
 
+def test_a_snapshot_knows_the_partitioning(log):
+    existing(log)
+    snapshot = Table.for_path(log.engine, log.table).latest_snapshot(log.engine)
+    update = snapshot.build_update_table_transaction("test/1", Operation.WRITE)
+    assert update.build(log.engine).partition_columns == ("day",)
+    with pytest.raises(ArgumentError, match="come from the snapshot"):
+        update.with_partition_columns(["day"])
+
+
 def test_a_schema_that_fits_changes_nothing(log):
     transaction = existing(log).with_schema(schema(ID=LONG)).build(log.engine)
     assert not transaction.changes_metadata

@@ -75,7 +75,19 @@ class TransactionBuilder:
         return builder
 
     def with_partition_columns(self, columns: Iterable[str]) -> TransactionBuilder:
-        """Partition columns of a new table; for an existing one they must be its own."""
+        """Partition columns of a new table. An existing one keeps its own.
+
+        A builder that makes the table unless there is one takes them; they must then be its own.
+
+        Raises:
+            ArgumentError: the builder was made from a snapshot, which tells them.
+        """
+        if self._read_state is not None:
+            raise ArgumentError(
+                f"{self._table} exists: its partition columns come from the snapshot that the "
+                "transaction is made from. Leave with_partition_columns out.",
+                argument="columns",
+            )
         builder = copy.copy(self)
         builder._partition_columns = tuple(columns)
         return builder

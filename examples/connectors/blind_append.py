@@ -1,0 +1,65 @@
+"""Appends rows of any mix of partitions: a blind append, which conflicts with no other append.
+
+usage: blind_append.py TABLE ROWS
+
+`write_data` splits the rows by partition and takes the steps of create_and_insert.py.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from bayou.engines import for_path
+from bayou.errors import BayouError, CommitFailedError
+from bayou.kernel import Engine, Operation, Table, delete_data_files, write_data
+
+ENGINE_INFO = "example connector/1.0"
+
+
+def append(engine: Engine, path: str, batches: Iterable[pa.RecordBatch]) -> int:
+    """Append rows in one commit; gives the version.
+
+    Schema and partition columns are the table's. Nothing that was read decides over the outcome, so
+    that the commit goes behind whatever other writers have appended meanwhile.
+    """
+    snapshot = Table.for_path(engine, path).latest_snapshot(engine)
+    transaction = snapshot.build_update_table_transaction(ENGINE_INFO, Operation.WRITE).build(
+        engine
+    )
+    adds = write_data(engine, transaction.transaction_state(engine), batches)
+    try:
+        return transaction.commit(engine, adds).version
+    except CommitFailedError:
+        raise  # perhaps it was written after all: the files stay, VACUUM finds those of no version
+    except BayouError:
+        delete_data_files(engine, path, adds)
+        raise
+
+
+def rows(count: int, size: int = 1000) -> Iterator[pa.RecordBatch]:
+    """Batches of rows; memory holds one of them."""
+    for first in range(0, count, size):
+        ids = pa.array(range(first, min(first + size, count)), pa.int64())
+        yield pa.record_batch(
+            {
+                "id": ids,
+                "name": pa.array([f"name {i}" for i in ids.to_pylist()]),
+                "day": pa.array([19727 + i % 3 for i in ids.to_pylist()], pa.int32()).cast(
+                    pa.date32()
+                ),
+            }
+        )
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Append rows and say what version that made."""
+    path, count = arguments
+    engine = for_path(path)
+    print(f"version {append(engine, path, rows(int(count)))}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
