@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO
 
 from bayou.engines.arrow import ArrowEngine
@@ -45,6 +45,10 @@ class CountingFiles:
         self.calls["list"] += 1
         return self._files.list_from(path)
 
+    def list_tree(self, path: str, skips: Callable[[str], bool]) -> CloseableIterator[FileStatus]:
+        self.calls["list"] += 1
+        return self._files.list_tree(path, skips)
+
     def status(self, path: str) -> FileStatus:
         self.calls["status"] += 1
         return self._files.status(path)
@@ -76,6 +80,10 @@ class CountingFiles:
     def mkdirs(self, path: str) -> None:
         self.calls["mkdirs"] += 1
         self._files.mkdirs(path)
+
+    def delete_empty_folders(self, paths: Iterable[str]) -> None:
+        self.calls["delete"] += 1
+        self._files.delete_empty_folders(paths)
 
     def delete_files(self, paths: Iterable[str]) -> None:
         self.calls["delete"] += 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bayou.api.bound_table import BoundTable
 from bayou.errors import ArgumentError
+from bayou.kernel.operations.vacuum import VacuumMetrics, vacuum
+from bayou.version import ENGINE_INFO
 
 __all__ = ["Maintenance"]
 
@@ -26,3 +28,38 @@ class Maintenance(BoundTable):
                 f"A version is a number from 0 on, not {version!r}.", argument="version"
             )
         return self._table.checkpoint(self._engine, version)
+
+    def vacuum(
+        self,
+        retention_hours: float | None = None,
+        *,
+        dry_run: bool = False,
+        lite: bool = False,
+        enforce_retention_duration: bool = True,
+    ) -> VacuumMetrics:
+        """Delete files that no version within the retention needs; time travel beyond it ends.
+
+        Args:
+            retention_hours: how long files stay once nothing needs them; None: as the table says
+                (`delta.deletedFileRetentionDuration`, a week unless set).
+            dry_run: delete nothing; `inventory` of the result tells what would be.
+            lite: look at the log only, not at the folder: quicker, and leaves what no commit ever
+                named.
+            enforce_retention_duration: refuse a retention shorter than the table's.
+
+        Raises:
+            ArgumentError: a retention that is negative, or shorter than the table's.
+            TableNotFoundError: there is no table.
+            UnsupportedFeatureError: the table needs of a writer what isn't supported.
+            VersionNotFoundError: lite, where the log is gone that it needs.
+            StorageError: the store failed; the history says so, and it can be repeated.
+        """
+        return vacuum(
+            self._engine,
+            self.path,
+            retention_hours,
+            dry_run=dry_run,
+            lite=lite,
+            enforce_retention_duration=enforce_retention_duration,
+            engine_info=ENGINE_INFO,
+        )

@@ -11,7 +11,7 @@ goes wrong is one of `bayou.errors`, raised when the item is asked for that it p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Protocol
 
@@ -119,6 +119,20 @@ class FileSystemClient(Protocol):
         """
         ...
 
+    def list_tree(self, path: str, skips: Callable[[str], bool]) -> CloseableIterator[FileStatus]:
+        """Everything below a folder, at any depth, lazily; the files of a folder follow each other.
+
+        Files in no order to rely on. Folders too, where the store has any: their paths end with a
+        slash, their size is 0. A folder that doesn't exist is empty. Links to folders aren't
+        followed, and listed as if they were files.
+
+        Args:
+            skips: asked once for each folder, and on stores without folders for each prefix that
+                stands for one, by its path without a slash, before what is in it; where it says
+                True neither the folder nor anything in it is listed.
+        """
+        ...
+
     def status(self, path: str) -> FileStatus:
         """Status of one file.
 
@@ -175,6 +189,13 @@ class FileSystemClient(Protocol):
 
     def delete_files(self, paths: Iterable[str]) -> None:
         """Delete files; those that don't exist are passed over."""
+        ...
+
+    def delete_empty_folders(self, paths: Iterable[str]) -> None:
+        """Delete folders with nothing in them, in the order given; others are passed over.
+
+        Object stores have none: nothing happens.
+        """
         ...
 
 

@@ -15,6 +15,8 @@ from bayou.kernel.history import read_history
 from bayou.kernel.log_segment import load_log_segment
 from bayou.kernel.snapshot import Snapshot
 from bayou.kernel.upkeep.checkpoint import checkpoint
+from bayou.kernel.upkeep.cleanup import LogCleanup, clean_up_log
+from bayou.kernel.upkeep.compaction import compact_log
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.operation import Operation
 
@@ -106,6 +108,17 @@ class Table:
     def checkpoint(self, engine: Engine, version: int | None = None) -> int:
         """Write the checkpoint of a version, the latest where it is None; gives the version."""
         return checkpoint(engine, self._path, version)
+
+    def clean_up_log(self, engine: Engine) -> LogCleanup:
+        """Delete commits and checkpoints older than `delta.logRetentionDuration`.
+
+        See `clean_up_log` of `bayou.kernel.upkeep.cleanup`.
+        """
+        return clean_up_log(engine, self._path)
+
+    def compact_log(self, engine: Engine, first: int, last: int) -> bool:
+        """Write the commits of a range to one log compaction file; see `compact_log`."""
+        return compact_log(engine, self._path, first, last)
 
     def create_transaction_builder(
         self, engine: Engine, engine_info: str, operation: Operation

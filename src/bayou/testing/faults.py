@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -128,6 +128,12 @@ class _Files:
         self._plan.fail("list_from", path)
         return self._files.list_from(path)
 
+    @closeable
+    def list_tree(self, path: str, skips: Callable[[str], bool]) -> Iterator[FileStatus]:
+        self._plan.fail("list_tree", path)
+        with self._files.list_tree(path, skips) as found:
+            yield from found
+
     def status(self, path: str) -> FileStatus:
         self._plan.fail("status", path)
         return self._files.status(path)
@@ -166,6 +172,11 @@ class _Files:
         for path in paths:
             self._plan.fail("delete_files", path)
             self._files.delete_files([path])
+
+    def delete_empty_folders(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self._plan.fail("delete_empty_folders", path)
+            self._files.delete_empty_folders([path])
 
 
 class _Json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import IO
 
@@ -27,6 +27,9 @@ class ArrowFiles:
 
     def list_from(self, path: str) -> CloseableIterator[FileStatus]:
         return self._of(path).list_from(path)
+
+    def list_tree(self, path: str, skips: Callable[[str], bool]) -> CloseableIterator[FileStatus]:
+        return self._of(path).list_tree(path, skips)
 
     def status(self, path: str) -> FileStatus:
         return self._of(path).status(path)
@@ -55,6 +58,10 @@ class ArrowFiles:
     def delete_files(self, paths: Iterable[str]) -> None:
         for files, group in groupby(paths, key=self._of):
             files.delete_files(group)
+
+    def delete_empty_folders(self, paths: Iterable[str]) -> None:
+        for files, group in groupby(paths, key=self._of):
+            files.delete_empty_folders(group)
 
     def _of(self, path: str) -> FileSystemClient:
         scheme, separator, _ = path.partition("://")

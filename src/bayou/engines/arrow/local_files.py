@@ -11,7 +11,7 @@ import errno
 import fcntl
 import os
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import IO, Any, Self, cast
@@ -54,6 +54,24 @@ class LocalFiles:
         for name in names:
             with suppress(FileMissingError):  # deleted since the folder was read
                 yield self.status(os.path.join(folder, name))
+
+    @closeable
+    def list_tree(self, path: str, skips: Callable[[str], bool]) -> Iterator[FileStatus]:
+        folders = [local_path(path)]
+        while folders:
+            folder = folders.pop()
+            try:
+                with storage_errors(folder, "list"), os.scandir(folder) as entries:
+                    for entry in entries:
+                        if entry.is_dir(follow_symlinks=False):
+                            if not skips(entry.path):
+                                folders.append(entry.path)
+                                yield _entry_status(entry, f"{entry.path}/", is_folder=True)
+                        else:
+                            with suppress(FileNotFoundError):  # deleted since
+                                yield _entry_status(entry, entry.path)
+            except FileMissingError:
+                continue
 
     def status(self, path: str) -> FileStatus:
         path = local_path(path)
@@ -120,6 +138,20 @@ class LocalFiles:
         for path in map(local_path, paths):
             with storage_errors(path, "delete"), suppress(FileNotFoundError, NotADirectoryError):
                 os.unlink(path)
+
+    def delete_empty_folders(self, paths: Iterable[str]) -> None:
+        for path in map(local_path, paths):
+            with suppress(OSError):  # something is in it, or it is gone
+                os.rmdir(path)
+
+
+def _entry_status(entry: os.DirEntry[str], path: str, *, is_folder: bool = False) -> FileStatus:
+    found = entry.stat(follow_symlinks=False)
+    return FileStatus(
+        path=path,
+        size=0 if is_folder else found.st_size,
+        modification_time=found.st_mtime_ns // 1_000_000,
+    )
 
 
 class LocalOutput(pa.OSFile):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import groupby, islice
@@ -23,6 +23,7 @@ from obstore.store import ObjectStore, from_url
 from bayou.engines.arrow.object_io import ObjectInput, ObjectOutput
 from bayou.engines.arrow.storage_options import store_settings, unknown_option
 from bayou.engines.arrow.store_errors import said, storage_errors
+from bayou.engines.folders import SkippedPrefixes
 from bayou.errors import ArgumentError, FileMissingError
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import ByteRange, FileStatus
@@ -89,6 +90,17 @@ class ObjectStoreFiles:
                 f"can't list {root}/{folder}: there is no object below it", path=f"{root}/{folder}"
             )
 
+    @closeable
+    def list_tree(self, path: str, skips: Callable[[str], bool]) -> Iterator[FileStatus]:
+        root, key = _split(path)
+        base = key.rstrip("/")
+        skipped = SkippedPrefixes(f"{root}/{base}".rstrip("/"), skips)
+        for meta in self._list(root, base, None):
+            found = _status(root, meta)
+            # An object whose name ends with a slash stands for a folder, and isn't one.
+            if not found.path.endswith("/") and not skipped.holds(found.path):
+                yield found
+
     def status(self, path: str) -> FileStatus:
         root, key = _split(path)
         with storage_errors(path, "read"):
@@ -144,6 +156,10 @@ class ObjectStoreFiles:
             keys = (key for _, key in group)
             while page := list(islice(keys, _PAGE)):
                 self._delete(root, page)
+
+    def delete_empty_folders(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            _split(path)  # there are no folders; the path must be one of the store's all the same
 
     def _delete(self, root: str, keys: list[str]) -> None:
         with storage_errors(f"{root}/{keys[0]}", "delete"):

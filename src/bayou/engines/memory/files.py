@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import IO, NamedTuple
 
+from bayou.engines.folders import SkippedPrefixes
 from bayou.errors import ArgumentError, FileMissingError
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import ByteRange, FileStatus
@@ -51,6 +52,16 @@ class MemoryFiles:
             if content is not None:
                 yield _status(f"{folder}/{name}", content)
 
+    @closeable
+    def list_tree(self, path: str, skips: Callable[[str], bool]) -> Iterator[FileStatus]:
+        folder = path.rstrip("/")
+        with _LOCK:
+            below = sorted((p, c) for p, c in _SHARED.items() if p.startswith(f"{folder}/"))
+        skipped = SkippedPrefixes(folder, skips)
+        for found, content in below:
+            if not skipped.holds(found):
+                yield _status(found, content)
+
     def status(self, path: str) -> FileStatus:
         return _status(path, _content(path))
 
@@ -84,6 +95,9 @@ class MemoryFiles:
         for path in paths:
             with _LOCK:
                 _SHARED.pop(path, None)
+
+    def delete_empty_folders(self, paths: Iterable[str]) -> None:
+        pass  # there are no folders
 
     def set_modification_time(self, path: str, milliseconds: int) -> None:
         """Make a file as old as a test needs it.

@@ -70,6 +70,48 @@ class FileSystemClientSuite(HandlerSuite):
             list(engine.files.list_from(f"{root}/missing/0"))
         assert f"{root}/missing" in caught.value.path
 
+    def test_a_tree_has_the_files_of_every_depth(self, engine: Engine, root: str) -> None:
+        _put_all(engine, root, ["a", "b"], b"12")
+        _put_all(engine, f"{root}/x", ["c"])
+        _put_all(engine, f"{root}/x/y=1%202", ["d"])
+        found = list(engine.files.list_tree(root, lambda _: False))
+        files = {s.path: s.size for s in found if not s.path.endswith("/")}
+        names = ["a", "b", "x/c", "x/y=1%202/d"]
+        assert sorted(files) == [f"{root}/{name}" for name in names]
+        assert files[f"{root}/a"] == 2
+        folders = {s.path for s in found if s.path.endswith("/")}
+        assert folders <= {f"{root}/x/", f"{root}/x/y=1%202/"}
+
+    def test_a_tree_is_without_the_folders_that_are_skipped(
+        self, engine: Engine, root: str
+    ) -> None:
+        for folder in ("x", "x/deep", "y", "xx"):
+            _put_all(engine, f"{root}/{folder}", ["1", "2"])
+        asked: list[str] = []
+
+        def skips(folder: str) -> bool:
+            asked.append(folder)
+            return folder.endswith("/x")
+
+        found = engine.files.list_tree(root, skips)
+        files = sorted(s.path for s in found if not s.path.endswith("/"))
+        assert files == [f"{root}/{name}" for name in ("xx/1", "xx/2", "y/1", "y/2")]
+        assert sorted(asked) == [f"{root}/{name}" for name in ("x", "xx", "y")]
+
+    def test_the_tree_of_a_missing_folder_is_empty(self, engine: Engine, root: str) -> None:
+        assert list(engine.files.list_tree(f"{root}/missing", lambda _: False)) == []
+
+    def test_only_empty_folders_are_deleted(self, engine: Engine, root: str) -> None:
+        _put_all(engine, f"{root}/full", ["a"])
+        _put_all(engine, f"{root}/emptied", ["a"])
+        engine.files.delete_files([f"{root}/emptied/a"])
+        engine.files.delete_empty_folders(
+            [f"{root}/{name}" for name in ("full", "emptied", "missing")]
+        )
+        assert engine.files.status(f"{root}/full/a").path == f"{root}/full/a"
+        found = [s.path for s in engine.files.list_tree(root, lambda _: False)]
+        assert f"{root}/emptied/" not in found
+
     def test_a_status_has_size_and_modification_time(self, engine: Engine, root: str) -> None:
         before = time.time() * 1000 - 2000  # clocks of file systems are coarse
         _put_all(engine, root, ["a"], b"12345")

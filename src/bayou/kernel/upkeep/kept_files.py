@@ -1,0 +1,170 @@
+"""The files that a version of a table needs: what a vacuum must leave alone.
+
+Paths are remembered as hashes of 64 bits: a million files take 8 MB. Two paths with one hash only
+mean that a file stays which could have gone.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.errors import ArgumentError, CorruptTableError
+from bayou.kernel.engine import Engine, FileSplit
+from bayou.kernel.scan_file import data_file_path
+from bayou.kernel.table_state import TableState
+from bayou.kernel.upkeep.state_files import (
+    checkpoint_adds,
+    checkpoint_behind,
+    checkpoint_tombstones,
+    tail_tombstones,
+)
+from bayou.protocol.actions import DeletionVectorDescriptor
+from bayou.protocol.deletion_vectors import DeletionVectorError, stored_vector
+
+__all__ = ["KeptFiles", "kept_files", "relative_path", "vector_file"]
+
+pc: Any = pyarrow.compute
+
+_COLUMNS = ("path", "deletionVector")
+_ODD = r"[%:]|^/|//|(?:^|/)\.{1,2}(?:/|$)"
+"""What makes a path in the log something else than the name of a file below the table."""
+
+_DOTS = re.compile(r"//|(?:^|/)\.{1,2}(?:/|$)")
+
+
+class KeptFiles:
+    """Paths below a table, decoded and relative to it."""
+
+    def __init__(self, paths: Iterable[Sequence[str]]) -> None:
+        hashes = [pa.array(list(map(hash, some)), pa.int64()) for some in paths]
+        self._hashes: Any = pc.unique(pa.chunked_array(hashes, pa.int64()))
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    def hold(self, paths: Sequence[str]) -> list[bool]:
+        """Which of some paths are among them; now and then one that isn't."""
+        found: list[bool] = pc.is_in(
+            pa.array(list(map(hash, paths)), pa.int64()), value_set=self._hashes
+        ).to_pylist()
+        return found
+
+
+def kept_files(engine: Engine, state: TableState, deleted_before: int) -> KeptFiles:
+    """Live data files, files of tombstones that aren't old, and the files of their vectors.
+
+    Memory is bounded by a batch of the log, and the hashes.
+
+    Args:
+        deleted_before: time of a tombstone in ms from which on its file still counts.
+
+    Raises:
+        CorruptTableError: the checkpoint can't be read, or a deletion vector can't be found.
+    """
+    return KeptFiles(_paths(engine, state, deleted_before))
+
+
+def relative_path(engine: Engine, table: str, uri: str) -> str | None:
+    """A path of the log, decoded and relative to the table; None for one that isn't below it."""
+    found = data_file_path(table, uri)
+    if not found.startswith(f"{table}/"):
+        try:
+            found = engine.files.resolve_path(found)
+        except ArgumentError:  # a path of another kind of store
+            return None
+        if not found.startswith(f"{table}/"):
+            return None
+    below = found[len(table) + 1 :]
+    if _DOTS.search(below):
+        below = posixpath.normpath(below)
+    return below
+
+
+def _paths(engine: Engine, state: TableState, deleted_before: int) -> Iterator[list[str]]:
+    for files in _files(engine, state, deleted_before):
+        yield _below(engine, state.path, files.field("path"))
+        vectors = pc.struct_field(files, "deletionVector")
+        if vectors.null_count < len(vectors):
+            yield _vector_files(engine, state.path, vectors.drop_null())
+
+
+def _files(engine: Engine, state: TableState, deleted_before: int) -> Iterator[pa.StructArray]:
+    table, touched = state.path, state.replay_state.touched
+    behind = checkpoint_behind(engine, state)
+    yield state.tail
+    splits = () if behind is None else behind.files
+    for split in (FileSplit(path=f.path, size=f.size) for f in splits):
+        for batch in checkpoint_adds(engine, table, split, touched, columns=_COLUMNS):
+            yield batch.adds
+        for removes in checkpoint_tombstones(engine, table, split, touched):
+            yield _young(removes, deleted_before)
+    for removes in tail_tombstones(state, behind):
+        yield _young(removes, deleted_before)
+
+
+def _young(removes: pa.StructArray, deleted_before: int) -> pa.StructArray:
+    times = pc.fill_null(pc.struct_field(removes, "deletionTimestamp"), 0)
+    young: pa.StructArray = removes.filter(pc.greater_equal(times, deleted_before))
+    return young
+
+
+def _below(engine: Engine, table: str, paths: pa.Array[Any]) -> list[str]:
+    """Paths below the table, as they stand and, where that isn't the same, decoded too.
+
+    A writer may have left a percent sign as it is: both files stay.
+    """
+    texts: list[Any] = paths.to_pylist()
+    odd = pc.match_substring_regex(paths, _ODD)
+    if not pc.any(odd).as_py():
+        return texts
+    some: list[Any] = paths.filter(odd).to_pylist()
+    for text in some:
+        found = relative_path(engine, table, text)
+        if found is not None:
+            texts.append(found)
+    return texts
+
+
+def _vector_files(engine: Engine, table: str, vectors: pa.StructArray) -> list[str]:
+    """Files of deletion vectors below the table; several vectors may be in one."""
+    pairs = pc.unique(
+        pc.binary_join_element_wise(
+            pc.struct_field(vectors, "storageType"), pc.struct_field(vectors, "pathOrInlineDv"), ""
+        )
+    )
+    files = []
+    for text in pairs.to_pylist():
+        found = vector_file(engine, table, text[:1], text[1:])
+        if found is not None:
+            files.append(found)
+    return files
+
+
+def vector_file(engine: Engine, table: str, storage_type: str, text: str) -> str | None:
+    """The file of a deletion vector, relative to the table; None for none, or one outside of it.
+
+    Raises:
+        CorruptTableError: the descriptor isn't one.
+    """
+    if storage_type == "i":
+        return None
+    descriptor = DeletionVectorDescriptor(
+        storage_type=storage_type, path_or_inline_dv=text, size_in_bytes=1, cardinality=1
+    )
+    try:
+        stored = stored_vector(descriptor)
+    except DeletionVectorError as error:
+        raise CorruptTableError(
+            f"The log of {table} describes a deletion vector ({storage_type}{text}) that can't be "
+            f"found: {error}.",
+            table=table,
+        ) from error
+    if stored.is_absolute:
+        return relative_path(engine, table, stored.path)
+    return stored.path

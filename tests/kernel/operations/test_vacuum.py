@@ -1,0 +1,329 @@
+"""VACUUM: what goes, what stays, and what the history says of it."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from bayou.api import write
+from bayou.engines.arrow import ArrowEngine
+from bayou.errors import (
+    ArgumentError,
+    StorageError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from bayou.kernel import Table
+from bayou.kernel.operations.vacuum import VacuumMetrics, vacuum
+from bayou.protocol.deletion_vectors import z85_encode
+from bayou.testing.faults import Fault, FaultInjectingEngine
+from bayou.testing.log_writer import LogWriter, add, metadata, protocol, remove
+
+HOUR = 3_600_000
+NOW = time.time_ns() // 1_000_000
+OLD = NOW - 1000 * HOUR
+HEAD = (protocol(), metadata({"id": "long", "_p": "string", "day": "string"}, ["_p", "day"]))
+
+
+@pytest.fixture(params=["memory", "disk"])
+def log(request: pytest.FixtureRequest, engine: Any, table_path: str, tmp_path: Path) -> LogWriter:
+    if request.param == "memory":
+        return LogWriter(engine, table_path)
+    return LogWriter(ArrowEngine(), str(tmp_path / "a table"))
+
+
+def put(log: LogWriter, name: str, *, at: int = OLD, size: int = 3) -> str:
+    """A file below the table, as old as it is said to be."""
+    path = f"{log.table}/{name}"
+    with log.engine.files.open_output(path) as output:
+        output.write(b"x" * size)
+    if path.startswith("memory:"):
+        log.engine.files.set_modification_time(path, at)
+    else:
+        os.utime(path, ns=(at * 1_000_000, at * 1_000_000))
+    return path
+
+
+def names(log: LogWriter) -> list[str]:
+    """Files below the table but for its log."""
+    found = log.engine.files.list_tree(log.table, lambda f: f == f"{log.table}/_delta_log")
+    return sorted(s.path[len(log.table) + 1 :] for s in found if not s.path.endswith("/"))
+
+
+def run(log: LogWriter, hours: float | None = 0, **options: Any) -> VacuumMetrics:
+    options.setdefault("enforce_retention_duration", False)
+    return vacuum(log.engine, log.table, hours, **options)
+
+
+def history(log: LogWriter) -> list[dict[str, Any]]:
+    return Table.for_path(log.engine, log.table).history(log.engine)
+
+
+def test_files_that_nothing_names_go_and_those_of_the_table_stay(log):
+    log.commit(*HEAD, add("_p=1/day=2/a.parquet"), add("b.parquet"))
+    for name in ("_p=1/day=2/a.parquet", "b.parquet", "_p=1/day=2/x.parquet", "y", "z/deep/w"):
+        put(log, name)
+    done = run(log)
+    assert names(log) == ["_p=1/day=2/a.parquet", "b.parquet"]
+    assert (done.num_files_to_delete, done.num_deleted_files) == (3, 3)
+    assert done.size_of_data_to_delete == 9
+
+
+def test_a_dry_run_deletes_nothing_and_tells_all(log):
+    log.commit(*HEAD, add("a"))
+    put(log, "a")
+    paths = sorted([put(log, "x", size=5), put(log, "y", size=7)])
+    done = run(log, dry_run=True)
+    rows = sorted(done.inventory.to_pylist(), key=lambda row: row["path"])
+    assert [row["path"] for row in rows] == paths
+    assert [row["size"] for row in rows] == [5, 7]
+    assert {row["modification_time"] for row in rows} == {OLD}
+    assert (done.dry_run, done.num_deleted_files) == (True, 0)
+    assert names(log) == ["a", "x", "y"]
+    assert len(history(log)) == 1
+
+
+def test_the_history_says_what_was_done_as_delta_spark_says_it(log):
+    log.commit(*HEAD, add("a"))
+    put(log, "x")
+    run(log)
+    end, start, _ = history(log)
+    assert (start["operation"], end["operation"]) == ("VACUUM START", "VACUUM END")
+    assert start["operationParameters"] == {
+        "retentionCheckEnabled": "false",
+        "defaultRetentionMillis": str(168 * HOUR),
+        "specifiedRetentionMillis": "0",
+    }
+    assert start["operationMetrics"] == {"numFilesToDelete": "1", "sizeOfDataToDelete": "3"}
+    assert end["operationParameters"] == {"status": "COMPLETED"}
+    assert end["operationMetrics"]["numDeletedFiles"] == "1"
+    assert {c["isolationLevel"] for c in (start, end)} == {"SnapshotIsolation"}
+
+
+def test_the_table_says_how_long_files_stay(log):
+    log.commit(*HEAD, add("a"))
+    put(log, "young", at=NOW - 167 * HOUR)
+    put(log, "old", at=NOW - 169 * HOUR)
+    run(log, None, enforce_retention_duration=True)
+    assert names(log) == ["young"]
+    run(log, 100)
+    assert names(log) == []
+
+
+@pytest.mark.parametrize("hours", [0, 167.9])
+def test_a_shorter_retention_than_the_tables_is_refused(log, hours):
+    log.commit(*HEAD, add("a"))
+    put(log, "x")
+    with pytest.raises(ArgumentError, match=r"168 hours.*enforce_retention_duration=False"):
+        vacuum(log.engine, log.table, hours)
+    assert names(log) == ["x"]
+
+
+@pytest.mark.parametrize("hours", [-1, float("nan")])
+def test_a_retention_that_is_none_is_refused(log, hours):
+    log.commit(*HEAD)
+    with pytest.raises(ArgumentError, match="0 or more"):
+        run(log, hours)
+
+
+def test_files_of_young_tombstones_stay(log):
+    log.commit(*HEAD, add("young"), add("old"), add("timeless"))
+    log.commit(
+        remove("young", deletionTimestamp=NOW - HOUR),
+        remove("old", deletionTimestamp=OLD),
+        remove("timeless"),
+    )
+    for name in ("young", "old", "timeless"):
+        put(log, name)
+    run(log, 2)
+    assert names(log) == ["young"]
+
+
+def test_a_checkpoint_tells_the_same_as_the_commits(log):
+    actions = [*HEAD, add("live"), remove("young", deletionTimestamp=NOW - HOUR)]
+    log.commit(*actions)
+    log.checkpoint(0, actions)
+    log.delete(f"{0:020d}.json")
+    log.commit(add("new"), remove("live", deletionTimestamp=OLD))
+    for name in ("live", "young", "new", "x"):
+        put(log, name)
+    run(log, 2)
+    assert names(log) == ["new", "young"]
+
+
+def test_hidden_files_and_folders_are_not_the_tables(log):
+    log.commit(*HEAD, add("a"))
+    for name in (".x", "_y", ".folder/x", "_folder/deep/x", "day=1/_x", "day=1/.x.crc"):
+        put(log, name)
+    for name in ("_change_data/x", "_delta_index/x", "_p=1/x", "day=1/_p=1/x"):
+        put(log, name)
+    run(log)
+    hidden = [".folder/x", ".x", "_folder/deep/x", "_y", "day=1/.x.crc", "day=1/_x"]
+    assert names(log) == sorted(hidden)
+
+
+def test_another_table_below_is_left_alone(log):
+    log.commit(*HEAD, add("a"))
+    for name in ("sub/t/0.parquet", "sub/t/_delta_log/0.json", "sub/t/z=1/1.parquet", "sub/x"):
+        put(log, name)
+    run(log)
+    assert names(log) == ["sub/t/0.parquet", "sub/t/_delta_log/0.json", "sub/t/z=1/1.parquet"]
+
+
+def test_paths_are_decoded_once(log):
+    log.commit(*HEAD, add("day=a%20b/100%2525.parquet"), add("day=x%2Fy/c.parquet"))
+    kept = ["day=a b/100%25.parquet", "day=x/y/c.parquet"]
+    for name in (*kept, "day=a b/100%.parquet", "day=a%20b/x.parquet"):
+        put(log, name)
+    run(log)
+    assert names(log) == sorted(kept)
+
+
+def test_a_percent_sign_that_a_writer_left_as_it_is_costs_no_file(log):
+    log.commit(*HEAD, add("50%20.parquet"))
+    put(log, "50%20.parquet")
+    run(log)
+    assert names(log) == ["50%20.parquet"]
+
+
+def test_absolute_paths_of_the_table_are_its_own_and_others_are_not(log):
+    log.commit(*HEAD, add(f"{log.table}/a"), add("/elsewhere/b"), add("./c//d"))
+    for name in ("a", "c/d", "x"):
+        put(log, name)
+    run(log)
+    assert names(log) == ["a", "c/d"]
+
+
+def vector(name: str, size: int = 36) -> dict[str, Any]:
+    text = z85_encode(bytes.fromhex(name.replace("-", "")))
+    body = {"storageType": "u", "pathOrInlineDv": f"ab{text}", "offset": 1}
+    return {**body, "sizeInBytes": size, "cardinality": 1}
+
+
+def test_files_of_deletion_vectors_stay_with_their_data(log):
+    head = (protocol(3, 7, (["deletionVectors"], ["deletionVectors"])), HEAD[1])
+    live, young, old = (f"0000000{i}-0000-4000-8000-000000000000" for i in (1, 2, 3))
+    log.commit(*head, add("a", vector=vector(live)), add("b"))
+    log.commit(
+        remove("b", vector=vector(young), deletionTimestamp=NOW - HOUR),
+        remove("c", vector=vector(old), deletionTimestamp=OLD),
+    )
+    files = [f"ab/deletion_vector_{name}.bin" for name in (live, young, old)]
+    for name in (*files, "a", "b", "c"):
+        put(log, name)
+    run(log, 2)
+    assert names(log) == sorted(["a", "b", *files[:2]])
+
+
+def test_folders_that_were_emptied_go_and_others_stay(tmp_path):
+    log = LogWriter(ArrowEngine(), str(tmp_path / "t"))
+    log.commit(*HEAD, add("_p=1/day=1/a"))
+    for name in ("_p=1/day=1/a", "_p=1/day=2/x", "_p=2/day=1/x", "_p=3/.hidden", "_p=3/x"):
+        put(log, name)
+    (tmp_path / "t" / "empty" / "deep").mkdir(parents=True)
+    done = run(log)
+    left = {str(p.relative_to(tmp_path / "t")) for p in (tmp_path / "t").rglob("*") if p.is_dir()}
+    assert left == {"_delta_log", "_p=1", "_p=1/day=1", "_p=3"}
+    assert done.num_deleted_files == 4  # three files, and the folder that was empty before
+    assert done.num_vacuumed_directories == 9
+
+
+def test_nothing_to_delete_is_said_too(log):
+    log.commit(*HEAD, add("a"))
+    put(log, "a")
+    assert run(log).num_deleted_files == 0
+    assert [c.get("operation") for c in history(log)][:2] == ["VACUUM END", "VACUUM START"]
+
+
+def test_a_vacuum_that_fails_says_so_and_can_be_repeated(log):
+    log.commit(*HEAD, add("a"))
+    for name in ("a", "x", "y"):
+        put(log, name)
+    faulty = FaultInjectingEngine(log.engine, Fault(operation="delete_files", passing=1))
+    with pytest.raises(StorageError):
+        vacuum(faulty, log.table, 0, enforce_retention_duration=False)
+    assert history(log)[0]["operationParameters"] == {"status": "FAILED"}
+    run(log)
+    assert names(log) == ["a"]
+
+
+def test_a_table_that_asks_for_the_unknown_of_a_writer_is_refused(log):
+    log.commit(protocol(1, 7, ([], ["rune"])), HEAD[1], add("a"))
+    put(log, "x")
+    with pytest.raises(UnsupportedFeatureError, match="rune"):
+        run(log)
+    assert names(log) == ["x"]
+
+
+def test_a_table_that_checks_the_protocol_of_a_vacuum_is_vacuumed(log):
+    features = (["vacuumProtocolCheck"], ["vacuumProtocolCheck"])
+    log.commit(protocol(3, 7, features), HEAD[1], add("a"))
+    put(log, "x")
+    assert run(log).num_deleted_files == 1
+
+
+def age_commits(log: LogWriter, *milliseconds: int) -> None:
+    for version, at in enumerate(milliseconds):
+        path = log.path(f"{version:020d}.json")
+        if path.startswith("memory:"):
+            log.engine.files.set_modification_time(path, at)
+        else:
+            os.utime(path, ns=(at * 1_000_000, at * 1_000_000))
+
+
+def test_lite_takes_what_commits_removed_and_leaves_the_rest(log):
+    cdc = {"cdc": {"path": "_change_data/c", "partitionValues": {}, "size": 9, "dataChange": False}}
+    log.commit(*HEAD, add("a"), add("b"), add("back"))
+    log.commit(
+        remove("a", size=3, deletionTimestamp=OLD), cdc, remove("back", deletionTimestamp=OLD)
+    )
+    log.commit(add("back"), remove("b", deletionTimestamp=NOW - HOUR))
+    age_commits(log, OLD, OLD + 1, NOW - HOUR)
+    for name in ("a", "b", "back", "_change_data/c", "stray"):
+        put(log, name)
+    done = run(log, 2, lite=True)
+    assert names(log) == ["b", "back", "stray"]
+    assert sorted(done.inventory["size"].to_pylist()) == [3, 9]
+    assert run(log, 2, lite=True).num_files_to_delete == 0
+
+
+def test_lite_goes_on_where_the_last_one_ended(log):
+    log.commit(*HEAD, add("a"), add("b"))
+    log.commit(remove("a", deletionTimestamp=OLD))
+    age_commits(log, OLD, OLD + 1)
+    run(log, 2, lite=True)
+    log.checkpoint(1, [*HEAD, add("b")])
+    log.delete(f"{0:020d}.json")
+    log.delete(f"{1:020d}.json")
+    put(log, "a")
+    assert run(log, 2, lite=True).num_files_to_delete == 0  # it was taken before
+
+
+def test_lite_without_the_commits_that_it_needs_is_refused(log):
+    log.commit(*HEAD, add("a"))
+    log.commit(add("b"))
+    log.checkpoint(1, [*HEAD, add("a"), add("b")])
+    log.delete(f"{0:020d}.json")
+    with pytest.raises(VersionNotFoundError, match="Run a full vacuum"):
+        run(log, 0, lite=True)
+
+
+def test_rows_are_the_same_after_a_vacuum(tmp_path):
+    path = str(tmp_path / "t")
+    for i in range(3):
+        write(path, pa.table({"id": [i], "p": [i % 2]}), partition_by=["p"])
+    write(path, pa.table({"id": [7, 8], "p": [0, 1]}), mode="overwrite")
+    engine = ArrowEngine()
+    time.sleep(0.01)
+    done = vacuum(engine, path, 0, enforce_retention_duration=False)
+    assert done.num_deleted_files == 3
+    scan = Table.for_path(engine, path).latest_snapshot(engine).scan_builder().build()
+    files = [f.status.path for b in scan.scan_files(engine) for f in b.rows()]
+    assert len(files) == 2
+    assert all(os.path.exists(file) for file in files)
+    assert len(list((tmp_path / "t").rglob("*.parquet"))) == 2
