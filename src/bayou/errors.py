@@ -12,6 +12,7 @@
     │   ├── SchemaError                   a schema that isn't valid, or data that doesn't fit it
     │   ├── TablePropertyError            a table property with an unusable value
     │   ├── ConstraintViolationError      rows break NOT NULL, a CHECK or an invariant
+    │   ├── MultipleMatchesError          several source rows of a merge match one target row
     │   ├── CommitConflictError           another writer won, and the changes don't commute
     │   │   ├── ProtocolChangedError
     │   │   ├── MetadataChangedError
@@ -57,6 +58,7 @@ __all__ = [
     "FileMissingError",
     "KafkaError",
     "MetadataChangedError",
+    "MultipleMatchesError",
     "PipelineError",
     "PredicateError",
     "PrerequisiteError",
@@ -199,6 +201,13 @@ class ConstraintViolationError(TableError):
     def __init__(self, message: str, *, table: str, constraint: str) -> None:
         super().__init__(message, table=table, constraint=constraint)
         self.constraint = constraint
+
+
+class MultipleMatchesError(TableError):
+    """Several rows of a merge's source match one row of the target; nothing was changed.
+
+    Delta's condition is DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE.
+    """
 
 
 class CommitConflictError(TableError):

@@ -37,7 +37,7 @@ from bayou.kernel.predicates.resolution import resolve, resolve_expression, type
 from bayou.kernel.predicates.types import comparison_type
 from bayou.protocol.schema import VOID, StructField, StructType
 
-__all__ = ["Evaluation", "compare", "evaluate", "resolve"]
+__all__ = ["Evaluation", "compare", "evaluate", "resolve", "widened"]
 
 # A pyarrow array or scalar. pyarrow's own types don't take both where its functions do.
 Datum: TypeAlias = Any
@@ -132,7 +132,7 @@ class Evaluation:
     ) -> Datum:
         match expression:
             case Column(path):
-                return _widened(_column(path, batch, self._schema), wanted)
+                return widened(_column(path, batch, self._schema), wanted)
             case Literal():
                 return _constant(expression, wanted)
             case And(operands):
@@ -155,9 +155,9 @@ class Evaluation:
             case Cast(operand, data_type, safe):
                 given = type_of(operand, self._schema)
                 found = cast(self._value(operand, batch), given, data_type, safe=safe)
-                return _widened(found, wanted)
+                return widened(found, wanted)
             case Function(name, arguments):
-                return _widened(self._called(name, expression, arguments, batch), wanted)
+                return widened(self._called(name, expression, arguments, batch), wanted)
             case _:
                 raise PredicateError(
                     f"{type(expression).__name__} isn't an expression that is known.",
@@ -165,7 +165,7 @@ class Evaluation:
                 )
 
     def _condition(self, predicate: Expression, batch: pa.RecordBatch) -> Datum:
-        return _widened(self._value(predicate, batch), pa.bool_())
+        return widened(self._value(predicate, batch), pa.bool_())
 
     def _all(self, operands: Sequence[Expression], batch: pa.RecordBatch) -> Datum:
         result = self._condition(operands[0], batch)
@@ -226,7 +226,7 @@ class Evaluation:
         column = _as_array(self._value(operand, batch), batch)
         for common, scalars in by_type.items():
             found: Datum = pc.is_in(
-                _without_negative_zero(_widened(column, common)),
+                _without_negative_zero(widened(column, common)),
                 value_set=_without_negative_zero(pa.array(scalars, common)),
             )
             result = pc.or_kleene(result, found)
@@ -259,7 +259,7 @@ class Evaluation:
         branches: list[tuple[Datum, Datum]] = []
         for index in range(0, len(arguments) - 1, 2):
             condition = self._on_rows(arguments[index], batch, open_rows)
-            taken = pc.fill_null(_as_array(_widened(condition, pa.bool_()), batch), False)
+            taken = pc.fill_null(_as_array(widened(condition, pa.bool_()), batch), False)
             taken = pc.and_(taken, open_rows)
             branches.append((taken, self._on_rows(arguments[index + 1], batch, taken)))
             open_rows = pc.and_not(open_rows, taken)
@@ -302,7 +302,7 @@ def _column(path: tuple[str, ...], batch: pa.RecordBatch, schema: StructType) ->
         data_type = inner.data_type
     if isinstance(data_type, StructType):
         return values
-    return _widened(values, to_arrow_type(data_type))
+    return widened(values, to_arrow_type(data_type))
 
 
 def _constant(literal: Literal, wanted: pa.DataType | None) -> Datum:
@@ -310,7 +310,7 @@ def _constant(literal: Literal, wanted: pa.DataType | None) -> Datum:
     return arrow_scalar(literal, wanted or to_arrow_type(literal.data_type))
 
 
-def _widened(values: Datum, wanted: pa.DataType | None) -> Datum:
+def widened(values: Datum, wanted: pa.DataType | None) -> Datum:
     """As the type of a comparison: exact, but for decimal and long to double."""
     if wanted is None or values.type == wanted:
         return values

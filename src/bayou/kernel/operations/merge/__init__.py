@@ -1,0 +1,9 @@
+"""MERGE: rows of a source put into a table, by keys."""
+
+from bayou.kernel.operations.merge.clauses import MergeClause
+from bayou.kernel.operations.merge.execution import merge
+from bayou.kernel.operations.merge.metrics import MergeMetrics
+from bayou.kernel.operations.merge.plan import MergeDefinition, MergePlan
+from bayou.kernel.operations.merge.source import MergeSource
+
+__all__ = ["MergeClause", "MergeDefinition", "MergeMetrics", "MergePlan", "MergeSource", "merge"]

@@ -1,0 +1,83 @@
+"""The source of a merge: any Arrow stream, held in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from bayou.errors import ArgumentError, SchemaError
+from bayou.kernel.arrow_types import from_arrow_schema, to_arrow_schema
+from bayou.kernel.writes.logical_data import conform
+from bayou.protocol.schema import VOID, StructField, StructType
+
+__all__ = ["MOST_SOURCE_BYTES", "MergeSource"]
+
+_concatenated: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
+
+MOST_SOURCE_BYTES = (1 << 31) - 1
+"""What a source may take in memory: 2 GiB, which is also where Arrow's offsets of texts end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeSource:
+    """Rows that are merged into a table.
+
+    Attributes:
+        schema: their columns, as Delta's types.
+        rows: all of them, in the Arrow types of `schema`.
+    """
+
+    schema: StructType
+    rows: pa.RecordBatch
+
+    @classmethod
+    def read(cls, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> MergeSource:
+        """Take in a stream.
+
+        Raises:
+            SchemaError: a column of a type that Delta doesn't have, or two of one name.
+            ArgumentError: more than `MOST_SOURCE_BYTES`.
+        """
+        columns = _columns(schema)
+        kept: list[pa.RecordBatch] = []
+        size = 0
+        for batch in batches:
+            rows = conform("the source", columns, batch)
+            size += rows.nbytes
+            if size > MOST_SOURCE_BYTES:
+                raise ArgumentError(
+                    "The source of a merge is held in memory, and this one takes more than "
+                    f"{MOST_SOURCE_BYTES >> 20} MiB. Merge it in parts of its keys.",
+                    argument="source",
+                )
+            kept.append(rows)
+        if not kept:
+            return cls(schema=columns, rows=_empty(columns))
+        return cls(schema=columns, rows=_concatenated(kept))
+
+
+def _columns(schema: pa.Schema) -> StructType:
+    seen: set[str] = set()
+    fields: list[StructField] = []
+    for field in schema:
+        if field.name.lower() in seen:
+            raise SchemaError(
+                f"The source of the merge has two columns {field.name!r} (names that differ in "
+                "case only are one). Rename one.",
+                table="the source",
+                column=field.name,
+            )
+        seen.add(field.name.lower())
+        if pa.types.is_null(field.type):
+            fields.append(StructField(name=field.name, data_type=VOID))
+        else:
+            fields += from_arrow_schema(pa.schema([field]), table="the source").fields
+    return StructType(tuple(fields))
+
+
+def _empty(columns: StructType) -> pa.RecordBatch:
+    schema = to_arrow_schema(columns)
+    return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
