@@ -6,8 +6,16 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from bayou.errors import ArgumentError
+from bayou.kernel import Predicate
+from bayou.kernel.predicates.model import Expression
 
-__all__ = ["checked_names", "checked_path", "checked_texts"]
+__all__ = [
+    "checked_condition",
+    "checked_names",
+    "checked_path",
+    "checked_texts",
+    "checked_values",
+]
 
 
 def checked_path(path: object) -> str:
@@ -66,6 +74,41 @@ def checked_texts(values: Mapping[str, str] | None, argument: str) -> Mapping[st
             raise ArgumentError(
                 f"{argument}: {name!r} is {value!r}; names and values are texts, such as "
                 f"{{{str(name)!r}: {_as_text(value)!r}}}.",
+                argument=argument,
+            )
+    return values
+
+
+def checked_condition(condition: object, argument: str) -> Predicate | str | None:
+    """A condition on rows, None where there is none.
+
+    Raises:
+        ArgumentError: neither text nor a predicate.
+    """
+    if condition is None or isinstance(condition, str | Predicate):
+        return condition
+    raise ArgumentError(
+        f"{argument} is {condition!r}; give SQL text or a predicate such as col('id') > 3.",
+        argument=argument,
+    )
+
+
+def checked_values(values: object, argument: str) -> Mapping[str, Expression | str]:
+    """New values by column.
+
+    Raises:
+        ArgumentError: no mapping, or a value that is neither text nor an expression.
+    """
+    if not isinstance(values, Mapping):
+        raise ArgumentError(
+            f"{argument} is {values!r}; give a dictionary of columns and SQL texts.",
+            argument=argument,
+        )
+    for name, value in values.items():
+        if not isinstance(name, str) or not isinstance(value, str | Expression):
+            raise ArgumentError(
+                f"{argument} has {name!r}: {value!r}; the value is SQL text or an expression, "
+                f"lit({value!r}) for a constant.",
                 argument=argument,
             )
     return values

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bayou.api.arguments import checked_condition, checked_values
+from bayou.api.arrow_stream import ArrowStream
 from bayou.api.bound_table import BoundTable
+from bayou.api.merge import MergeBuilder
 from bayou.errors import ArgumentError
 from bayou.kernel import Predicate
 from bayou.kernel.operations.delete import DeleteMetrics, delete
+from bayou.kernel.operations.merge import MergeDefinition
 from bayou.kernel.operations.update import UpdateMetrics, update
 from bayou.kernel.predicates.model import Expression
 from bayou.version import ENGINE_INFO
@@ -44,7 +48,7 @@ class RowOperations(BoundTable):
         return delete(
             self._engine,
             self._table.latest_snapshot(self._engine),
-            _checked_condition(where),
+            checked_condition(where, "where"),
             engine_info=ENGINE_INFO,
             user_metadata=user_metadata,
         )
@@ -77,32 +81,47 @@ class RowOperations(BoundTable):
         return update(
             self._engine,
             self._table.latest_snapshot(self._engine),
-            _checked_values(set),
-            _checked_condition(where),
+            checked_values(set, "set"),
+            checked_condition(where, "where"),
             engine_info=ENGINE_INFO,
             user_metadata=user_metadata,
         )
 
+    def merge(
+        self,
+        source: ArrowStream,
+        on: Predicate | str,
+        *,
+        source_alias: str = "source",
+        target_alias: str = "target",
+        user_metadata: str | None = None,
+    ) -> MergeBuilder:
+        """Begin a merge: rows of a source update, delete and insert rows of the table.
 
-def _checked_condition(where: object) -> Predicate | str | None:
-    if where is None or isinstance(where, str | Predicate):
-        return where
-    raise ArgumentError(
-        f"where is {where!r}; give SQL text or a predicate such as col('id') > 3.",
-        argument="where",
-    )
+        Args:
+            source: rows of pyarrow, polars, duckdb, pandas, ...: anything with an Arrow stream. It
+                is read by `execute`, once.
+            on: when a source row and a target row belong together, such as
+                `"target.id = source.id"`; SQL text or a `Predicate`. NULL equals nothing.
+            source_alias, target_alias: the sides' names in texts.
+            user_metadata: free text for the commit.
 
-
-def _checked_values(values: object) -> Mapping[str, Expression | str]:
-    if not isinstance(values, Mapping):
-        raise ArgumentError(
-            f"set is {values!r}; give a dictionary of columns and SQL texts.", argument="set"
-        )
-    for name, value in values.items():
-        if not isinstance(name, str) or not isinstance(value, str | Expression):
+        Returns:
+            A builder: give it clauses (`when_...`), then `execute` it.
+        """
+        if checked_condition(on, "on") is None:
             raise ArgumentError(
-                f"set has {name!r}: {value!r}; the value is SQL text or an expression, "
-                f"lit({value!r}) for a constant.",
-                argument="set",
+                "on is None; give the condition by which rows match.", argument="on"
             )
-    return values
+        return MergeBuilder(
+            self._engine,
+            self._table,
+            source,
+            MergeDefinition(
+                on=on,
+                clauses=(),
+                source_alias=source_alias,
+                target_alias=target_alias,
+            ),
+            user_metadata,
+        )

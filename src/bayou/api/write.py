@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
-
-import pyarrow as pa
+from typing import Any, Literal, TypeAlias
 
 from bayou.api.arguments import checked_names, checked_path, checked_texts
+from bayou.api.arrow_stream import ArrowStream, record_batches
 from bayou.engines import for_path
 from bayou.errors import (
     ArgumentError,
@@ -36,18 +35,10 @@ from bayou.protocol.actions import AddFile
 from bayou.protocol.schema import StructType
 from bayou.version import ENGINE_INFO
 
-__all__ = ["ArrowStream", "WriteMode", "write"]
+__all__ = ["WriteMode", "write"]
 
 WriteMode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
 _MODES = ("append", "overwrite", "error", "ignore")
-
-
-class ArrowStream(Protocol):
-    """Anything with the Arrow PyCapsule interface: pyarrow, polars, duckdb, pandas, ..."""
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The stream."""
-        ...
 
 
 def write(  # noqa: PLR0917 - the short API, names and order are promised
@@ -89,7 +80,7 @@ def write(  # noqa: PLR0917 - the short API, names and order are promised
     columns = checked_names(partition_by, "partition_by")
     table_properties = checked_texts(properties, "properties")
     engine = for_path(location, checked_texts(storage_options, "storage_options"))
-    stream = _stream(data)
+    stream = record_batches(data, "data")
     table = Table.for_path(engine, location)
     request = _Request(
         table=table,
@@ -220,22 +211,3 @@ def _snapshot(engine: Engine, table: Table) -> Snapshot | None:
         return table.latest_snapshot(engine)
     except TableNotFoundError:
         return None
-
-
-def _stream(data: ArrowStream) -> pa.RecordBatchReader:
-    if isinstance(data, pa.RecordBatchReader):
-        return data
-    if not hasattr(data, "__arrow_c_stream__"):
-        raise ArgumentError(
-            f"data is a {type(data).__name__}, which has no Arrow stream (__arrow_c_stream__). "
-            "Give a pyarrow, polars, duckdb or pandas (2.2 or newer) table; "
-            "pyarrow.Table.from_pylist makes one of dictionaries.",
-            argument="data",
-        )
-    try:
-        return pa.RecordBatchReader.from_stream(data)
-    except pa.ArrowInvalid as error:
-        raise ArgumentError(
-            f"data is a {type(data).__name__} whose Arrow stream isn't one of a table: {error}.",
-            argument="data",
-        ) from error

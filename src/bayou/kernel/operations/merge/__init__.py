@@ -1,9 +1,18 @@
 """MERGE: rows of a source put into a table, by keys."""
 
-from bayou.kernel.operations.merge.clauses import MergeClause
+from bayou.kernel.operations.merge.clauses import ClauseAction, ClauseKind, MergeClause
 from bayou.kernel.operations.merge.execution import merge
 from bayou.kernel.operations.merge.metrics import MergeMetrics
 from bayou.kernel.operations.merge.plan import MergeDefinition, MergePlan
 from bayou.kernel.operations.merge.source import MergeSource
 
-__all__ = ["MergeClause", "MergeDefinition", "MergeMetrics", "MergePlan", "MergeSource", "merge"]
+__all__ = [
+    "ClauseAction",
+    "ClauseKind",
+    "MergeClause",
+    "MergeDefinition",
+    "MergeMetrics",
+    "MergePlan",
+    "MergeSource",
+    "merge",
+]

@@ -16,7 +16,7 @@ from bayou.kernel.closeable import CloseableIterator
 from bayou.kernel.engine import Engine
 from bayou.kernel.operations.file_change import FileChange
 from bayou.kernel.operations.merge.candidates import may_change, may_match
-from bayou.kernel.operations.merge.clauses import ClauseKind
+from bayou.kernel.operations.merge.clauses import ClauseAction, ClauseKind
 from bayou.kernel.operations.merge.decisions import Decisions, FileDecisions
 from bayou.kernel.operations.merge.matching import Matcher
 from bayou.kernel.operations.merge.metrics import MergeMetrics
@@ -127,7 +127,8 @@ class _Run:
         self._new = NewVersionsOfRows(engine, plan, self._state.write, self._source)
         self._current: FileDecisions | None = None
         self._from_source: list[FileDecisions] = []
-        self._counts = [0] * (len(plan.matched) + len(plan.not_matched_by_source))
+        self._clauses = (*plan.matched, *plan.not_matched_by_source)
+        self._counts = [0] * len(self._clauses)
         self.scan_seconds = 0.0
 
     def changes(self) -> RowChanges:
@@ -154,13 +155,8 @@ class _Run:
 
     def counts(self, changes: RowChanges) -> dict[str, int]:
         """Fields of `MergeMetrics` but for times and version."""
-        by_kind: dict[tuple[ClauseKind, str], int] = {}
-        matched = [("MATCHED", c.action) for c in self._plan.matched]
-        alone = [("NOT MATCHED BY SOURCE", c.action) for c in self._plan.not_matched_by_source]
-        for key, count in zip((*matched, *alone), self._counts, strict=True):
-            by_kind[key] = by_kind.get(key, 0) + count
-        updated = [by_kind.get((kind, "update"), 0) for kind in _CHANGING]
-        deleted = [by_kind.get((kind, "delete"), 0) for kind in _CHANGING]
+        updated = self._counted("update")
+        deleted = self._counted("delete")
         vectors = {
             name.replace("num_", "num_target_", 1): count
             for name, count in changes.vector_counts().items()
@@ -183,6 +179,14 @@ class _Run:
             "num_target_change_files_added": len(changes.change_files),
             **vectors,
         }
+
+    def _counted(self, action: ClauseAction) -> tuple[int, int]:
+        """Rows that clauses of an action took: matched, and not matched by the source."""
+        taken = [
+            count if clause.action == action else 0
+            for clause, count in zip(self._clauses, self._counts, strict=True)
+        ]
+        return sum(taken[: len(self._plan.matched)]), sum(taken[len(self._plan.matched) :])
 
     def _read(self) -> ScanState:
         """How files are read to find out what changes."""
@@ -213,8 +217,8 @@ class _Run:
     def _changed_file(self, found: FileDecisions, *, blind: bool) -> FileChange:
         for number in range(len(self._counts)):
             self._counts[number] += pc.equal(found.clauses, number).true_count
-        clauses = (*self._plan.matched, *self._plan.not_matched_by_source)
-        updates = pa.array([n for n, c in enumerate(clauses) if c.action == "update"], pa.int8())
+        numbers = [n for n, c in enumerate(self._clauses) if c.action == "update"]
+        updates = pa.array(numbers, pa.int8())
         updated = pc.is_in(found.clauses, value_set=updates)
         now = found.of(updated)
         if blind:
@@ -235,9 +239,6 @@ class _Run:
     def _inserted(self) -> Iterator[pa.RecordBatch]:
         if self._plan.not_matched:
             yield from self._new.inserted(self._decisions.matched.others())
-
-
-_CHANGING: tuple[ClauseKind, ...] = ("MATCHED", "NOT MATCHED BY SOURCE")
 
 
 def _transaction(

@@ -51,7 +51,7 @@ class NewVersionsOfRows:
             decisions: of the file's updated rows.
             before: the rows, with the table's columns and their index.
         """
-        positions = before.column(ROW_INDEX_COLUMN)
+        positions: Any = before.column(ROW_INDEX_COLUMN)
         if len(positions) < len(decisions.positions):
             first = pc.index_in(positions.slice(0, 1), value_set=decisions.positions)[0].as_py()
             decisions = decisions.slice(first, len(positions))

@@ -32,7 +32,7 @@ from bayou.kernel.operations.merge.names import (
     columns_of,
 )
 from bayou.kernel.operations.merge.schema_evolution import grown_schema
-from bayou.kernel.predicates.model import Column, Expression, Predicate
+from bayou.kernel.predicates.model import Column, Expression, Literal, Predicate
 from bayou.kernel.predicates.resolution import type_of
 from bayou.kernel.predicates.sql import parse_expression
 from bayou.protocol.column_rules import (
@@ -40,7 +40,7 @@ from bayou.protocol.column_rules import (
     GENERATION_EXPRESSION_KEY,
     identity_of,
 )
-from bayou.protocol.schema import StructField, StructType
+from bayou.protocol.schema import VOID, StructField, StructType
 
 __all__ = ["MergeDefinition", "MergePlan", "PlannedClause"]
 
@@ -192,8 +192,14 @@ class _Planner:
         found: list[Assignment] = []
         given_values: Mapping[str, Expression | str] = clause.assignments or {}
         for name, value in given_values.items():
+            path = self._assigned_path(name, clause)
+            if isinstance(value, str) and value.strip().upper() == "DEFAULT":
+                default = self._default(path, clause)
+                if default is not None:
+                    found.append(self._assignment(path, default))
+                continue
             expression = self._names.expression(value, what, _SIDES[clause.kind])
-            found.append(self._assignment(self._assigned_path(name, clause), expression))
+            found.append(self._assignment(path, expression))
         return tuple(found)
 
     def schema_behind(
@@ -261,7 +267,20 @@ class _Planner:
             keeps_fields=keeps_fields,
         )
 
+    def _default(self, path: tuple[str, ...], clause: MergeClause) -> Expression | None:
+        """What DEFAULT stands for; None where the table makes it of a row without the column."""
+        if clause.action == "insert":
+            return None
+        field = self._names.target.get(path[0])
+        text = None if field is None else field.metadata.get(CURRENT_DEFAULT_KEY)
+        if text is None or len(path) > 1:
+            return Literal(None, VOID)
+        return self._names.expression(str(text), f"default of column {path[0]}", ())
+
     def _assigned_path(self, name: str, clause: MergeClause) -> tuple[str, ...]:
+        whole = self._names.target.get(name)
+        if whole is not None:  # a name with a dot, say
+            return (whole.name,)
         parsed = parse_expression(name)
         if not isinstance(parsed, Column):
             raise PredicateError(
