@@ -230,13 +230,13 @@ def outcome(target: list[Row], source: list[Row], on: Test, clauses: Clauses) ->
             for _, test, made in clauses.matched:
                 if test(row, s):
                     taken = True
-                    change = None if made is None else lambda m=made, s=s: m(row, s)
+                    change = None if made is None else lambda m=made, t=row, s=s: m(t, s)
                     break
         else:
             for holds, alone in clauses.alone:
                 if holds(row):
                     taken = True
-                    change = None if alone is None else lambda m=alone: m(row)
+                    change = None if alone is None else lambda m=alone, t=row: m(t)
                     break
         if not taken:
             result.rows.append(row)
