@@ -1,0 +1,60 @@
+"""Files read one after the other in their order, small ones ahead of their turn."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pyarrow as pa
+
+from bayou.kernel.closeable import closeable
+from bayou.kernel.engine import Engine
+from bayou.kernel.scan_file import ScanFile
+from bayou.kernel.scan_state import ScanState
+from bayou.kernel.transform import read_scan_file
+
+__all__ = ["read_in_order"]
+
+_SMALL = 4 << 20
+"""Bytes up to which a file is read whole, before its turn."""
+
+_AHEAD = 8
+"""Most files that are read before their turn: what waits is this times `_SMALL`, decompressed."""
+
+
+@closeable
+def read_in_order(
+    engine: Engine, state: ScanState, files: Sequence[ScanFile]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of all files, those of one after those of the file before it.
+
+    Raises:
+        DataFileError: a file or its deletion vector is missing or damaged; names it.
+    """
+
+    def whole(file: ScanFile) -> list[pa.RecordBatch]:
+        with read_scan_file(engine, state, file) as batches:
+            return list(batches)
+
+    if len(files) < 2:
+        for file in files:
+            yield from read_scan_file(engine, state, file)
+        return
+    pool = ThreadPoolExecutor(_AHEAD, thread_name_prefix="bayou-rewrite-read")
+    try:
+        waiting: deque[Future[list[pa.RecordBatch]] | ScanFile] = deque()
+        rest = iter(files)
+        while True:
+            while len(waiting) < _AHEAD and (file := next(rest, None)) is not None:
+                waiting.append(pool.submit(whole, file) if file.size <= _SMALL else file)
+            if not waiting:
+                return
+            turn = waiting.popleft()
+            if isinstance(turn, Future):
+                yield from turn.result()
+            else:
+                with read_scan_file(engine, state, turn) as batches:
+                    yield from batches
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,144 @@
+"""Rows that wait in buckets, in memory up to a bound and beyond it on the local disk."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.errors import StorageError
+
+__all__ = ["RowBuckets"]
+
+pc: Any = pyarrow.compute
+
+_POSITION = "position"
+"""Name of the column of positions in the files, which stands last."""
+
+
+class RowBuckets:
+    """Rows by the number of their bucket, each with its position in an order.
+
+    Args:
+        memory_bytes: of rows that wait; more than that is written to a temporary folder
+            (`tempfile`'s), which goes away on `close`.
+    """
+
+    def __init__(self, memory_bytes: int) -> None:
+        self._limit = memory_bytes // 2
+        self._waiting: defaultdict[int, list[pa.RecordBatch]] = defaultdict(list)
+        self._bytes = 0
+        self._folder: Path | None = None
+        self._files: dict[int, tuple[pa.OSFile, pa.RecordBatchStreamWriter]] = {}
+        self._schema: pa.Schema | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def spilled(self) -> bool:
+        """Whether rows wait on the disk."""
+        return self._folder is not None
+
+    def add(self, batch: pa.RecordBatch, positions: pa.Array[Any], buckets: pa.Array[Any]) -> None:
+        """Put the rows of a batch into their buckets; all batches have one schema.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        if self._schema is None:
+            self._schema = batch.schema
+        rows = pa.RecordBatch.from_arrays(
+            [*batch.columns, positions],
+            schema=batch.schema.append(pa.field(_POSITION, positions.type)),
+        )
+        order = pc.array_sort_indices(buckets)
+        runs = pc.run_end_encode(buckets.take(order))
+        ends = runs.run_ends.to_pylist()
+        if len(ends) > 1:
+            rows = rows.take(order)
+        start = 0
+        for number, end in zip(runs.values.to_pylist(), ends, strict=True):
+            self._waiting[number].append(rows.slice(start, end - start))
+            start = end
+        self._bytes += rows.nbytes
+        if self._bytes > self._limit:
+            self._spill()
+
+    def take(self, number: int) -> tuple[pa.Table, pa.ChunkedArray[Any]]:
+        """The rows of a bucket and their positions; the bucket is empty then.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        parts: list[pa.RecordBatch] = []
+        if number in self._files:
+            parts += self._from_disk(number)
+        parts += self._waiting.pop(number, [])
+        if not parts:
+            schema = self._schema or pa.schema([])
+            return schema.empty_table(), pa.chunked_array([], pa.int64())
+        table = pa.Table.from_batches(parts)
+        return table.drop_columns([_POSITION]), table.column(table.num_columns - 1)
+
+    def close(self) -> None:
+        """Let go of all rows, on the disk too."""
+        self._waiting.clear()
+        files, self._files = self._files, {}
+        for sink, _ in files.values():
+            sink.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _spill(self) -> None:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="bayou-rows-"))
+        try:
+            for number, batches in self._waiting.items():
+                if number not in self._files:
+                    sink = pa.OSFile(str(self._folder / f"{number}.arrow"), "wb")
+                    options = pa.ipc.IpcWriteOptions(compression="lz4")
+                    writer = pa.ipc.new_stream(sink, batches[0].schema, options=options)
+                    self._files[number] = sink, writer
+                merged = pa.Table.from_batches(batches).combine_chunks()
+                self._files[number][1].write_table(merged)
+        except OSError as error:
+            raise _refused(self._folder, error) from error
+        self._waiting.clear()
+        self._bytes = 0
+
+    def _from_disk(self, number: int) -> list[pa.RecordBatch]:
+        assert self._folder is not None  # there is a file
+        sink, writer = self._files.pop(number)
+        path = self._folder / f"{number}.arrow"
+        try:
+            writer.close()
+            sink.close()
+            with pa.OSFile(str(path), "rb") as source, pa.ipc.open_stream(source) as stream:
+                batches = list(stream)
+            path.unlink()
+        except OSError as error:
+            raise _refused(self._folder, error) from error
+        return batches
+
+
+def _refused(folder: Path, error: OSError) -> StorageError:
+    return StorageError(
+        f"Rows to be ordered don't fit into memory, and the folder for temporary files {folder} "
+        f"refused them: {error}. Make room there, or set TMPDIR to another folder.",
+        path=str(folder),
+    )
