@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -13,9 +13,11 @@ from bayou.api.alterations import Alterations
 from bayou.api.arguments import checked_path, checked_texts
 from bayou.api.changes import ChangesHandle
 from bayou.api.dataset import to_dataset
+from bayou.api.layout import Layout
 from bayou.api.maintenance import Maintenance
 from bayou.api.reading import Reading, files_table
 from bayou.api.row_operations import RowOperations
+from bayou.api.timestamps import Timestamp, milliseconds
 from bayou.engines import for_path
 from bayou.errors import ArgumentError
 from bayou.kernel import Catalog, CommitBoundary, Engine, Predicate, Snapshot, Table
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
     import pyarrow.dataset as pads
 
 __all__ = ["SnapshotHandle", "TableHandle", "Timestamp", "table"]
-
-Timestamp: TypeAlias = dt.datetime | str | int
-"""A datetime (without zone: UTC), ISO 8601 text (without zone: UTC), or ms since the epoch."""
 
 
 def table(
@@ -65,7 +64,7 @@ def table(
     return TableHandle(engine, Table.for_path(engine, location, catalog))
 
 
-class TableHandle(RowOperations, Maintenance, Alterations):
+class TableHandle(RowOperations, Maintenance, Layout, Alterations):
     """A table and the engine that reaches it; safe in threads. Every call reads the log anew."""
 
     __slots__ = ()
@@ -93,7 +92,7 @@ class TableHandle(RowOperations, Maintenance, Alterations):
                 )
             found = self._table.snapshot_as_of_version(self._engine, version)
         elif timestamp is not None:
-            found = self._table.snapshot_as_of_timestamp(self._engine, _milliseconds(timestamp))
+            found = self._table.snapshot_as_of_timestamp(self._engine, milliseconds(timestamp))
         else:
             found = self._table.latest_snapshot(self._engine)
         return SnapshotHandle(self._engine, found)
@@ -297,25 +296,4 @@ def _boundary(at: int | dt.datetime | str, argument: str) -> CommitBoundary:
         )
     if isinstance(at, int):
         return CommitBoundary.at_version(at)
-    return CommitBoundary.at_timestamp(_milliseconds(at))
-
-
-def _milliseconds(timestamp: Timestamp) -> int:
-    match timestamp:
-        case bool():
-            pass
-        case int():
-            return timestamp
-        case str():
-            try:
-                return _milliseconds(dt.datetime.fromisoformat(timestamp))
-            except ValueError:
-                pass
-        case dt.datetime():
-            moment = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=dt.UTC)
-            return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
-    raise ArgumentError(
-        f"{timestamp!r} isn't a timestamp: give a datetime, ISO 8601 text such as "
-        "'2024-01-05T10:00:00Z', or milliseconds since the epoch.",
-        argument="timestamp",
-    )
+    return CommitBoundary.at_timestamp(milliseconds(at))

@@ -11,7 +11,7 @@ goes wrong is one of `bayou.errors`, raised when the item is asked for that it p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Protocol
 
@@ -83,6 +83,23 @@ class DataFileStatus:
     size: int
     modification_time: int
     statistics: FileStatistics | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetFooter:
+    """What a Parquet file says of itself, without its rows.
+
+    Attributes:
+        schema: the file's columns in Arrow's types, with field ids (`FIELD_ID_KEY`) where it has
+            them. INT96 is `timestamp[us, UTC]`.
+        statistics: the number of rows, and of the columns asked for what the footer says rightly:
+            no maximum of floats, which may be NaN, and nothing within lists and maps.
+        key_value_metadata: of the file, what isn't UTF-8 left out.
+    """
+
+    schema: pa.Schema
+    statistics: FileStatistics
+    key_value_metadata: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +284,21 @@ class ParquetHandler(Protocol):
 
     def read_row_groups(self, file: FileStatus) -> Sequence[RowGroup]:
         """The file's row groups, from its footer.
+
+        Raises:
+            FileMissingError: no such file.
+            StorageError: not a Parquet file, or cut off; names the file.
+        """
+        ...
+
+    def read_footer(
+        self, file: FileStatus, statistics_columns: Sequence[str] = ()
+    ) -> ParquetFooter:
+        """The file's schema and statistics, from its footer.
+
+        Args:
+            statistics_columns: dotted paths of the columns whose statistics are wanted; a struct
+                stands for all below it.
 
         Raises:
             FileMissingError: no such file.

@@ -57,7 +57,14 @@ _BASE_COLUMNS = ("path", "partitionValues", "size", "modificationTime")
 class ScanBuilder:
     """Builds a `Scan`; each method gives a new builder."""
 
-    __slots__ = ("_filter", "_metadata_columns", "_read_schema", "_state", "_statistics")
+    __slots__ = (
+        "_filter",
+        "_metadata_columns",
+        "_read_schema",
+        "_state",
+        "_statistics",
+        "_whole_adds",
+    )
 
     def __init__(self, state: TableState) -> None:
         self._state = state
@@ -65,6 +72,7 @@ class ScanBuilder:
         self._read_schema: StructType | None = None
         self._metadata_columns: tuple[str, ...] = ()
         self._statistics = False
+        self._whole_adds = False
 
     def with_filter(self, filter: Predicate | str | None) -> ScanBuilder:
         """Only files that may hold a row for which the filter is true; SQL text or a predicate."""
@@ -90,6 +98,13 @@ class ScanBuilder:
         builder._statistics = True
         return builder
 
+    def with_whole_adds(self) -> ScanBuilder:
+        """Scan files carry every field of their add: to be removed, or added again elsewhere."""
+        builder = copy.copy(self)
+        builder._statistics = True
+        builder._whole_adds = True
+        return builder
+
     def build(self) -> Scan:
         """The scan.
 
@@ -99,6 +114,8 @@ class ScanBuilder:
             UnsupportedFeatureError: row ids of a table without row tracking.
         """
         source = ScanSource.of(self._state)
+        if self._whole_adds:
+            source = source.with_whole_adds()
         predicate = self._filter
         if isinstance(predicate, str):
             predicate = parse_predicate(predicate)

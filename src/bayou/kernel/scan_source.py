@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -79,6 +79,20 @@ class ScanSource:
             stats_forms=_stats_forms(state),
             column_mapping=state.column_mapping,
         )
+
+    def with_whole_adds(self) -> ScanSource:
+        """The same, with every field of `add`."""
+        return replace(self, columns=_ALL_COLUMNS)
+
+
+_ALL_COLUMNS = (
+    "tags",
+    "deletionVector",
+    "baseRowId",
+    "defaultRowCommitVersion",
+    "clusteringProvider",
+)
+"""Fields of `add` besides those that every scan reads, and statistics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

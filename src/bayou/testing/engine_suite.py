@@ -17,6 +17,7 @@ from __future__ import annotations
 from bayou.testing.engine_suites.expressions import ExpressionHandlerSuite
 from bayou.testing.engine_suites.files import FileSystemClientSuite
 from bayou.testing.engine_suites.json import JsonHandlerSuite
+from bayou.testing.engine_suites.parquet_footers import ParquetFooterSuite
 from bayou.testing.engine_suites.parquet_layouts import ParquetLayoutSuite
 from bayou.testing.engine_suites.parquet_reading import ParquetReadingSuite
 from bayou.testing.engine_suites.parquet_writing import ParquetWritingSuite
@@ -29,6 +30,7 @@ class EngineSuite(
     JsonHandlerSuite,
     ParquetReadingSuite,
     ParquetLayoutSuite,
+    ParquetFooterSuite,
     ParquetWritingSuite,
     ExpressionHandlerSuite,
 ):

@@ -18,6 +18,7 @@ from bayou.kernel.engine import (
     ExpressionHandler,
     FileSplit,
     FileStatus,
+    ParquetFooter,
     ParquetWriteOptions,
     RowGroup,
 )
@@ -225,6 +226,12 @@ class _Parquet:
     def read_row_groups(self, file: FileStatus) -> Sequence[RowGroup]:
         self._plan.fail("read_row_groups", file.path)
         return self._parquet.read_row_groups(file)
+
+    def read_footer(
+        self, file: FileStatus, statistics_columns: Sequence[str] = ()
+    ) -> ParquetFooter:
+        self._plan.fail("read_footer", file.path)
+        return self._parquet.read_footer(file, statistics_columns)
 
     @closeable
     def read_parquet_files(

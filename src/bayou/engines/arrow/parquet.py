@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
+from bayou.engines.arrow.parquet_footer import read_footer
 from bayou.engines.arrow.parquet_reader import open_parquet, read_files
 from bayou.engines.arrow.parquet_writer import write_atomically, write_data_files
 from bayou.kernel.closeable import CloseableIterator
@@ -14,6 +15,7 @@ from bayou.kernel.engine import (
     FileSplit,
     FileStatus,
     FileSystemClient,
+    ParquetFooter,
     ParquetWriteOptions,
     RowGroup,
 )
@@ -45,6 +47,11 @@ class ArrowParquetHandler:
                 )
                 for group in groups
             ]
+
+    def read_footer(
+        self, file: FileStatus, statistics_columns: Sequence[str] = ()
+    ) -> ParquetFooter:
+        return read_footer(self._files, file, statistics_columns)
 
     def read_parquet_files(
         self,

@@ -6,7 +6,7 @@ counts nulls inside of arrays. Those three are looked up in each row group on it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,16 +47,32 @@ class StatisticsCollector:
         columns: dotted paths of the columns to cover; a struct stands for all below it. A path
             that the schema doesn't have is passed over.
         prefix_length: characters kept of a string bound.
+        without_bounds: indices of leaf columns whose bounds in the footer mean nothing.
+        rows_are_seen: whether `add` gets the rows; else only what the footer alone says rightly is
+            given.
     """
 
-    def __init__(self, schema: pa.Schema, columns: Sequence[str], prefix_length: int) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        columns: Sequence[str],
+        prefix_length: int,
+        *,
+        without_bounds: Collection[int] = (),
+        rows_are_seen: bool = True,
+    ) -> None:
         self._prefix_length = prefix_length
+        self._without_bounds = without_bounds
         self._num_row_groups = 0
         chosen: dict[tuple[str, ...], _Leaf] = {}
         for leaf in _leaves(list(schema), (), (), 0):
             if any(_covers(column, leaf.path) for column in columns):
                 chosen.setdefault(leaf.path, leaf)
         self._leaves = list(chosen.values())
+        if not rows_are_seen:
+            self._leaves = [leaf for leaf in self._leaves if not _is_repeated(leaf.data_type)]
+            for leaf in self._leaves:
+                leaf.has_nan = pa.types.is_floating(leaf.data_type)
 
     def add(self, group: pa.Table) -> None:
         """Look at a row group's rows, for what the footer won't say."""
@@ -105,7 +121,7 @@ class StatisticsCollector:
         null_count = 0
         lows: list[Any] = []
         highs: list[Any] = []
-        usable = _has_bounds(leaf.data_type)
+        usable = _has_bounds(leaf.data_type) and leaf.footer_column not in self._without_bounds
         for i in range(footer.num_row_groups):
             group = footer.row_group(i)
             statistics = group.column(leaf.footer_column).statistics

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayou.engines.field_ids import check_field_ids
+from bayou.engines.int96 import int96_leaves, with_instants
 from bayou.engines.legacy_calendar import legacy_time_zone, marked, rebased
 from bayou.engines.variants import is_shredded, put_together_row
 from bayou.errors import SchemaError, StorageError
@@ -29,6 +30,7 @@ from bayou.kernel.engine import (
     FileSplit,
     FileStatus,
     FileSystemClient,
+    ParquetFooter,
     ParquetWriteOptions,
     RowGroup,
 )
@@ -61,6 +63,27 @@ class MemoryParquetHandler:
             )
             for group in groups
         ]
+
+    def read_footer(
+        self, file: FileStatus, statistics_columns: Sequence[str] = ()
+    ) -> ParquetFooter:
+        opened = self._open(file.path)
+        table = opened.read()
+        schema = with_instants(table.schema.remove_metadata(), int96_leaves(opened.metadata))
+        found = _statistics(table, statistics_columns, ParquetWriteOptions().string_prefix_length)
+        leaves = {f.name for f in schema if not pa.types.is_nested(f.type)}
+        known = FileStatistics(
+            num_records=found.num_records,
+            min_values=found.min_values,
+            max_values={k: v for k, v in found.max_values.items() if not _is_float(schema, k)},
+            null_count={k: v for k, v in found.null_count.items() if k in leaves},
+        )
+        metadata = opened.metadata.metadata or {}
+        return ParquetFooter(
+            schema=schema,
+            statistics=known,
+            key_value_metadata={k.decode(): v.decode() for k, v in metadata.items()},
+        )
 
     @closeable
     def read_parquet_files(
@@ -239,6 +262,10 @@ def _fit(value: Any, given: pa.DataType, field: pa.Field[Any], path: str) -> Any
 
 
 # -------------------------------------------------------------------------------- statistics
+
+
+def _is_float(schema: pa.Schema, name: str) -> bool:
+    return pa.types.is_floating(schema.field(name).type)
 
 
 def _statistics(table: pa.Table, columns: Sequence[str], prefix_length: int) -> FileStatistics:

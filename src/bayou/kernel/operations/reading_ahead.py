@@ -37,9 +37,8 @@ def read_in_order(
         with read_scan_file(engine, state, file) as batches:
             return list(batches)
 
-    if len(files) < 2:
-        for file in files:
-            yield from read_scan_file(engine, state, file)
+    if len(files) == 1:
+        yield from read_scan_file(engine, state, files[0])
         return
     pool = ThreadPoolExecutor(_AHEAD, thread_name_prefix="bayou-rewrite-read")
     try:

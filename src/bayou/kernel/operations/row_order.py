@@ -173,9 +173,9 @@ def _sorted(
         found = positions.of(batch)
         buckets.add(batch, found, _range_numbers(cuts, found))
     for number in range(0 if cuts is None else len(cuts) + 1):
-        table, found = buckets.take(number)
+        table, waited = buckets.take(number)
         if table.num_rows:
-            ordered = table.take(pc.sort_indices(found))
+            ordered = table.take(pc.sort_indices(waited))
             yield from ordered.to_batches(max_chunksize=_BATCH_ROWS)
 
 

@@ -40,9 +40,7 @@ def bits_per_dimension(dimensions: int) -> int:
     return bits
 
 
-def curve_positions(
-    curve: Curve, coordinates: Sequence[pa.Array[Any]], bits: int
-) -> pa.Array[Any]:
+def curve_positions(curve: Curve, coordinates: Sequence[pa.Array[Any]], bits: int) -> pa.Array[Any]:
     """Where points are on a curve, int64.
 
     Args:
@@ -53,7 +51,8 @@ def curve_positions(
     points: list[_Numbers] = [c.cast(pa.uint64()) for c in coordinates]
     if curve == "hilbert" and len(points) > 1:
         points = _hilbert_transpose(points, bits)
-    return _interleaved(points, bits).cast(pa.int64())
+    positions: pa.Array[Any] = _interleaved(points, bits).cast(pa.int64())
+    return positions
 
 
 def _interleaved(points: Sequence[_Numbers], bits: int) -> _Numbers:

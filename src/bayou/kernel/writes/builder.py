@@ -9,7 +9,7 @@ from bayou.errors import ArgumentError, TableNotFoundError, TablePropertyError
 from bayou.kernel.engine import Engine
 from bayou.kernel.table_state import TableState, load_table_state
 from bayou.kernel.writes.metadata_change import MetadataChange, MetadataRequest, changed_metadata
-from bayou.kernel.writes.operation import Operation
+from bayou.kernel.writes.operation import WITHOUT_NEW_ROWS, Operation
 from bayou.kernel.writes.table_update import TableUpdate
 from bayou.kernel.writes.transaction import Transaction
 from bayou.kernel.writes.writability import (
@@ -25,10 +25,6 @@ from bayou.protocol.schema import StructType
 __all__ = ["TransactionBuilder"]
 
 _DEFAULT_RETRIES = 200
-
-_WITHOUT_NEW_ROWS = frozenset(
-    {Operation.DELETE, Operation.UPDATE, Operation.OPTIMIZE, Operation.RESTORE}
-)
 
 
 class TransactionBuilder:
@@ -306,7 +302,7 @@ class TransactionBuilder:
 
     def _generated_identity(self, schema: StructType) -> tuple[str, ...]:
         """Identity columns that the rows don't bring."""
-        if self._operation in _WITHOUT_NEW_ROWS:
+        if self._operation in WITHOUT_NEW_ROWS:
             return ()
         brought = self._schema
         if brought is None or any(identity_of(f) is not None for f in brought):

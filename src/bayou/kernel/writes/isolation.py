@@ -6,7 +6,9 @@ from bayou.kernel.writes.operation import Operation
 
 __all__ = ["isolation_level"]
 
-_REARRANGING = frozenset({Operation.OPTIMIZE, Operation.VACUUM_START, Operation.VACUUM_END})
+_REARRANGING = frozenset(
+    {Operation.OPTIMIZE, Operation.REORG, Operation.VACUUM_START, Operation.VACUUM_END}
+)
 """Operations that never change data."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["Operation"]
+__all__ = ["WITHOUT_NEW_ROWS", "Operation"]
 
 
 class Operation(StrEnum):
@@ -17,7 +17,10 @@ class Operation(StrEnum):
     UPDATE = "UPDATE"
     MERGE = "MERGE"
     OPTIMIZE = "OPTIMIZE"
+    REORG = "REORG"
     RESTORE = "RESTORE"
+    CLONE = "CLONE"
+    CONVERT = "CONVERT"
     VACUUM_START = "VACUUM START"
     VACUUM_END = "VACUUM END"
     ADD_COLUMNS = "ADD COLUMNS"
@@ -26,3 +29,17 @@ class Operation(StrEnum):
     UNSET_TABLE_PROPERTIES = "UNSET TBLPROPERTIES"
     UPGRADE_PROTOCOL = "UPGRADE PROTOCOL"
     MANUAL_UPDATE = "Manual Update"
+
+
+WITHOUT_NEW_ROWS = frozenset(
+    {
+        Operation.DELETE,
+        Operation.UPDATE,
+        Operation.OPTIMIZE,
+        Operation.REORG,
+        Operation.RESTORE,
+        Operation.CLONE,
+        Operation.CONVERT,
+    }
+)
+"""Operations that insert no row: identity columns give nothing out, whatever the files have."""

@@ -215,6 +215,7 @@ class Transaction:
         actions: Iterable[Action],
         *,
         operation_metrics: Mapping[str, object] | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> TransactionCommitResult:
         """Make the actions the table's next version.
 
@@ -226,6 +227,7 @@ class Transaction:
             actions: of `generate_append_actions`, `write_data`, `generate_remove_actions`.
             operation_metrics: `commitInfo.operationMetrics`; None: those of a write, counted here
                 (`numFiles`, `numOutputRows`, ...).
+            tags: of delta-spark's, by which a commit says more of itself.
 
         Raises:
             CommitConflictError: another writer's commit won and doesn't go with this one.
@@ -242,7 +244,7 @@ class Transaction:
         )
         if contents.changes_removed:
             self.check_rows_may_be_removed()
-        metadata, tags = moved_marks(update, contents)
+        metadata, identity_tags = moved_marks(update, contents)
         state = update.read_state
         writes = WriteSet(
             removed_paths=contents.removed_paths,
@@ -260,7 +262,7 @@ class Transaction:
             is_blind_append=self._reads.is_empty and not contents.removed_paths,
             isolation_level=writes.isolation_level,
             metrics=contents.metrics() if operation_metrics is None else operation_metrics,
-            tags=tags,
+            tags={**(tags or {}), **(identity_tags or {})},
         )
         version, _ = commit_with_retries(
             engine,

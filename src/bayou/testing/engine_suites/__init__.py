@@ -1,6 +1,7 @@
 from bayou.testing.engine_suites.expressions import ExpressionHandlerSuite
 from bayou.testing.engine_suites.files import FileSystemClientSuite
 from bayou.testing.engine_suites.json import JsonHandlerSuite
+from bayou.testing.engine_suites.parquet_footers import ParquetFooterSuite
 from bayou.testing.engine_suites.parquet_layouts import ParquetLayoutSuite
 from bayou.testing.engine_suites.parquet_reading import ParquetReadingSuite
 from bayou.testing.engine_suites.parquet_writing import ParquetWritingSuite
@@ -9,6 +10,7 @@ __all__ = [
     "ExpressionHandlerSuite",
     "FileSystemClientSuite",
     "JsonHandlerSuite",
+    "ParquetFooterSuite",
     "ParquetLayoutSuite",
     "ParquetReadingSuite",
     "ParquetWritingSuite",

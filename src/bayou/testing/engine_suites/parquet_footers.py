@@ -1,0 +1,78 @@
+"""Tests of what a `ParquetHandler` says of a file without its rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from bayou.errors import FileMissingError, StorageError
+from bayou.kernel.engine import FIELD_ID_KEY, Engine, FileStatus, ParquetFooter
+from bayou.testing.engine_suites.fixtures import HandlerSuite
+from bayou.testing.engine_suites.parquet_files import put, with_id, write
+
+__all__ = ["ParquetFooterSuite"]
+
+
+def _footer(engine: Engine, root: str, table: pa.Table, **options: Any) -> ParquetFooter:
+    split = write(engine, root, table, **options)
+    status = FileStatus(path=split.path, size=split.size, modification_time=0)
+    return engine.parquet.read_footer(status, table.schema.names)
+
+
+class ParquetFooterSuite(HandlerSuite):
+    """`ParquetHandler.read_footer`."""
+
+    def test_a_footer_has_the_schema_with_field_ids(self, engine: Engine, root: str) -> None:
+        schema = pa.schema([with_id("a", pa.int32(), 7), pa.field("s", pa.string(), False)])
+        found = _footer(engine, root, pa.table([[1], ["x"]], schema=schema)).schema
+        assert found.names == ["a", "s"]
+        assert found.types == [pa.int32(), pa.string()]
+        assert (found.field("a").metadata or {})[FIELD_ID_KEY] == b"7"
+        assert not found.field("s").nullable
+
+    def test_a_footer_has_statistics(self, engine: Engine, root: str) -> None:
+        table = pa.table({"n": [3, None, 1], "s": ["b", "a", "c"], "l": [[1], [], None]})
+        found = _footer(engine, root, table).statistics
+        assert found.num_records == 3
+        assert {k: found.min_values[k] for k in ("n", "s")} == {"n": 1, "s": "a"}
+        assert {k: found.max_values[k] for k in ("n", "s")} == {"n": 3, "s": "c"}
+        assert found.null_count["n"] == 1
+        assert "l" not in found.null_count
+
+    def test_a_footer_has_statistics_of_the_columns_asked_for(
+        self, engine: Engine, root: str
+    ) -> None:
+        split = write(engine, root, pa.table({"n": [1], "m": [2]}))
+        status = FileStatus(path=split.path, size=split.size, modification_time=0)
+        found = engine.parquet.read_footer(status, ["m"]).statistics
+        assert dict(found.min_values) == {"m": 2}
+        assert dict(engine.parquet.read_footer(status).statistics.min_values) == {}
+
+    def test_a_footer_has_no_maximum_of_floats(self, engine: Engine, root: str) -> None:
+        for values in ([1.0, math.nan], [1.0, 2.0]):
+            found = _footer(engine, root, pa.table({"x": values})).statistics
+            assert "x" not in found.max_values
+
+    def test_int96_is_an_instant(self, engine: Engine, root: str) -> None:
+        moment = dt.datetime(2024, 2, 29, 12)  # noqa: DTZ001 - INT96 has no zone
+        table = pa.table({"n": [1], "s": [{"t": moment}], "t": [moment]})
+        found = _footer(engine, root, table, use_deprecated_int96_timestamps=True)
+        assert found.schema.field("t").type == pa.timestamp("us", "UTC")
+        assert found.schema.field("s").type.field("t").type == pa.timestamp("us", "UTC")
+
+    def test_a_footer_has_the_writers_metadata(self, engine: Engine, root: str) -> None:
+        table = pa.table({"n": [1]}).replace_schema_metadata({"mine": "ü"})
+        assert _footer(engine, root, table, store_schema=True).key_value_metadata["mine"] == "ü"
+
+    def test_what_is_no_parquet_file_has_no_footer(self, engine: Engine, root: str) -> None:
+        split = put(engine, root, b"PAR1 and no more")
+        status = FileStatus(path=split.path, size=split.size, modification_time=0)
+        with pytest.raises(StorageError, match=r"file\.parquet"):
+            engine.parquet.read_footer(status)
+        missing = FileStatus(path=f"{root}/none.parquet", size=10, modification_time=0)
+        with pytest.raises(FileMissingError):
+            engine.parquet.read_footer(missing)
