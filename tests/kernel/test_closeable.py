@@ -18,6 +18,8 @@ from bayou.kernel import CloseableIterator, Engine, Operation, Scan, Table, clos
 from bayou.kernel.arrow_types import from_arrow_schema
 from bayou.kernel.engine import ByteRange, FileSplit
 
+SIDECARS = {"delta.checkpointPolicy": "v2"}
+
 
 class Source:
     """Counts how often it is closed."""
@@ -138,9 +140,10 @@ class CountingFiles(MemoryFiles):
 
 @pytest.fixture
 def table(table_path: str) -> str:
-    """Four files of four row groups each, in a checkpoint and behind it."""
+    """Four files of four row groups each, in a checkpoint's sidecar and behind it."""
     for first in range(4):
-        bayou.write(table_path, pa.table({"id": range(first * 100, first * 100 + 100)}))
+        rows = pa.table({"id": range(first * 100, first * 100 + 100)})
+        bayou.write(table_path, rows, properties=SIDECARS if first == 0 else None)
         if first == 2:
             Table(table_path).checkpoint(MemoryEngine())
     return table_path
@@ -212,8 +215,9 @@ def handles() -> set[str]:
 
 def test_no_handle_of_the_operating_system_stays_open(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    for _ in range(3):
-        bayou.write(path, pa.table({"id": range(100)}))
+    for number in range(3):
+        rows = pa.table({"id": range(100)})
+        bayou.write(path, rows, properties=SIDECARS if number == 0 else None)
     engine: Engine = ArrowEngine()
     Table(path).checkpoint(engine)
     scan = Table(path).latest_snapshot(engine).scan_builder().build()

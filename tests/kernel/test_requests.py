@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from typing import IO
 
@@ -72,6 +73,7 @@ def write(log: LogWriter, *, kind: str) -> None:
         )
 
 
+CHECKPOINT = f"{20:020d}.checkpoint.parquet"
 TAIL = [f"{22:020d}.json", f"{21:020d}.json"]
 
 
@@ -79,8 +81,20 @@ def test_opening_a_table_with_a_checkpoint_takes_one_list_and_few_gets(log, file
     write(log, kind="classic")
     Snapshot.load(ArrowEngine(files=files), log.table)
     assert len(files.lists) == 1
-    assert files.gets == ["_last_checkpoint", *TAIL]
-    assert files.opens == [f"{20:020d}.checkpoint.parquet"] * 2
+    assert files.gets == ["_last_checkpoint", *TAIL, CHECKPOINT]
+    assert files.opens == []
+
+
+def test_a_large_checkpoint_is_opened_for_its_kinds_its_actions_and_its_files(log, files):
+    stats = {"long": random.Random(4).randbytes(1 << 20).hex()}
+    log.commit(*HEAD, add("1"))
+    log.checkpoint(0, [*HEAD, add("1", stats=stats)])
+    engine = ArrowEngine(files=files)
+    scan = Snapshot.load(engine, log.table).scan_builder().build()
+    assert len(files.opens) == 2
+    with scan.scan_files(engine) as batches:
+        assert sum(batch.num_selected for batch in batches) == 1
+    assert files.opens == [f"{0:020d}.checkpoint.parquet"] * 3
 
 
 def test_with_a_checksum_the_checkpoint_is_not_opened(log, files):
@@ -99,8 +113,10 @@ def test_opening_a_table_with_sidecars_opens_none_of_them(log, files):
     assert files.opens == []
 
 
-@pytest.mark.parametrize(("kind", "opens"), [("classic", 1), ("checksum", 2), ("v2", 3)])
-def test_planning_opens_each_file_of_the_checkpoint_once(log, files, kind, opens):
+@pytest.mark.parametrize(
+    ("kind", "gets", "opens"), [("classic", 0, 0), ("checksum", 1, 0), ("v2", 0, 3)]
+)
+def test_planning_reads_each_file_of_the_checkpoint_once(log, files, kind, gets, opens):
     write(log, kind=kind)
     engine = ArrowEngine(files=files)
     scan = Snapshot.load(engine, log.table).scan_builder().build()
@@ -109,5 +125,16 @@ def test_planning_opens_each_file_of_the_checkpoint_once(log, files, kind, opens
     found = [f.path for b in scan.scan_files(engine) for f in b.rows()]
     assert len(found) == 22
     assert len(files.lists) == 1
-    assert files.gets == []
+    assert files.gets == [CHECKPOINT] * gets
     assert len(files.opens) == opens
+
+
+def test_several_scans_of_a_snapshot_read_a_small_checkpoint_once(log, files):
+    write(log, kind="classic")
+    engine = ArrowEngine(files=files)
+    snapshot = Snapshot.load(engine, log.table)
+    for _ in range(3):
+        with snapshot.scan_builder().build().scan_files(engine) as batches:
+            assert sum(batch.num_selected for batch in batches) == 22
+    assert files.gets.count(CHECKPOINT) == 1
+    assert files.opens == []

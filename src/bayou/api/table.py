@@ -137,7 +137,7 @@ class TableHandle(RowOperations, Maintenance, Layout, Alterations):
         """Rows of the table, batch after batch; memory stays flat. Arguments as of `to_arrow`.
 
         Files are read side by side: batches of one keep their order, those of several mix. Whoever
-        stops early need only let go of the reader.
+        stops early lets go of the reader (`del reader`): its `close()` doesn't reach the files.
         """
         return self.snapshot(version, timestamp).to_batches(columns, filter, limit)
 

@@ -6,8 +6,8 @@ one of the V1 spec is Parquet and holds its files itself. Under a classic name i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -16,7 +16,6 @@ import pyarrow.compute
 
 from bayou.errors import CorruptTableError, FileMissingError, StorageError
 from bayou.kernel.checkpoint_schema import METADATA_SCHEMA, SIDECAR_SCHEMA
-from bayou.kernel.closeable import CloseableIterator
 from bayou.kernel.engine import ByteRange, Engine, FileSplit, FileStatus
 from bayou.kernel.log_segment import Checkpoint, log_path
 from bayou.kernel.replay import read_commit
@@ -53,6 +52,7 @@ class CheckpointContents:
             for.
         files: Parquet files that hold its adds and removes: its own, or its sidecars.
         adds, removes: those that stand in a JSON file, without sidecars.
+        held: bytes of small ones of `files`, by path: they had to be read anyway.
     """
 
     checkpoint: Checkpoint
@@ -60,11 +60,17 @@ class CheckpointContents:
     files: tuple[FileStatus, ...]
     adds: tuple[AddFile, ...] = ()
     removes: tuple[RemoveFile, ...] = ()
+    held: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     @property
     def size(self) -> int:
         """Bytes that replaying its files reads."""
         return sum(file.size for file in self.files)
+
+    @property
+    def splits(self) -> tuple[FileSplit, ...]:
+        """`files`, each whole, with what is held of them."""
+        return tuple(_split(file, self.held) for file in self.files)
 
 
 def read_checkpoint(engine: Engine, table: str, checkpoint: Checkpoint) -> CheckpointContents:
@@ -80,12 +86,13 @@ def read_checkpoint(engine: Engine, table: str, checkpoint: Checkpoint) -> Check
     if _is_json(top):
         return _from_json(engine, table, checkpoint, top)
     actions: list[Action] = []
-    for file in checkpoint.files:
-        try:
-            actions.extend(_read_actions(engine, table, file))
-        except StorageError as error:
-            raise unreadable_checkpoint(table, error.path, error) from error
-    return _contents(table, checkpoint, actions)
+    try:
+        held = _hold_small(engine, checkpoint.files)
+        for file in checkpoint.files:
+            actions.extend(_read_actions(engine, table, _split(file, held)))
+    except StorageError as error:
+        raise unreadable_checkpoint(table, error.path, error) from error
+    return _contents(table, checkpoint, actions, held)
 
 
 def locate_checkpoint_files(
@@ -99,13 +106,14 @@ def locate_checkpoint_files(
     if _is_json(checkpoint.files[0]):
         return read_checkpoint(engine, table, checkpoint)
     sidecars: list[Action] = []
-    for file in checkpoint.files:
-        try:
-            for batch in _read(engine, file, _SIDECARS):
-                sidecars.extend(_to_actions(table, file, batch.column("sidecar"), SidecarFile))
-        except StorageError as error:
-            raise unreadable_checkpoint(table, error.path, error) from error
-    return _contents(table, checkpoint, sidecars)
+    try:
+        held = _hold_small(engine, checkpoint.files)
+        for split in [_split(file, held) for file in checkpoint.files]:
+            for batch in engine.parquet.read_parquet_files([split], _SIDECARS):
+                sidecars.extend(_to_actions(table, split, batch.column("sidecar"), SidecarFile))
+    except StorageError as error:
+        raise unreadable_checkpoint(table, error.path, error) from error
+    return _contents(table, checkpoint, sidecars, held)
 
 
 def unreadable_checkpoint(table: str, path: str, error: StorageError) -> CorruptTableError:
@@ -144,6 +152,20 @@ _WIRE_TYPES: dict[str, type[Any]] = {
 }
 
 
+_SMALL = 1 << 20
+"""Bytes: a file up to this size is got in one request, however often it is read then."""
+
+
+def _hold_small(engine: Engine, files: Sequence[FileStatus]) -> dict[str, bytes]:
+    small = [file.path for file in files if file.size <= _SMALL]
+    with engine.files.read_files(ByteRange(path=path) for path in small) as contents:
+        return dict(zip(small, map(bytes, contents), strict=True))
+
+
+def _split(file: FileStatus, held: Mapping[str, bytes]) -> FileSplit:
+    return FileSplit(path=file.path, size=file.size, content=held.get(file.path))
+
+
 def _is_json(file: FileStatus) -> bool:
     return file.path.endswith(".json")
 
@@ -159,7 +181,12 @@ def _from_json(
     return _contents(table, checkpoint, actions)
 
 
-def _contents(table: str, checkpoint: Checkpoint, actions: Iterable[Action]) -> CheckpointContents:
+def _contents(
+    table: str,
+    checkpoint: Checkpoint,
+    actions: Iterable[Action],
+    held: Mapping[str, bytes] | None = None,
+) -> CheckpointContents:
     others: list[Action] = []
     adds: list[AddFile] = []
     removes: list[RemoveFile] = []
@@ -185,6 +212,7 @@ def _contents(table: str, checkpoint: Checkpoint, actions: Iterable[Action]) -> 
         files=tuple(_sidecar_status(table, s) for s in sidecars) if sidecars else own,
         adds=tuple(adds),
         removes=tuple(removes),
+        held={} if sidecars or held is None else held,
     )
 
 
@@ -219,12 +247,12 @@ def _sidecar_status(table: str, sidecar: SidecarFile) -> FileStatus:
     )
 
 
-def _read_actions(engine: Engine, table: str, file: FileStatus) -> Iterator[Action]:
+def _read_actions(engine: Engine, table: str, file: FileSplit) -> Iterator[Action]:
     present, rows = _locate(engine, file)
     if not present:
         return
     schema = pa.schema([_SCHEMA.field(name) for name in present])
-    with _read(engine, file, schema) as batches:
+    with engine.parquet.read_parquet_files([file], schema) as batches:
         for batch in batches:
             for name in present:
                 yield from _to_actions(table, file, batch.column(name), _WIRE_TYPES[name])
@@ -233,11 +261,11 @@ def _read_actions(engine: Engine, table: str, file: FileStatus) -> Iterator[Acti
                 break
 
 
-def _locate(engine: Engine, file: FileStatus) -> tuple[list[str], int]:
+def _locate(engine: Engine, file: FileSplit) -> tuple[list[str], int]:
     """Kinds of actions other than files that a checkpoint file has, and how many rows to read."""
     present: dict[str, None] = {}
     rows = seen = 0
-    for batch in _read(engine, file, _KEY_FIELDS):
+    for batch in engine.parquet.read_parquet_files([file], _KEY_FIELDS):
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             if column.null_count == len(column):
                 continue
@@ -248,12 +276,7 @@ def _locate(engine: Engine, file: FileStatus) -> tuple[list[str], int]:
     return list(present), rows
 
 
-def _read(engine: Engine, file: FileStatus, schema: pa.Schema) -> CloseableIterator[pa.RecordBatch]:
-    split = FileSplit(path=file.path, size=file.size)
-    return engine.parquet.read_parquet_files([split], schema)
-
-
-def _to_actions(table: str, file: FileStatus, column: Any, wire_type: type[Any]) -> Iterator[Any]:
+def _to_actions(table: str, file: FileSplit, column: Any, wire_type: type[Any]) -> Iterator[Any]:
     try:
         for value in column.drop_null().to_pylist(maps_as_pydicts="lossy"):
             yield msgspec.convert(_without_nulls(value), wire_type)

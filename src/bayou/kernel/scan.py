@@ -224,10 +224,10 @@ class Scan:
                 contents = locate_checkpoint_files(engine, source.table, source.checkpoint)
             except CorruptTableError as error:
                 tail = self._live_files_without(engine, source.checkpoint, error)
-        files = () if contents is None else contents.files
-        return tail_slices(tail, max_slices) + checkpoint_slices(
-            engine, source.table, files, max_slices
-        )
+        slices = tail_slices(tail, max_slices)
+        if contents is not None:
+            slices += checkpoint_slices(engine, source.table, contents, max_slices)
+        return slices
 
     def replay_slice(self, engine: Engine, part: LogSlice) -> CloseableIterator[ScanFileBatch]:
         """The files of one slice that the scan must read."""

@@ -8,7 +8,7 @@ state any process can replay it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import pyarrow as pa
@@ -16,7 +16,7 @@ import pyarrow as pa
 from bayou.errors import StorageError
 from bayou.kernel.arrow_ipc import array_from_bytes, array_to_bytes
 from bayou.kernel.checkpoint_adds import read_checkpoint_adds
-from bayou.kernel.checkpoint_contents import unreadable_checkpoint
+from bayou.kernel.checkpoint_contents import CheckpointContents, unreadable_checkpoint
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import Engine, FileSplit, FileStatus
 from bayou.kernel.replay import TouchedKeys
@@ -58,7 +58,8 @@ class LogSlice:
     def to_bytes(self) -> bytes:
         """For another process."""
         adds = None if self.adds is None else array_to_bytes(self.adds)
-        return _WIRE.encode(_WireSlice(self.estimated_bytes, self.split, adds))
+        split = None if self.split is None else replace(self.split, content=None)
+        return _WIRE.encode(_WireSlice(self.estimated_bytes, split, adds))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> LogSlice:
@@ -86,7 +87,7 @@ def tail_slices(adds: pa.StructArray, max_slices: int | None) -> list[LogSlice]:
 
 
 def checkpoint_slices(
-    engine: Engine, table: str, files: Sequence[FileStatus], max_slices: int | None
+    engine: Engine, table: str, contents: CheckpointContents, max_slices: int | None
 ) -> list[LogSlice]:
     """Split a checkpoint's files into about `max_slices`, never inside a row group.
 
@@ -96,9 +97,8 @@ def checkpoint_slices(
     Raises:
         CorruptTableError: the file is gone or isn't a checkpoint.
     """
-    whole = [
-        LogSlice(split=FileSplit(path=f.path, size=f.size), estimated_bytes=f.size) for f in files
-    ]
+    files = contents.files
+    whole = [LogSlice(split=split, estimated_bytes=split.size) for split in contents.splits]
     if max_slices is None or max_slices <= len(whole):
         return whole
     size = sum(f.size for f in files)

@@ -47,14 +47,19 @@ class OpenParquet(NamedTuple):
 
 
 @contextmanager
-def open_parquet(files: FileSystemClient, path: str, size: int | None) -> Iterator[OpenParquet]:
+def open_parquet(
+    files: FileSystemClient, path: str, size: int | None, content: bytes | None = None
+) -> Iterator[OpenParquet]:
     """The Parquet file at `path`; what pyarrow says of its bytes becomes a `StorageError`.
+
+    Args:
+        content: the file's bytes, where they are at hand.
 
     Raises:
         FileMissingError: no such file.
         StorageError: not a Parquet file, or cut off.
     """
-    source: Any = files.open_input(path, size)
+    source: Any = files.open_input(path, size) if content is None else pa.BufferReader(content)
     remote: RangedInput | None = None
     if not isinstance(source, pa.NativeFile):
         source = remote = RangedInput(source, files, path, size)
@@ -87,7 +92,7 @@ def read_files(
     known: tuple[pa.Schema, Projection] | None = None
     matching = RowGroupFilter(wanted, predicate)
     for split in splits:
-        with open_parquet(files, split.path, split.size) as opened:
+        with open_parquet(files, split.path, split.size, split.content) as opened:
             schema = opened.schema()
             if known is None or not known[0].equals(schema, check_metadata=True):
                 known = schema, Projection(schema, wanted, split.path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -383,6 +384,15 @@ class ParquetReadingSuite(HandlerSuite):
         groups = engine.parquet.read_row_groups(status)
         assert [group.num_rows for group in groups] == [10, 10, 5]
         assert all(0 < group.total_bytes < file.size for group in groups)
+
+    def test_a_file_whose_bytes_are_at_hand_has_the_same_rows(
+        self, engine: Engine, root: str
+    ) -> None:
+        file = write(engine, root, pa.table({"a": range(25)}), row_group_size=10)
+        (content,) = engine.files.read_files([ByteRange(path=file.path)])
+        held = replace(file, content=bytes(content))
+        schema = pa.schema([("a", pa.int64())])
+        assert read(engine, [held, file], schema) == read(engine, [file, file], schema)
 
     def test_a_missing_file_is_an_error(self, engine: Engine, root: str) -> None:
         split = FileSplit(path=f"{root}/missing.parquet", size=100)
