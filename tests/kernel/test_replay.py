@@ -69,8 +69,8 @@ def test_paths_are_compared_by_what_they_name_however_they_are_spelled(log):
         ("p=b c/a", "p=b%20c/a"),
         ("p=ä/d*", "p=%C3%A4/d%2A"),
         ("p=%c3%a4/a", "p=%C3%A4/a"),
-        ("/elsewhere/ä", "file:///elsewhere/%C3%A4"),
-        ("file:/elsewhere/a", "/elsewhere/a"),
+        ("file:/elsewhere/ä", "file:///elsewhere/%C3%A4"),
+        ("/elsewhere/ä", "/elsewhere/%C3%A4"),
         ("s3://elsewhere/ä", "s3://elsewhere/%C3%A4"),
     ],
 )

@@ -17,7 +17,8 @@ import pyarrow.compute
 from bayou.errors import CorruptTableError, FileMissingError, StorageError
 from bayou.kernel.checkpoint_schema import METADATA_SCHEMA, SIDECAR_SCHEMA
 from bayou.kernel.engine import ByteRange, Engine, FileSplit, FileStatus
-from bayou.kernel.log_segment import Checkpoint, log_path
+from bayou.kernel.log_listing import Checkpoint
+from bayou.kernel.log_segment import log_path
 from bayou.kernel.replay import read_commit
 from bayou.protocol.actions import (
     Action,

@@ -18,25 +18,18 @@ from bayou.errors import (
 from bayou.kernel.catalog import Catalog, RatifiedCommits, ratified_files, ratified_version
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
+from bayou.kernel.log_listing import Checkpoint, CompactedFile, LogListing, file_name
 from bayou.protocol import last_checkpoint
 from bayou.protocol.file_names import (
     LAST_CHECKPOINT,
     LOG_DIRECTORY,
-    ChecksumFile,
-    ClassicCheckpoint,
     CommitFile,
-    CompactedCommits,
-    LogFile,
-    MultiPartCheckpoint,
-    UuidCheckpoint,
     commit_file_name,
     list_prefix,
     parse_log_file,
 )
 
 __all__ = [
-    "Checkpoint",
-    "CompactedFile",
     "LogSegment",
     "commit_files",
     "complete_checkpoints",
@@ -44,35 +37,6 @@ __all__ = [
     "log_path",
     "monotonic_times",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
-    """A complete checkpoint: its version and its files, in the order of their parts.
-
-    Attributes:
-        version: the version it holds.
-        files: one, or several of a multi-part checkpoint; sidecars aren't among them.
-        uuid_named: it follows the V2 spec for certain; a classic name may hold either.
-    """
-
-    version: int
-    files: tuple[FileStatus, ...]
-    uuid_named: bool = False
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(f.size for f in self.files)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactedFile:
-    """The commits `version..end_version` in one file (PROTOCOL.md, Log Compaction Files)."""
-
-    version: int
-    end_version: int
-    file: FileStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,14 +107,14 @@ def load_log_segment(
     start = hint if hint is not None and (version is None or hint <= version) else 0
     try:
         try:
-            segment = _segment_from(engine, table, start, _Listing(version, without, unpublished))
+            segment = _segment_from(engine, table, start, LogListing(version, without, unpublished))
             if segment is not None:
                 return segment
         except CorruptTableError:
             pass
-        segment = _segment_from(engine, table, 0, _Listing(version, without, unpublished))
+        segment = _segment_from(engine, table, 0, LogListing(version, without, unpublished))
     except VersionNotFoundError as error:
-        raise _with_what_there_is(engine, table, version, _Listing(None, without, {})) from error
+        raise _with_what_there_is(engine, table, version, LogListing(None, without, {})) from error
     if segment is None:
         raise _not_found(table)
     return segment
@@ -176,7 +140,7 @@ def commit_files(
     try:
         with engine.files.list_from(f"{log_path(table)}/{list_prefix(start)}") as statuses:
             for status in statuses:
-                file = parse_log_file(_name(status))
+                file = parse_log_file(file_name(status))
                 if not isinstance(file, CommitFile):
                     continue
                 if catalog is not None and file.version > ratified.latest_version:
@@ -194,7 +158,7 @@ def complete_checkpoints(files: Iterable[FileStatus], *, every: bool = False) ->
     Args:
         every: all that a version has, not the best of them only.
     """
-    listing = _Listing(None, (), {})
+    listing = LogListing(None, (), {})
     for status in files:
         listing.take(status)
     found = listing.checkpoints()
@@ -225,117 +189,7 @@ def _hinted_version(engine: Engine, table: str) -> int | None:
     return None if hint is None else hint.version
 
 
-class _Listing:
-    """What a listing of the log has up to a version, and the first version above it."""
-
-    def __init__(
-        self, version: int | None, without: Collection[str], ratified: Mapping[int, FileStatus]
-    ) -> None:
-        self.version = version
-        self.ratified = ratified
-        self.commits: dict[int, FileStatus] = {}
-        self.later: int | None = None
-        self._without = without
-        self._parts: dict[tuple[int, int, str], dict[int, FileStatus]] = {}
-        self._compacted: list[CompactedFile] = []
-        self._checksum: tuple[int, FileStatus] | None = None
-
-    def take(self, status: FileStatus) -> None:
-        """Sort one file in."""
-        match parse_log_file(_name(status)):
-            case None:
-                pass
-            case CommitFile(version=found):
-                if self._is_above(found):
-                    self.later = found if self.later is None else self.later
-                else:
-                    self.commits[found] = status
-            case ClassicCheckpoint() | MultiPartCheckpoint() | UuidCheckpoint() as file:
-                if self._is_above(file.version):
-                    self.later = file.version if self.later is None else self.later
-                elif status.size > 0 and status.path not in self._without:
-                    # Empty where a writer died on a store without atomic writes.
-                    self._take_checkpoint(file, status)
-            case CompactedCommits(version=first, end_version=last):
-                if not self._is_above(last):
-                    self._compacted.append(
-                        CompactedFile(version=first, end_version=last, file=status)
-                    )
-            case ChecksumFile(version=found):
-                if not self._is_above(found):
-                    self._checksum = found, status  # ascending: the last is the newest
-            case _:
-                pass
-
-    def ends(self) -> tuple[int | None, int]:
-        """The earliest version that can be rebuilt, None for none, and the latest there is."""
-        complete = [key[0] for key, files in self._parts.items() if len(files) == key[1]]
-        earliest = 0 if 0 in self.commits else min(complete, default=None)
-        return earliest, max([*self.commits, *complete], default=-1)
-
-    def checkpoint(self) -> Checkpoint | None:
-        """The newest one with all its parts.
-
-        Of several at one version that with a UUID is preferred, then a single file.
-        """
-        return max(self.checkpoints(), key=lambda c: c.version, default=None)
-
-    def checkpoints(self) -> list[Checkpoint]:
-        """Those with all their parts, ascending; of several at a version the best one first."""
-        order = sorted(self._parts, key=lambda key: (-key[0], bool(key[2]), -key[1], key[2]))
-        return [
-            Checkpoint(
-                version=version,
-                files=tuple(files[i] for i in sorted(files)),
-                uuid_named=bool(uuid),
-            )
-            for version, count, uuid in reversed(order)
-            if len(files := self._parts[version, count, uuid]) == count
-        ]
-
-    def compacted(self, base: int, latest: int) -> tuple[CompactedFile, ...]:
-        """Those behind version `base` that save reads.
-
-        The commit of the latest version is read in any case, for its `commitInfo`.
-        """
-        longest: dict[int, CompactedFile] = {}
-        for file in self._compacted:
-            known = longest.get(file.version)
-            if known is None or known.end_version < file.end_version:
-                longest[file.version] = file
-        chosen = []
-        version = base + 1
-        while version <= latest:
-            found = longest.get(version)
-            if found is not None and min(found.end_version, latest - 1) > version:
-                chosen.append(found)
-                version = found.end_version
-            version += 1
-        return tuple(chosen)
-
-    def checksum(self, base: int) -> tuple[int, FileStatus] | None:
-        """The newest at or above version `base`."""
-        if self._checksum is None or self._checksum[0] < base:
-            return None
-        return self._checksum
-
-    def _is_above(self, version: int) -> bool:
-        return self.version is not None and version > self.version
-
-    def _take_checkpoint(self, file: LogFile, status: FileStatus) -> None:
-        match file:
-            case MultiPartCheckpoint():
-                parts = self._parts.setdefault((file.version, file.parts, ""), {})
-                parts[file.part] = status
-            case UuidCheckpoint():
-                self._parts[file.version, 1, file.uuid] = {1: status}
-            case ClassicCheckpoint():
-                self._parts[file.version, 1, ""] = {1: status}
-            case _:
-                pass
-
-
-def _segment_from(engine: Engine, table: str, start: int, listing: _Listing) -> LogSegment | None:
+def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -> LogSegment | None:
     """The segment out of a listing from `start`; None where that can't be said from there."""
     try:
         for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(start)}"):
@@ -351,7 +205,7 @@ def _segment_from(engine: Engine, table: str, start: int, listing: _Listing) -> 
 
 
 def _with_what_there_is(
-    engine: Engine, table: str, version: int | None, everything: _Listing
+    engine: Engine, table: str, version: int | None, everything: LogListing
 ) -> VersionNotFoundError:
     """The error for a version that isn't there, with those that are."""
     for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(0)}"):
@@ -373,7 +227,7 @@ def _with_what_there_is(
     return VersionNotFoundError(message, table=table, earliest=earliest, latest=latest)
 
 
-def _assemble(table: str, listing: _Listing, checkpoint: Checkpoint | None) -> LogSegment:
+def _assemble(table: str, listing: LogListing, checkpoint: Checkpoint | None) -> LogSegment:
     version, commits, later = listing.version, listing.commits, listing.later
     base = -1 if checkpoint is None else checkpoint.version
     tail_versions = [v for v in sorted(commits) if v > base]
@@ -447,7 +301,3 @@ def _not_found(table: str) -> TableNotFoundError:
         "Check the path, or write to it first.",
         table=table,
     )
-
-
-def _name(status: FileStatus) -> str:
-    return status.path.rsplit("/", 1)[-1]

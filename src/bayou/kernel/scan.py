@@ -12,17 +12,14 @@ import pyarrow.compute
 from bayou.errors import (
     ArgumentError,
     CorruptTableError,
-    SchemaError,
-    TableError,
-    UnsupportedFeatureError,
 )
 from bayou.kernel.checkpoint_adds import CheckpointAdds, read_checkpoint_adds
 from bayou.kernel.checkpoint_contents import locate_checkpoint_files
 from bayou.kernel.checksum import FileTotals, compare_totals
 from bayou.kernel.closeable import CloseableIterator, closeable
 from bayou.kernel.column_mapping import to_physical_schema
-from bayou.kernel.engine import Engine, FileSplit
-from bayou.kernel.log_segment import Checkpoint
+from bayou.kernel.engine import Engine
+from bayou.kernel.live_files import live_files_without_checkpoint
 from bayou.kernel.parsed_stats import full_stats_type
 from bayou.kernel.predicates.evaluation import resolve
 from bayou.kernel.predicates.model import And, Predicate, referenced_columns
@@ -32,18 +29,17 @@ from bayou.kernel.pruning import Pruning
 from bayou.kernel.read_schema import select_columns
 from bayou.kernel.replay import TouchedKeys
 from bayou.kernel.row import FilteredColumnarBatch
-from bayou.kernel.scan_file import ADD_TYPE, ScanFile, ScanFileBatch, scan_batch
+from bayou.kernel.scan_file import ScanFile, ScanFileBatch, scan_batch
 from bayou.kernel.scan_metrics import ScanCounts, measured
 from bayou.kernel.scan_source import ScanDefinition, ScanSource
-from bayou.kernel.scan_state import METADATA_COLUMNS, ROW_COMMIT_VERSION, ROW_ID, ScanState
+from bayou.kernel.scan_state import METADATA_COLUMNS, ScanState, checked_metadata_columns
 from bayou.kernel.scan_wire import decode_scan, encode_scan
 from bayou.kernel.slices import (
     LogSlice,
     checkpoint_slices,
-    replay_checkpoint_adds,
     tail_slices,
 )
-from bayou.kernel.table_state import TableState, load_table_state
+from bayou.kernel.table_state import TableState
 from bayou.kernel.transform import transform_physical_data
 from bayou.protocol.schema import VOID, StructType
 
@@ -130,27 +126,11 @@ class ScanBuilder:
                 predicate=predicate,
                 read_schema=read_schema,
                 statistics=self._statistics,
-                metadata_columns=_checked_metadata_columns(source, self._metadata_columns),
+                metadata_columns=checked_metadata_columns(
+                    source.table, self._metadata_columns, tracked=source.row_tracking is not None
+                ),
             )
         )
-
-
-def _checked_metadata_columns(source: ScanSource, names: tuple[str, ...]) -> tuple[str, ...]:
-    for name in names:
-        if name not in METADATA_COLUMNS:
-            raise SchemaError(
-                f"{name!r} isn't a metadata column; there are {', '.join(METADATA_COLUMNS)}.",
-                table=source.table,
-                column=name,
-            )
-        if name in (ROW_ID, ROW_COMMIT_VERSION) and source.row_tracking is None:
-            raise UnsupportedFeatureError(
-                f"{source.table} has no {name}: row tracking (delta.enableRowTracking) isn't "
-                "enabled on it.",
-                table=source.table,
-                features=["rowTracking"],
-            )
-    return names
 
 
 class Scan:
@@ -223,7 +203,7 @@ class Scan:
             try:
                 contents = locate_checkpoint_files(engine, source.table, source.checkpoint)
             except CorruptTableError as error:
-                tail = self._live_files_without(engine, source.checkpoint, error)
+                tail = live_files_without_checkpoint(engine, source, error)
         slices = tail_slices(tail, max_slices)
         if contents is not None:
             slices += checkpoint_slices(engine, source.table, contents, max_slices)
@@ -295,7 +275,7 @@ class Scan:
         source = self._source
         if source.checkpoint is None or (source.contents is not None and source.contents.adds):
             raise error
-        live = self._live_files_without(engine, source.checkpoint, error)
+        live = live_files_without_checkpoint(engine, source, error)
         yield from self._kept(engine, CheckpointAdds(live), source.touched, counts)
 
     @closeable
@@ -325,39 +305,6 @@ class Scan:
         ) as batches:
             for files in batches:
                 yield from self._kept(engine, files, source.touched, counts)
-
-    def _live_files_without(
-        self, engine: Engine, checkpoint: Checkpoint, error: CorruptTableError
-    ) -> pa.StructArray:
-        """All live files of the version by older files of the log, `ADD_TYPE`.
-
-        Raises:
-            CorruptTableError: `error`, where the checkpoint is needed.
-        """
-        source = self._source
-        try:
-            state = load_table_state(
-                engine, source.table, source.version, without=[f.path for f in checkpoint.files]
-            )
-        except TableError:
-            raise error from None
-        contents = state.checkpoint_contents
-        if contents is None and state.log_segment.checkpoint is not None:
-            contents = locate_checkpoint_files(engine, source.table, state.log_segment.checkpoint)
-        columns = [field.name for field in ADD_TYPE]
-        parsed = full_stats_type(to_physical_schema(source.schema, source.column_mapping))
-        touched = state.replay_state.touched
-        parts: list[Any] = [state.tail]
-        for file in () if contents is None else contents.files:
-            split = FileSplit(path=file.path, size=file.size)
-            with replay_checkpoint_adds(
-                engine, source.table, split, touched, columns, parsed=parsed
-            ) as found:
-                for adds, untouched in found:
-                    parts.append(adds if untouched is None else adds.filter(untouched))
-        live = pa.concat_arrays(parts)
-        assert isinstance(live, pa.StructArray)
-        return live
 
     def scan_state(self, engine: Engine) -> ScanState:
         """What a worker needs to read scan files, besides the files."""

@@ -11,7 +11,7 @@ from bayou.kernel.checkpoint_adds import StatsForm, stats_forms
 from bayou.kernel.checkpoint_contents import CheckpointContents
 from bayou.kernel.checksum import FileTotals
 from bayou.kernel.column_mapping import ColumnMappingMode
-from bayou.kernel.log_segment import Checkpoint
+from bayou.kernel.log_listing import Checkpoint
 from bayou.kernel.predicates.model import Predicate
 from bayou.kernel.replay import TouchedKeys
 from bayou.kernel.table_state import TableState

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from bayou.errors import CorruptTableError
+from bayou.errors import CorruptTableError, SchemaError, UnsupportedFeatureError
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.kernel.column_mapping import (
     ColumnMappingMode,
@@ -35,6 +35,7 @@ __all__ = [
     "ROW_ID",
     "ROW_INDEX_COLUMN",
     "ScanState",
+    "checked_metadata_columns",
 ]
 
 FILE_PATH = "_metadata.file_path"
@@ -55,6 +56,35 @@ _METADATA_TYPES: dict[str, pa.DataType] = {
     ROW_COMMIT_VERSION: pa.int64(),
 }
 METADATA_COLUMNS = tuple(_METADATA_TYPES)
+
+
+def checked_metadata_columns(
+    table: str, names: tuple[str, ...], *, tracked: bool
+) -> tuple[str, ...]:
+    """The names, if the table has such columns.
+
+    Args:
+        tracked: the table tracks rows.
+
+    Raises:
+        SchemaError: a name that isn't one of `METADATA_COLUMNS`.
+        UnsupportedFeatureError: row ids or row commit versions of a table that doesn't track rows.
+    """
+    for name in names:
+        if name not in METADATA_COLUMNS:
+            raise SchemaError(
+                f"{name!r} isn't a metadata column; there are {', '.join(METADATA_COLUMNS)}.",
+                table=table,
+                column=name,
+            )
+        if name in (ROW_ID, ROW_COMMIT_VERSION) and not tracked:
+            raise UnsupportedFeatureError(
+                f"{table} has no {name}: row tracking (delta.enableRowTracking) isn't enabled on "
+                "it.",
+                table=table,
+                features=["rowTracking"],
+            )
+    return names
 
 
 class _WireScanState(msgspec.Struct, frozen=True, array_like=True):

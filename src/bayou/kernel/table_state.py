@@ -24,7 +24,8 @@ from bayou.kernel.column_mapping import (
     column_mapping_mode,
 )
 from bayou.kernel.engine import Engine
-from bayou.kernel.log_segment import Checkpoint, LogSegment, load_log_segment
+from bayou.kernel.log_listing import Checkpoint
+from bayou.kernel.log_segment import LogSegment, load_log_segment
 from bayou.kernel.readability import check_readable, table_schema
 from bayou.kernel.replay import ReplayState, replay_commits
 from bayou.kernel.scan_file import adds_to_array

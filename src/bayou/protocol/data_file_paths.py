@@ -20,9 +20,9 @@ __all__ = ["canonical_path", "spellings"]
 def canonical_path(uri: str) -> str:
     """What tells a data file from others: equal for all spellings of one file, else different.
 
-    Decoded once. An absolute path without a scheme is a local one, and all local ones begin with
-    `file:/`. A relative path stays relative: one that leads to the same place through the table's
-    absolute path is another file, as for delta-spark.
+    Decoded once; `file:///` is `file:/`. What stands before an absolute path is part of it: one
+    without a scheme isn't that of any scheme, and none is the same as a relative path, wherever
+    they lead.
     """
     if "%" not in uri and ":" not in uri and not uri.startswith("/"):
         return uri
@@ -38,7 +38,7 @@ def spellings(uri: str) -> tuple[str, ...]:
 
     They are: percent-encoded as by Hadoop's `Path` (delta-spark, Java's kernel), by Bayou, by
     `deltalake`, by Delta's Rust kernel, with everything escaped that RFC 3986 reserves, or not at
-    all; with escapes in lower case too; a local file with and without its scheme.
+    all; with escapes in lower case too; `file:/` with one slash and with three.
     """
     if _SPELLED_ALIKE.fullmatch(uri):
         return (uri,)
@@ -55,12 +55,12 @@ def spellings(uri: str) -> tuple[str, ...]:
 
 
 _LOCAL = "file:"
-_LOCAL_PREFIXES = (_LOCAL, "file://", "")
+_LOCAL_PREFIXES = (_LOCAL, "file://")
 
 _SPELLED_ALIKE = re.compile(r"[A-Za-z0-9_\-.=][A-Za-z0-9_\-.=/]*")
 """Relative paths in which no writer escapes anything."""
 
-_LOCAL_FILE = re.compile(r"(?:file:(?://(?:localhost)?)?)?(?=/)", re.IGNORECASE)
+_LOCAL_FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/)", re.IGNORECASE)
 _SCHEME_AND_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:(?://[^/]*)?")
 
 
@@ -69,8 +69,7 @@ def _split(uri: str) -> tuple[str, str]:
     if match := _LOCAL_FILE.match(uri):
         return _LOCAL, uri[match.end() :]
     match = _SCHEME_AND_AUTHORITY.match(uri)
-    assert match is not None  # it is absolute
-    return match[0], uri[match.end() :]
+    return ("", uri) if match is None else (match[0], uri[match.end() :])
 
 
 def _without_scheme(text: str) -> str:

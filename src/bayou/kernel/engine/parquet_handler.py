@@ -150,9 +150,9 @@ class ParquetHandler(Protocol):
         has one, else by name; nested fields likewise. A missing nullable column or nested field is
         nulls. Values are cast to the schema's type where the cast loses nothing. Dates and
         timestamps that Spark wrote in its old calendar, as the footer says, come in the proleptic
-        Gregorian one. A field with `METADATA_COLUMN_KEY` is filled by the handler. `predicate` is a hint over columns of
-        `physical_schema`, by their names there: rows that can't match may be left out. Streams:
-        memory is bounded by a few batches, not by a row group.
+        Gregorian one. A field with `METADATA_COLUMN_KEY` is filled by the handler. `predicate` is a
+        hint over columns of `physical_schema`, by their names there: rows that can't match may be
+        left out. Streams: memory is bounded by a few batches, not by a row group.
 
         Returns:
             Batches with exactly `physical_schema`, at most `batch_size` rows each.

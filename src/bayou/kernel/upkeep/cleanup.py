@@ -21,7 +21,8 @@ from bayou.errors import (
 from bayou.kernel.checkpoint_contents import locate_checkpoint_files
 from bayou.kernel.commit_times import last_version_at_or_before
 from bayou.kernel.engine import Engine, FileStatus
-from bayou.kernel.log_segment import Checkpoint, complete_checkpoints, log_path
+from bayou.kernel.log_listing import Checkpoint
+from bayou.kernel.log_segment import complete_checkpoints, log_path
 from bayou.kernel.replay import read_commits
 from bayou.kernel.table_state import TableState, load_table_state
 from bayou.protocol import features, properties
