@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayou.engines.arrow.conversion import children, converter
+from bayou.engines.arrow.dictionary_columns import dictionary_columns
 from bayou.engines.arrow.os_errors import storage_errors
 from bayou.engines.arrow.statistics import StatisticsCollector
 from bayou.errors import ArgumentError, SchemaError
@@ -71,7 +72,8 @@ def write_data_files(
         try:
             with files.open_output(path) as sink:
                 footers: list[pq.FileMetaData] = []
-                with _writer(sink, group.schema, codec, path, footers) as writer:
+                repeating = dictionary_columns(group)
+                with _writer(sink, group.schema, codec, path, footers, repeating) as writer:
                     while group is not None:
                         with _write_errors(path):
                             writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
@@ -102,8 +104,13 @@ def write_atomically(
 
 
 @contextmanager
-def _writer(
-    sink: IO[bytes], schema: pa.Schema, codec: _Codec, path: str, footers: list[pq.FileMetaData]
+def _writer(  # noqa: PLR0917
+    sink: IO[bytes],
+    schema: pa.Schema,
+    codec: _Codec,
+    path: str,
+    footers: list[pq.FileMetaData],
+    dictionary: Any = True,
 ) -> Iterator[pq.ParquetWriter]:
     """A writer to `sink` that leaves its footer in `footers`."""
     with _write_errors(path):
@@ -111,6 +118,7 @@ def _writer(
             sink,
             schema,
             compression=codec,
+            use_dictionary=dictionary,
             coerce_timestamps="us",
             store_decimal_as_integer=True,
             # Without pyarrow's own copy of the schema a file means the same to every reader.

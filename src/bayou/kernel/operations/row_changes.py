@@ -22,9 +22,11 @@ from pyroaring import BitMap64
 from bayou.errors import ArgumentError, BayouError, CorruptTableError
 from bayou.kernel import deletion_vectors
 from bayou.kernel.arrow_types import relabelled, to_arrow_schema
+from bayou.kernel.closeable import CloseableIterator
 from bayou.kernel.engine import Engine
 from bayou.kernel.operations.file_change import FileChange
 from bayou.kernel.operations.row_change_state import RowChangeState
+from bayou.kernel.read_ahead import read_ahead
 from bayou.kernel.row_positions import num_rows, row_group_ranges
 from bayou.kernel.scan_file import ScanFile
 from bayou.kernel.scan_state import ROW_COMMIT_VERSION, ROW_ID, ROW_INDEX_COLUMN
@@ -41,6 +43,10 @@ __all__ = ["NewVersions", "RowChanges", "apply_row_changes"]
 
 _LOG = logging.getLogger(__name__)
 pc: Any = pyarrow.compute
+
+_BATCHES_AHEAD = 16
+_WORTH_A_THREAD = 4 * 1024 * 1024
+"""Bytes of a file from which it is read by a thread while what was read before is written."""
 
 NewVersions: TypeAlias = Callable[[FileChange, pa.RecordBatch], pa.RecordBatch]
 """Gives new versions of some of a file's updated rows, in their order and number.
@@ -258,9 +264,9 @@ class _Work:
         whole = len(gone) + len(old) == physical
         if change.rewrite and not whole:
             self.result.num_copied_rows += physical - len(gone) - len(old)
-            yield from self._read(change, gone, None)
+            yield from self._read(change, gone, None, copies=True)
         elif self._changes is not None or (self._new_versions is not None and num_updated):
-            yield from self._read(change, gone, gone)
+            yield from self._read(change, gone, None if whole else gone, copies=False)
         if change.rewrite or whole:
             self.result.remove(file.add, self._now, data_change=self._data_change)
         else:
@@ -297,24 +303,28 @@ class _Work:
             self.result.num_vectors_updated += 1
 
     def _read(
-        self, change: FileChange, gone: BitMap64, only: BitMap64 | None
+        self, change: FileChange, gone: BitMap64, only: BitMap64 | None, *, copies: bool
     ) -> Iterator[pa.RecordBatch]:
         """Rows of a file that are copied, and new versions of those that are updated.
 
         Args:
-            only: rows that matter, None for all: then the others are copied.
+            only: rows that are looked for, None for all.
+            copies: rows that aren't gone are copied.
         """
         for first, end in row_group_ranges(self._engine, change.file, only):
-            with read_scan_file(self._engine, self._state.read, change.file, first, end) as batches:
+            with self._batches(change.file, first, end) as batches:
                 for batch in batches:
                     kept = deletion_vectors.selection(gone, batch.column(ROW_INDEX_COLUMN))
-                    if kept is None:
-                        if only is None:
-                            yield self._copied(batch)
-                        continue
-                    if only is None:
-                        yield self._copied(batch.filter(kept))
-                    yield from self._changed(change, batch.filter(pc.invert(kept)))
+                    if copies:
+                        yield self._copied(batch if kept is None else batch.filter(kept))
+                    if kept is not None:
+                        yield from self._changed(change, batch.filter(pc.invert(kept)))
+
+    def _batches(
+        self, file: ScanFile, first: int, end: int | None
+    ) -> CloseableIterator[pa.RecordBatch]:
+        batches = read_scan_file(self._engine, self._state.read, file, first, end)
+        return read_ahead(batches, _BATCHES_AHEAD) if file.size > _WORTH_A_THREAD else batches
 
     def _copied(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         rows = batch.select(self._schema.names)
