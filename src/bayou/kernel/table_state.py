@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -78,6 +79,7 @@ class TableState:
         self._schema = schema
         self._transactions = transactions
         self._domains = domains
+        self._loaded_at = time.monotonic()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.path!r}, version={self.version})"
@@ -91,6 +93,11 @@ class TableState:
     def version(self) -> int:
         """The version."""
         return self._segment.version
+
+    @property
+    def age_seconds(self) -> float:
+        """Since it was read."""
+        return time.monotonic() - self._loaded_at
 
     @property
     def table_id(self) -> str:

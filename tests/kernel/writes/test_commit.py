@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 import pyarrow as pa
 import pytest
 
-from bayou.errors import CommitFailedError, CorruptTableError
+from bayou.errors import CommitConflictError, CommitFailedError, CorruptTableError
 from bayou.kernel import Engine, Operation, Table, Transaction, write_data
 from bayou.kernel.arrow_types import from_arrow_schema
+from bayou.kernel.upkeep.cleanup import clean_up_log
+from bayou.kernel.writes import commit
 from bayou.testing.faults import Fault, FaultInjectingEngine
 
 ROWS = pa.table({"n": [1]})
@@ -54,6 +57,27 @@ def test_a_table_is_made_once_though_the_put_failed(engine, table_path, after):
     faulty = FaultInjectingEngine(engine, Fault(operation=PUT, after=after))
     assert append(faulty, begin(faulty, table)) == 0
     assert list(live(engine, table).values()) == [1]
+
+
+def test_a_writer_whose_place_in_the_log_was_cleaned_up_is_told(engine, table, monkeypatch):
+    late = begin(engine, table)
+    for _ in range(3):
+        append(engine, begin(engine, table))
+    table.checkpoint(engine)
+    in_days = time.time_ns() // 1_000_000 + 3 * 24 * 3_600_000
+    assert clean_up_log(engine, table.path, retention_ms=0, now=in_days).deleted
+    monkeypatch.setattr(commit, "_LONG_AGO_SECONDS", 0.0)
+    with pytest.raises(CommitConflictError, match="cleaned up since, up to version 2"):
+        append(engine, late)
+    assert table.latest_snapshot(engine).version == 3
+    assert append(engine, begin(engine, table)) == 4
+
+
+def test_a_writer_that_took_long_still_goes_behind_others(engine, table, monkeypatch):
+    late = begin(engine, table)
+    append(engine, begin(engine, table))
+    monkeypatch.setattr(commit, "_LONG_AGO_SECONDS", 0.0)
+    assert append(engine, late) == 2
 
 
 def test_a_put_that_fails_while_another_writer_wins_goes_behind_it(engine, table):

@@ -12,19 +12,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bayou.errors import CommitFailedError, FileMissingError, StorageError
+from bayou.errors import CommitConflictError, CommitFailedError, FileMissingError, StorageError
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.kernel.log_segment import log_path
 from bayou.kernel.replay import CommitActions, read_commit
 from bayou.kernel.writes.conflicts import ReadSet, WriteSet, check_winner, operation_of
 from bayou.protocol.actions import CommitInfo
-from bayou.protocol.file_names import commit_file_name
+from bayou.protocol.file_names import CommitFile, commit_file_name, parse_log_file
 
 __all__ = ["CommitAttempt", "commit_with_retries"]
 
 _FIRST_PAUSE_SECONDS = 0.005
 _LONGEST_PAUSE_SECONDS = 0.5
 _STORE_RETRIES = 5
+
+_LONG_AGO_SECONDS = 30 * 60.0
+"""Log cleanup keeps commits for longer than this; beyond it a version's place may be free again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,7 @@ class CommitAttempt:
             since `read_version`, oldest first.
         reads, writes: for the conflict check.
         max_retries: how often a lost commit is tried again.
+        read_seconds_ago: when the version was read that it was made from.
     """
 
     table: str
@@ -48,6 +52,7 @@ class CommitAttempt:
     reads: ReadSet
     writes: WriteSet
     max_retries: int
+    read_seconds_ago: float = 0.0
 
 
 def commit_with_retries(engine: Engine, attempt: CommitAttempt) -> tuple[int, list[CommitActions]]:
@@ -63,6 +68,8 @@ def commit_with_retries(engine: Engine, attempt: CommitAttempt) -> tuple[int, li
     if attempt.read_version < 0:
         engine.files.mkdirs(log_path(attempt.table))
     version = attempt.read_version + 1
+    if attempt.read_seconds_ago > _LONG_AGO_SECONDS:
+        _refuse_gap(engine, attempt)
     winners: list[CommitActions] = []
     lost = 0
     while not _put(engine, attempt, version, winners):
@@ -86,6 +93,30 @@ def commit_with_retries(engine: Engine, attempt: CommitAttempt) -> tuple[int, li
             raise _out_of_retries(attempt, winners[-1], version, lost)
         _pause(lost)
     return version, winners
+
+
+def _refuse_gap(engine: Engine, attempt: CommitAttempt) -> None:
+    """Refuse a commit whose place in the log was taken and has been cleaned up since.
+
+    Put-if-absent would succeed there, and nobody would ever read the commit.
+    """
+    wanted = attempt.read_version + 1
+    try:
+        with engine.files.list_from(_path(attempt.table, wanted)) as files:
+            names = (parse_log_file(file.path.rpartition("/")[2]) for file in files)
+            first = next((name.version for name in names if isinstance(name, CommitFile)), wanted)
+    except FileMissingError:
+        return
+    if first > wanted:
+        raise CommitConflictError(
+            f"The commit to {attempt.table} was made from version {attempt.read_version}, "
+            f"{attempt.read_seconds_ago / 3600:.0f} hours ago. The commits behind it have been "
+            f"cleaned up since, up to version {first - 1}, so that nobody can say whether they go "
+            "with it. Nothing was changed; read the table again and repeat the operation, or set "
+            "delta.logRetentionDuration to more than a writer takes.",
+            table=attempt.table,
+            winning_version=first,
+        )
 
 
 def _out_of_retries(

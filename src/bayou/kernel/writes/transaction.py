@@ -274,6 +274,7 @@ class Transaction:
                 reads=self._reads,
                 writes=writes,
                 max_retries=update.max_retries,
+                read_seconds_ago=0.0 if state is None else state.age_seconds,
             ),
         )
         hooks = due_hooks(
