@@ -11,6 +11,7 @@ import pyarrow.compute
 
 from bayou.api.arguments import checked_names
 from bayou.api.interleaving import available_cores, interleaved
+from bayou.api.small_files import groups, joined
 from bayou.errors import ArgumentError, CorruptTableError, SchemaError, SerializationError
 from bayou.kernel import (
     CloseableIterator,
@@ -105,18 +106,22 @@ class Reading:
 
     @closeable
     def _numbered(self) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Batches with the numbers of their files, in the order in which they get ready."""
+        """Batches with numbers in the order of their files, as they get ready."""
         left = self._limit
         if left == 0:
             return
         # A limit is mostly met by the first files: nothing more than these is read ahead then.
-        workers = 1 if left is not None else min(2 * available_cores(), _MOST_THREADS)
+        workers = 1 if left is not None else self._workers()
         files = self._scan.scan_files(self._engine).flat_map(lambda found: found.rows())
         prepared = (
-            files.map(lambda file: (file, {}))
+            files.map(lambda file: [(file, {})])
             if left is not None
-            else with_vectors(
-                self._engine, self._state.table, files, lambda file: [file.deletion_vector]
+            else groups(
+                with_vectors(
+                    self._engine, self._state.table, files, lambda file: [file.deletion_vector]
+                ),
+                workers,
+                lambda pair: pair[0].size,
             )
         )
         with (
@@ -132,14 +137,24 @@ class Reading:
                 if left <= 0:
                     return
 
+    def _workers(self) -> int:
+        """A thread for each core; two where the files are far away, and threads mostly wait."""
+        remote = "://" in self._state.table
+        return min((2 if remote else 1) * available_cores(), _MOST_THREADS)
+
     def _read(
-        self, prepared: tuple[ScanFile, LoadedVectors]
+        self, prepared: Sequence[tuple[ScanFile, LoadedVectors]]
     ) -> Callable[[], CloseableIterator[pa.RecordBatch]]:
-        """How to read the rows of a file that match."""
-        return lambda: self._matching(*prepared)
+        """How to read the rows of files that match."""
+        if len(prepared) == 1:
+            return lambda: self._matching(*prepared[0])
+        return lambda: joined(
+            CloseableIterator(prepared).flat_map(lambda pair: self._matching(*pair))
+        )
 
     @closeable
     def _matching(self, file: ScanFile, vectors: LoadedVectors) -> Iterator[pa.RecordBatch]:
+        names = self.schema.names
         with read_scan_file(self._engine, self._state, file, vectors=vectors) as batches:
             for batch in batches:
                 rows = batch
@@ -149,7 +164,7 @@ class Reading:
                         continue
                     rows = batch.filter(mask)
                 if rows.num_rows:
-                    yield rows.select(self.schema.names)
+                    yield rows if rows.schema.equals(self.schema) else rows.select(names)
 
 
 def _closing(batches: CloseableIterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -139,7 +139,7 @@ class ScanState:
         ]
         return pa.schema([*to_arrow_schema(self.logical_schema), *fields])
 
-    @property
+    @cached_property
     def data_columns(self) -> tuple[StructField, ...]:
         """Those of `logical_schema` that data files have.
 
@@ -182,6 +182,11 @@ class ScanState:
                 pa.field(ROW_INDEX_COLUMN, pa.int64(), metadata={METADATA_COLUMN_KEY: ROW_INDEX})
             )
         return pa.schema(fields)
+
+    @cached_property
+    def reads_as_is(self) -> bool:
+        """Whether what is read of a data file without deletion vector needs no transformation."""
+        return self.physical_read_schema.equals(self.logical_arrow_schema, check_metadata=True)
 
     @cached_property
     def physical_predicate(self) -> Predicate | None:

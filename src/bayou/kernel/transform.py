@@ -138,6 +138,10 @@ def _transformed(
     batches: Iterable[pa.RecordBatch],
     vectors: LoadedVectors,
 ) -> Iterator[FilteredColumnarBatch]:
+    if state.reads_as_is and file.deletion_vector is None:
+        for batch in batches:
+            yield FilteredColumnarBatch(batch)
+        return
     deleted: BitMap64 | None = None
     if file.deletion_vector is not None:
         deleted = vectors.get(file.deletion_vector)
@@ -152,12 +156,17 @@ def _transformed(
             else deletion_vectors.selection(deleted, batch.column(ROW_INDEX_COLUMN))
         )
         if columns:
-            arrays = [column(batch) for column in columns]
-            unlabelled = pa.RecordBatch.from_arrays(arrays, names=schema.names)
-            data = relabelled(unlabelled, schema, table=state.table)
+            data = _labelled([column(batch) for column in columns], schema, state.table)
         else:
             data = batch.select([])
         yield FilteredColumnarBatch(data, selection)
+
+
+def _labelled(arrays: list[pa.Array[Any]], schema: pa.Schema, table: str) -> pa.RecordBatch:
+    kinds = schema.types
+    if all(a.type.equals(k, check_metadata=True) for a, k in zip(arrays, kinds, strict=True)):
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return relabelled(pa.RecordBatch.from_arrays(arrays, names=schema.names), schema, table=table)
 
 
 def _columns(state: ScanState, file: ScanFile) -> list[_Column]:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from bayou.engines.legacy_calendar import legacy_time_zone, rebased
 from bayou.engines.variants import is_shredded, put_together
-from bayou.errors import SchemaError, StorageError
+from bayou.errors import SchemaError
 from bayou.kernel.engine import FIELD_ID_KEY, VARIANT_KEY
 from bayou.protocol.variant import VariantError
 
@@ -84,7 +84,8 @@ def converter(
 ) -> Conversion | None:
     """How values of `given` become those of `wanted`; None where they are that already.
 
-    The conversion raises `pa.ArrowInvalid` where a value doesn't fit the type asked for.
+    The conversion raises `pa.ArrowInvalid` where a value doesn't fit the type asked for, and
+    `VariantError` where a shredded variant breaks the specification.
 
     Args:
         given: the column as it is.
@@ -98,7 +99,7 @@ def converter(
     source: _NestedType = given.type
     target = wanted.type
     if is_variant(wanted) and is_shredded(source):
-        return _variant_converter(target, name, path)
+        return _variant_converter(target, name)
     time_zone = legacy_time_zone(given)
     if time_zone is not None:
         return _legacy_converter(given, wanted, name, path, time_zone)
@@ -140,15 +141,12 @@ def _legacy_converter(
     return lambda array: inner(rebased(array, time_zone))
 
 
-def _variant_converter(target: pa.DataType, name: str, path: str) -> Conversion:
+def _variant_converter(target: pa.DataType, name: str) -> Conversion:
     def convert_variant(array: _NestedArray) -> pa.Array[Any]:
         try:
             return put_together(array, target)
         except VariantError as error:
-            raise StorageError(
-                f"can't read {path} as Parquet: a variant in column {name!r} is damaged: {error}",
-                path=path,
-            ) from error
+            raise VariantError(f"a variant in column {name!r} is damaged: {error}") from error
 
     return convert_variant
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from bayou.engines.arrow.parquet_footer import read_footer
-from bayou.engines.arrow.parquet_reader import open_parquet, read_files
+from bayou.engines.arrow.parquet_reader import OpenParquet, read_files
 from bayou.engines.arrow.parquet_writer import write_atomically, write_data_files
+from bayou.engines.arrow.read_plans import ReadPlans
 from bayou.kernel.closeable import CloseableIterator
 from bayou.kernel.engine import (
     DataFileStatus,
@@ -33,10 +34,11 @@ class ArrowParquetHandler:
     ) -> None:
         self._files = files
         self._metrics_reporter = metrics_reporter
+        self._plans = ReadPlans()
 
     def read_row_groups(self, file: FileStatus) -> Sequence[RowGroup]:
-        with open_parquet(self._files, file.path, file.size) as opened:
-            metadata = opened.file.metadata
+        with OpenParquet(self._files, file.path, file.size) as opened:
+            metadata = opened.metadata
             groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
             return [
                 RowGroup(
@@ -64,8 +66,7 @@ class ArrowParquetHandler:
         return read_files(
             self._files,
             files,
-            physical_schema,
-            predicate,
+            self._plans.plan(physical_schema, predicate),
             batch_size=batch_size,
             reporter=self._metrics_reporter,
         )

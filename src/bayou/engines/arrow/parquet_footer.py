@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bayou.engines.arrow.parquet_reader import open_parquet
+from bayou.engines.arrow.parquet_reader import OpenParquet
 from bayou.engines.arrow.statistics import StatisticsCollector
 from bayou.engines.int96 import int96_leaves, with_instants
 from bayou.kernel.engine import FileStatus, FileSystemClient, ParquetFooter, ParquetWriteOptions
@@ -18,10 +18,10 @@ def read_footer(
     files: FileSystemClient, file: FileStatus, statistics_columns: Sequence[str]
 ) -> ParquetFooter:
     """The footer of one file; raises as `ParquetHandler.read_footer` says."""
-    with open_parquet(files, file.path, file.size) as opened:
-        footer = opened.file.metadata
+    with OpenParquet(files, file.path, file.size) as opened:
+        footer = opened.metadata
         int96 = int96_leaves(footer)
-        schema = with_instants(opened.file.schema_arrow.remove_metadata(), int96)
+        schema = with_instants(opened.reader.schema_arrow.remove_metadata(), int96)
         collector = StatisticsCollector(
             schema, statistics_columns, _PREFIX_LENGTH, without_bounds=int96, rows_are_seen=False
         )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
 from itertools import pairwise
-from typing import Any, NamedTuple
+from types import TracebackType
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,15 +13,16 @@ import pyarrow.parquet as pq
 from bayou.engines.arrow.parquet_metrics import measured
 from bayou.engines.arrow.projection import Projection
 from bayou.engines.arrow.ranged_input import Chunk, RangedInput
-from bayou.engines.arrow.row_groups import RowGroupFilter
+from bayou.engines.arrow.read_plans import ReadPlan
 from bayou.engines.legacy_calendar import marked
 from bayou.errors import StorageError
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import FileSplit, FileSystemClient
 from bayou.kernel.metrics import MetricsReporter
-from bayou.kernel.predicates.model import Predicate
 
-__all__ = ["OpenParquet", "open_parquet", "read_files"]
+__all__ = ["OpenParquet", "read_files"]
+
+_parquet: Any = pq.core
 
 _READ_BUFFER = 512 * 1024
 """Bytes read ahead a column: a column chunk may be far larger than the batch asked for."""
@@ -30,27 +31,15 @@ _WORTH_THREADS = 200_000
 """Values from which decoding by threads is faster than waking them."""
 
 
-class OpenParquet(NamedTuple):
-    """An open file; `remote` where reads cost a request each, so that whole chunks are fetched."""
+class OpenParquet:
+    """A Parquet file, open within a `with` block.
 
-    file: pq.ParquetFile
-    remote: RangedInput | None
+    What pyarrow says in the block of the file's bytes becomes a `StorageError`.
 
-    def schema(self) -> pa.Schema:
-        """The file's, with marks where dates are in Spark's old calendar."""
-        return marked(self.file.schema_arrow, self.file.schema)
-
-    def chunks(self, group: int, leaves: Sequence[int]) -> list[Chunk]:
-        """Where the bytes of leaf columns of a row group are."""
-        row_group = self.file.metadata.row_group(group)
-        return [_chunk(row_group.column(leaf)) for leaf in leaves]
-
-
-@contextmanager
-def open_parquet(
-    files: FileSystemClient, path: str, size: int | None, content: bytes | None = None
-) -> Iterator[OpenParquet]:
-    """The Parquet file at `path`; what pyarrow says of its bytes becomes a `StorageError`.
+    Attributes:
+        reader: pyarrow's own; `pq.ParquetFile` would do more than is needed for each small file.
+        metadata: the footer.
+        remote: where reads cost a request each, so that whole chunks are fetched; else None.
 
     Args:
         content: the file's bytes, where they are at hand.
@@ -59,22 +48,55 @@ def open_parquet(
         FileMissingError: no such file.
         StorageError: not a Parquet file, or cut off.
     """
-    source: Any = files.open_input(path, size) if content is None else pa.BufferReader(content)
-    remote: RangedInput | None = None
-    if not isinstance(source, pa.NativeFile):
-        source = remote = RangedInput(source, files, path, size)
-    with closing(source):
+
+    __slots__ = ("_path", "_source", "metadata", "reader", "remote")
+
+    def __init__(
+        self, files: FileSystemClient, path: str, size: int | None, content: bytes | None = None
+    ) -> None:
+        self._path = path
+        source: Any = files.open_input(path, size) if content is None else pa.BufferReader(content)
+        self.remote: RangedInput | None = None
+        if not isinstance(source, pa.NativeFile):
+            source = self.remote = RangedInput(source, files, path, size)
+        self._source = source
+        self.reader = _parquet.ParquetReader()
         try:
-            file = pq.ParquetFile(
+            self.reader.open(
                 source,
-                buffer_size=_READ_BUFFER if remote is None else 0,
+                buffer_size=0 if self.remote else _READ_BUFFER,
                 pre_buffer=False,
                 coerce_int96_timestamp_unit="us",
+                arrow_extensions_enabled=True,
             )
-            yield OpenParquet(file, remote)
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            self.metadata: pq.FileMetaData = self.reader.metadata
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+
+    def schema(self) -> pa.Schema:
+        """The file's, with marks where dates are in Spark's old calendar."""
+        return marked(self.reader.schema_arrow, self.metadata.schema)
+
+    def chunks(self, group: int, leaves: Sequence[int]) -> list[Chunk]:
+        """Where the bytes of leaf columns of a row group are."""
+        row_group = self.metadata.row_group(group)
+        return [_chunk(row_group.column(leaf)) for leaf in leaves]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._source.close()
+        if isinstance(error, pa.ArrowException | OSError | UnicodeDecodeError):
             raise StorageError(
-                f"can't read {path} as Parquet, it is damaged or cut off: {error}", path=path
+                f"can't read {self._path} as Parquet, it is damaged or cut off: {error}",
+                path=self._path,
             ) from error
 
 
@@ -82,35 +104,30 @@ def open_parquet(
 def read_files(
     files: FileSystemClient,
     splits: Iterable[FileSplit],
-    wanted: pa.Schema,
-    predicate: Predicate | None,
+    plan: ReadPlan,
     *,
     batch_size: int,
     reporter: MetricsReporter | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of exactly `wanted`, of one split after the other."""
-    known: tuple[pa.Schema, Projection] | None = None
-    matching = RowGroupFilter(wanted, predicate)
+    """Batches of exactly the plan's schema, of one split after the other."""
     for split in splits:
-        with open_parquet(files, split.path, split.size, split.content) as opened:
+        with OpenParquet(files, split.path, split.size, split.content) as opened:
             schema = opened.schema()
-            if known is None or not known[0].equals(schema, check_metadata=True):
-                known = schema, Projection(schema, wanted, split.path)
-            end = opened.file.metadata.num_row_groups
+            projection = plan.projection(schema, split.path)
+            end = opened.metadata.num_row_groups
             if split.end_row_group is not None:
                 end = min(end, split.end_row_group)
             groups = range(split.first_row_group, end)
-            kept = matching.keep(opened.file.metadata, schema, groups)
-            batches = _read_row_groups(opened, kept, known[1], split.path, batch_size)
+            kept = plan.matching.keep(opened.metadata, schema, groups)
+            batches = _read_row_groups(opened, kept, projection, split.path, batch_size)
             if reporter is not None:
-                footer, leaves = opened.file.metadata, known[1].leaves
                 batches = measured(
                     reporter,
                     batches,
                     split.path,
-                    footer,
+                    opened.metadata,
                     kept=kept,
-                    leaves=leaves,
+                    leaves=projection.leaves,
                     candidates=len(groups),
                 )
             yield from batches
@@ -121,7 +138,7 @@ def _read_row_groups(
 ) -> Iterator[pa.RecordBatch]:
     if opened.remote is not None:
         opened.remote.expect(opened.chunks(group, projection.leaves) for group in kept)
-    metadata = opened.file.metadata
+    metadata = opened.metadata
     starts = [0]
     for i in range(max(kept, default=-1) + 1):
         starts.append(starts[-1] + metadata.row_group(i).num_rows)
@@ -132,7 +149,7 @@ def _read_row_groups(
                 yield projection.apply(None, min(batch_size, end - first), first, path)
             continue
         # By leaf index: a dotted path is ambiguous where names have dots.
-        batches = opened.file.reader.iter_batches(
+        batches = opened.reader.iter_batches(
             batch_size,
             row_groups=run,
             column_indices=projection.leaves,

@@ -24,8 +24,9 @@ from bayou.engines.arrow.conversion import (
 )
 from bayou.engines.field_ids import check_field_ids
 from bayou.engines.variants import is_shredded
-from bayou.errors import SchemaError
+from bayou.errors import SchemaError, StorageError
 from bayou.kernel.engine import METADATA_COLUMN_KEY, ROW_INDEX
+from bayou.protocol.variant import VariantError
 
 __all__ = ["Projection", "without_columns"]
 
@@ -41,7 +42,7 @@ class _Source:
 
 
 class Projection:
-    """The way from one file's schema to `wanted`.
+    """The way from one file's schema to `wanted`; for all files of that schema.
 
     Attributes:
         leaves: indices of the Parquet leaf columns to decode, ascending.
@@ -53,6 +54,7 @@ class Projection:
 
     def __init__(self, file_schema: pa.Schema, wanted: pa.Schema, path: str) -> None:
         self._wanted = wanted
+        self._fields = list(wanted)
         check_field_ids(file_schema, wanted, path)
         leaves: list[int] = []
         sources: list[_Source] = []
@@ -87,6 +89,9 @@ class Projection:
         self._sources = [
             s if s.index is None else _Source(s.name, order[s.index], s.convert) for s in sources
         ]
+        self._same = [s.index for s in self._sources] == list(range(len(order))) and not any(
+            s.convert for s in self._sources
+        )
         self.leaves = sorted(set(leaves))
 
     def apply(
@@ -96,9 +101,13 @@ class Projection:
 
         Raises:
             SchemaError: values that don't fit the type asked for; names the file `path`.
+            StorageError: a damaged variant; names the file `path`.
         """
+        wanted = self._wanted
+        if batch is not None and self._same and batch.schema.equals(wanted, check_metadata=True):
+            return batch
         arrays: list[pa.Array[Any]] = []
-        for source, field in zip(self._sources, self._wanted, strict=True):
+        for source, field in zip(self._sources, self._fields, strict=True):
             if source.index is None or batch is None:
                 arrays.append(
                     _row_indices(first_row, num_rows)
@@ -116,6 +125,10 @@ class Projection:
                         f"values can't be read as {field.type}: {error}",
                         table=path,
                         column=field.name,
+                    ) from error
+                except VariantError as error:
+                    raise StorageError(
+                        f"can't read {path} as Parquet: {error}", path=path
                     ) from error
             arrays.append(array)
         if not arrays:
