@@ -10,7 +10,7 @@ def test_parameters_have_the_form_of_delta_spark():
     ) == {
         "mode": "Append",
         "partitionBy": '["day","ü"]',
-        "isManaged": "false",
+        "isManaged": False,
         "description": None,
     }
 

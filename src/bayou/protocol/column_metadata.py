@@ -23,6 +23,7 @@ __all__ = [
     "column_invariants",
     "generation_expressions",
     "identity_columns",
+    "physical_clustering_columns",
 ]
 
 CLUSTERING_DOMAIN = "delta.clustering"
@@ -113,6 +114,16 @@ def clustering_columns(schema: StructType, configuration: str) -> tuple[tuple[st
     Raises:
         ValueError: it isn't one, or names a column that the schema lacks.
     """
+    columns = physical_clustering_columns(configuration)
+    return tuple(_logical_path(schema, column) for column in columns)
+
+
+def physical_clustering_columns(configuration: str) -> tuple[tuple[str, ...], ...]:
+    """Physical paths of the clustering columns, in their order, out of `delta.clustering`.
+
+    Raises:
+        ValueError: it can't be read.
+    """
     try:
         wire = msgspec.json.decode(configuration, type=_Clustering)
     except msgspec.DecodeError as error:
@@ -120,7 +131,7 @@ def clustering_columns(schema: StructType, configuration: str) -> tuple[tuple[st
             f"the configuration of {CLUSTERING_DOMAIN} can't be read: {error}"
         ) from error
     return tuple(
-        _logical_path(schema, (column,) if isinstance(column, str) else tuple(column))
+        (column,) if isinstance(column, str) else tuple(column)
         for column in wire.clustering_columns
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -21,7 +20,6 @@ __all__ = [
     "check_constraints",
     "identity_of",
     "invariant_of",
-    "length_limit",
     "with_high_water_mark",
 ]
 
@@ -108,18 +106,3 @@ def invariant_of(field: StructField) -> str | None:
         return msgspec.json.decode(text, type=_Invariant).expression.expression
     except (msgspec.DecodeError, TypeError) as error:
         raise ValueError(f"{INVARIANTS_KEY} isn't an invariant: {error}") from error
-
-
-def length_limit(field: StructField) -> tuple[str, int] | None:
-    """The type and its most characters, for a char or varchar column; None for another.
-
-    Raises:
-        ValueError: a type with char or varchar inside.
-    """
-    text = field.metadata.get(CHAR_VARCHAR_KEY)
-    if text is None:
-        return None
-    match = re.fullmatch(r"\s*((?:var)?char)\s*\(\s*(\d+)\s*\)\s*", str(text), re.IGNORECASE)
-    if match is None:
-        raise ValueError(f"the length limit of {text!r} inside of a column can't be checked")
-    return str(text).strip().lower(), int(match[2])

@@ -64,15 +64,15 @@ def commit_info(
     return CommitInfo(values)
 
 
-def operation_parameters_in_log(parameters: Mapping[str, object]) -> dict[str, str | None]:
+def operation_parameters_in_log(parameters: Mapping[str, object]) -> dict[str, object]:
     """Parameters in their form in the log.
 
-    A string stays as it is (`"mode":"Append"`), everything else becomes its JSON text
-    (`false` is `"false"`, a list its JSON array in a string), None stays null.
+    Strings, numbers, true, false and null stay what they are (`"auto":false`); lists and objects
+    become JSON text in a string (`"partitionBy":"[]"`).
     """
     return {
         key: value
-        if value is None or isinstance(value, str)
+        if value is None or isinstance(value, str | int | float)
         else msgspec.json.encode(value).decode()
         for key, value in parameters.items()
     }

@@ -32,6 +32,7 @@ __all__ = [
     "unsupported_for_read",
     "unsupported_for_write",
     "upgraded",
+    "with_asked_versions",
     "with_versions",
     "writer_features",
 ]
@@ -139,7 +140,7 @@ FEATURES: Mapping[str, TableFeature] = {
         _reader_writer(CATALOG_OWNED_PREVIEW, read=True),
         _writer(ICEBERG_COMPAT_V1),
         _writer(ICEBERG_COMPAT_V2),
-        _writer(CLUSTERING),
+        _writer(CLUSTERING, write=True),
         _reader_writer(VACUUM_PROTOCOL_CHECK, read=True, write=True),
         _writer(IN_COMMIT_TIMESTAMP, write=True),
         _reader_writer(TYPE_WIDENING, read=True, write=True),
@@ -261,6 +262,11 @@ def protocol_for(schema: StructType, configuration: Mapping[str, str]) -> Protoc
     """
     least = Protocol(min_reader_version=1, min_writer_version=2)
     protocol = upgraded(least, features_in_use(schema, configuration))
+    return with_asked_versions(protocol, configuration)
+
+
+def with_asked_versions(protocol: Protocol, configuration: Mapping[str, str]) -> Protocol:
+    """The protocol at the versions that properties ask for, `delta.minReaderVersion` and such."""
     reader = _version(configuration, "delta.minReaderVersion")
     writer = _version(configuration, "delta.minWriterVersion")
     return with_versions(protocol, reader, writer) if reader or writer else protocol
@@ -362,6 +368,10 @@ def _switches_on(name: str, configuration: Mapping[str, str], schema: StructType
             return any(key.startswith(CONSTRAINT_PREFIX) for key in configuration)
         case "v2Checkpoint":
             return configuration.get("delta.checkpointPolicy", "classic").lower() == "v2"
+        case "invariants":
+            return any(
+                INVARIANTS_KEY in field.metadata or not field.nullable for field in _fields(schema)
+            )
         case "timestampNtz":
             return TIMESTAMP_NTZ in _types(schema)
         case "typeWidening":
@@ -386,7 +396,6 @@ _SWITCHES: Mapping[str, str] = {
     IN_COMMIT_TIMESTAMP: "delta.enableInCommitTimestamps",
 }
 _MARKS: Mapping[str, str] = {
-    INVARIANTS: INVARIANTS_KEY,
     GENERATED_COLUMNS: GENERATION_EXPRESSION_KEY,
     IDENTITY_COLUMNS: IDENTITY_START_KEY,
     ALLOW_COLUMN_DEFAULTS: CURRENT_DEFAULT_KEY,

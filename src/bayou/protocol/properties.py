@@ -252,6 +252,13 @@ CHECKPOINT_PROTECTION_BEFORE = TableProperty(
     settable=False,
 )
 ROW_TRACKING = TableProperty(key="delta.enableRowTracking", default=False, parse=_boolean)
+ROW_TRACKING_SUSPENDED = TableProperty(
+    key="delta.rowTrackingSuspended", default=False, parse=_boolean
+)
+TYPE_WIDENING = TableProperty(key="delta.enableTypeWidening", default=False, parse=_boolean)
+MATERIALIZE_PARTITION_COLUMNS = TableProperty(
+    key="delta.enableMaterializePartitionColumnsFeature", default=False, parse=_boolean
+)
 
 PROPERTIES: Mapping[str, TableProperty[object]] = {
     p.key: p
@@ -281,7 +288,8 @@ PROPERTIES: Mapping[str, TableProperty[object]] = {
             parse=_at_least(0),
             settable=False,
         ),
-        TableProperty(key="delta.enableTypeWidening", default=False, parse=_boolean),
+        TYPE_WIDENING,
+        MATERIALIZE_PARTITION_COLUMNS,
         ROW_TRACKING,
         IN_COMMIT_TIMESTAMPS,
         TableProperty(
@@ -308,7 +316,7 @@ PROPERTIES: Mapping[str, TableProperty[object]] = {
             parse=_text,
             settable=False,
         ),
-        TableProperty(key="delta.rowTrackingSuspended", default=False, parse=_boolean),
+        ROW_TRACKING_SUSPENDED,
         TableProperty(key="delta.enableIcebergCompatV1", default=False, parse=_boolean),
         TableProperty(key="delta.enableIcebergCompatV2", default=False, parse=_boolean),
         TableProperty(key="delta.enableVariantShredding", default=False, parse=_boolean),
@@ -490,3 +498,13 @@ class TableProperties:
     def row_tracking(self) -> bool:
         """Rows have ids and commit versions."""
         return ROW_TRACKING.read(self.configuration)
+
+    @property
+    def row_tracking_suspended(self) -> bool:
+        """New files get no row ids, because the feature is about to be dropped."""
+        return ROW_TRACKING_SUSPENDED.read(self.configuration)
+
+    @property
+    def type_widening(self) -> bool:
+        """Columns may be given wider types."""
+        return TYPE_WIDENING.read(self.configuration)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from bayou.errors import ArgumentError, TableNotFoundError, TablePropertyError
 from bayou.kernel.engine import Engine
 from bayou.kernel.table_state import TableState, load_table_state
+from bayou.kernel.writes.clustering import checked_clustering_columns, clustering_configuration
 from bayou.kernel.writes.metadata_change import MetadataChange, MetadataRequest, changed_metadata
 from bayou.kernel.writes.operation import WITHOUT_NEW_ROWS, Operation
 from bayou.kernel.writes.table_update import TableUpdate
@@ -19,6 +20,7 @@ from bayou.kernel.writes.writability import (
 )
 from bayou.protocol import features, properties
 from bayou.protocol.actions import DomainMetadata, Metadata, Protocol
+from bayou.protocol.column_metadata import CLUSTERING_DOMAIN
 from bayou.protocol.column_rules import identity_of
 from bayou.protocol.schema import StructType
 
@@ -60,6 +62,8 @@ class TransactionBuilder:
         self._metadata: Metadata | None = None
         self._protocol: Protocol | None = None
         self._log_compaction_interval: int | None = None
+        self._files_checked = False
+        self._clustering: tuple[tuple[str, ...], ...] | None = None
 
     def with_schema(self, schema: StructType) -> TransactionBuilder:
         """Schema of a new table, or of the rows for an existing one.
@@ -86,6 +90,16 @@ class TransactionBuilder:
             )
         builder = copy.copy(self)
         builder._partition_columns = tuple(columns)
+        return builder
+
+    def with_clustering_columns(self, columns: Iterable[str | Sequence[str]]) -> TransactionBuilder:
+        """Cluster the table by these columns (PROTOCOL.md, Clustered Table); none: no longer.
+
+        Args:
+            columns: names, or paths of fields in structs; at most four.
+        """
+        builder = copy.copy(self)
+        builder._clustering = tuple((c,) if isinstance(c, str) else tuple(c) for c in columns)
         return builder
 
     def with_table_properties(self, configuration: Mapping[str, str]) -> TransactionBuilder:
@@ -138,6 +152,12 @@ class TransactionBuilder:
         """
         builder = copy.copy(self)
         builder._metadata = metadata
+        return builder
+
+    def with_files_checked(self) -> TransactionBuilder:
+        """Say that all live files go with the constraints and row ids that the table is given."""
+        builder = copy.copy(self)
+        builder._files_checked = True
         return builder
 
     def with_protocol(self, protocol: Protocol) -> TransactionBuilder:
@@ -240,6 +260,9 @@ class TransactionBuilder:
         metadata, schema = change.metadata, change.schema
         domains = self._domain_actions(state)
         protocol = self._next_protocol(state, change)
+        if self._clustering is not None:
+            domains[CLUSTERING_DOMAIN] = self._clustering_action(metadata, schema)
+            protocol = features.upgraded(protocol, [features.CLUSTERING])
         if domains:
             protocol = features.upgraded(protocol, [features.DOMAIN_METADATA])
         protocol = features.upgraded(protocol, self._features)
@@ -279,6 +302,7 @@ class TransactionBuilder:
             set_properties=self._checked_properties(),
             removed_properties=self._removed_properties,
             metadata=self._metadata,
+            files_checked=self._files_checked,
         )
 
     def _next_protocol(self, state: TableState | None, change: MetadataChange) -> Protocol:
@@ -289,7 +313,7 @@ class TransactionBuilder:
             return features.protocol_for(change.schema, configuration)
         if state is None or change.metadata != state.metadata or change.asked_features:
             used = features.features_in_use(change.schema, configuration)
-            return features.upgraded(protocol, used)
+            return features.with_asked_versions(features.upgraded(protocol, used), configuration)
         return protocol
 
     def _domain_actions(self, state: TableState | None) -> dict[str, DomainMetadata]:
@@ -299,6 +323,17 @@ class TransactionBuilder:
             for name, action in self._domains.items()
             if not action.removed or name in known
         }
+
+    def _clustering_action(self, metadata: Metadata, schema: StructType) -> DomainMetadata:
+        columns = checked_clustering_columns(
+            self._table,
+            schema,
+            metadata.configuration,
+            metadata.partition_columns,
+            self._clustering or (),
+        )
+        text = clustering_configuration(schema, columns)
+        return DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=text, removed=False)
 
     def _generated_identity(self, schema: StructType) -> tuple[str, ...]:
         """Identity columns that the rows don't bring."""

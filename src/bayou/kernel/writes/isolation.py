@@ -7,7 +7,16 @@ from bayou.kernel.writes.operation import Operation
 __all__ = ["isolation_level"]
 
 _REARRANGING = frozenset(
-    {Operation.OPTIMIZE, Operation.REORG, Operation.VACUUM_START, Operation.VACUUM_END}
+    {
+        Operation.OPTIMIZE,
+        Operation.REORG,
+        Operation.VACUUM_START,
+        Operation.VACUUM_END,
+        Operation.ROW_TRACKING_BACKFILL,
+        Operation.ROW_TRACKING_UNBACKFILL,
+        Operation.DELETION_VECTOR_TOMBSTONES,
+        Operation.EMPTY_COMMIT,
+    }
 )
 """Operations that never change data."""
 

@@ -30,6 +30,7 @@ class MetadataRequest:
         partition_columns: None where they aren't told.
         set_properties, removed_properties: their keys as they stand in the log.
         metadata: what the table's is replaced by first; None leaves it.
+        files_checked: the table's files were found to go with new constraints and row ids.
     """
 
     schema: StructType | None = None
@@ -38,6 +39,7 @@ class MetadataRequest:
     set_properties: Mapping[str, str] = field(default_factory=dict)
     removed_properties: Collection[str] = frozenset()
     metadata: Metadata | None = None
+    files_checked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,8 @@ class MetadataChange:
 
     Attributes:
         schema: that of `metadata`, parsed.
-        asked_features: properties that ask for a feature (`delta.feature.*`) and aren't kept.
+        asked_features: properties that ask something of the protocol (`delta.feature.*`,
+            `delta.minReaderVersion`) and aren't kept.
     """
 
     metadata: Metadata
@@ -119,8 +122,10 @@ def _updated(state: TableState, request: MetadataRequest) -> MetadataChange:
         if key not in request.removed_properties
     }
     merged, asked = _without_feature_keys(merged)
-    if request.metadata is None:
+    if request.metadata is None and not request.files_checked:
         _check_changed_properties(state, merged)
+    if properties.ROW_TRACKING.read(merged) and _ROW_ID_COLUMN not in merged:
+        merged.update(_row_tracking_columns())
     if request.schema is not None and request.evolves:
         schema = merge_schemas(state.path, schema, request.schema, mapped=_is_mapped(merged))
     elif request.schema is not None:
@@ -137,9 +142,12 @@ def _is_mapped(configuration: Mapping[str, str]) -> bool:
     return properties.COLUMN_MAPPING_MODE.read(configuration) != "none"
 
 
+_ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
+
+
 def _row_tracking_columns() -> dict[str, str]:
     return {
-        "delta.rowTracking.materializedRowIdColumnName": f"_row-id-col-{uuid.uuid4()}",
+        _ROW_ID_COLUMN: f"_row-id-col-{uuid.uuid4()}",
         "delta.rowTracking.materializedRowCommitVersionColumnName": (
             f"_row-commit-version-col-{uuid.uuid4()}"
         ),
@@ -152,8 +160,8 @@ def _check_changed_properties(state: TableState, after: Mapping[str, str]) -> No
     if properties.ROW_TRACKING.read(after) and not properties.ROW_TRACKING.read(before):
         raise UnsupportedFeatureError(
             f"{state.path} has no row tracking, and enabling it on an existing table gives ids to "
-            "all of its files (a backfill), which this version of Bayou doesn't do. Enable it with "
-            "delta-spark, or make a new table with it.",
+            "all of its files, in commits of their own. Enable it with "
+            "alter.set_properties({'delta.enableRowTracking': 'true'}) first.",
             table=state.path,
             features=[features.ROW_TRACKING],
         )
@@ -162,9 +170,7 @@ def _check_changed_properties(state: TableState, after: Mapping[str, str]) -> No
     if new:
         raise TablePropertyError(
             f"{state.path}: a CHECK constraint ({new[0]}) can't be set as a property of a table "
-            "that may have rows: they must be checked first, which this version of Bayou doesn't "
-            "do. Add it with delta-spark's ALTER TABLE ... ADD CONSTRAINT, or make a new table "
-            "with it.",
+            "that may have rows: they must be checked first. Add it with alter.add_constraint.",
             table=state.path,
             key=f"{features.CONSTRAINT_PREFIX}{new[0]}",
         )
@@ -173,7 +179,12 @@ def _check_changed_properties(state: TableState, after: Mapping[str, str]) -> No
 def _without_feature_keys(
     configuration: Mapping[str, str],
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Properties that are kept, and those (`delta.feature.*`) that ask for a feature only."""
+    """Properties that are kept, and those that ask something of the protocol only."""
     prefix = features.FEATURE_PREFIX
-    asking = {k: v for k, v in configuration.items() if k.startswith(prefix)}
+    asking = {k: v for k, v in configuration.items() if k.startswith(prefix) or k in _OF_PROTOCOL}
     return {k: v for k, v in configuration.items() if k not in asking}, asking
+
+
+_OF_PROTOCOL = frozenset(
+    {"delta.minReaderVersion", "delta.minWriterVersion", "delta.ignoreProtocolDefaults"}
+)

@@ -23,6 +23,7 @@ from bayou.kernel.engine import Engine, ExpressionEvaluator, PredicateEvaluator
 from bayou.kernel.predicates.model import Expression, referenced_columns
 from bayou.kernel.predicates.sql import parse_expression, parse_predicate
 from bayou.kernel.writes.identity import IdentityValues
+from bayou.kernel.writes.length_limits import LengthLimits
 from bayou.kernel.writes.logical_data import conform
 from bayou.kernel.writes.state import TransactionState
 from bayou.protocol import column_rules
@@ -59,7 +60,7 @@ class RowRules:
                 what = f"default of column {field.name}"
                 self._defaults[field.name] = self._evaluator(what, str(text), field)
         self._checks = list(self._conditions())
-        self._limits = _limits(self._table, state.schema)
+        self._limits = LengthLimits(self._table, state.schema)
 
     def apply(
         self,
@@ -102,7 +103,7 @@ class RowRules:
         if made:
             rows = conform(self._table, self._schema, _with_columns(rows, made))
         self._check_generated(rows, {*to_make, *(of_table or ())})
-        self._check_lengths(rows)
+        self._limits.check(rows)
         self._check_conditions(rows)
         return rows
 
@@ -134,20 +135,6 @@ class RowRules:
                     f"generated column {name}",
                     f"it is always {text}, which gives {wanted[index].as_py()!r} where the data "
                     f"has {given[index].as_py()!r}",
-                )
-
-    def _check_lengths(self, rows: pa.RecordBatch) -> None:
-        for name, (kind, limit) in self._limits.items():
-            column = rows.column(name)
-            if kind.startswith("char"):
-                column = pc.utf8_rtrim(column, " ")
-            too_long = pc.fill_null(pc.greater(pc.utf8_length(column), limit), False)
-            index: int = too_long.index(True).as_py()
-            if index >= 0:
-                raise self._violation(
-                    f"{name} {kind}",
-                    f"column {name!r} holds at most {limit} characters, and "
-                    f"{_shown(column[index].as_py())} has more",
                 )
 
     def _check_conditions(self, rows: pa.RecordBatch) -> None:
@@ -227,25 +214,6 @@ def _with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array[Any]]) -
     return pa.RecordBatch.from_arrays(
         [*batch.columns, *columns.values()], [*batch.schema.names, *columns]
     )
-
-
-def _limits(table: str, schema: StructType) -> dict[str, tuple[str, int]]:
-    """Length limits by top-level column."""
-    limits: dict[str, tuple[str, int]] = {}
-    for path, field in _fields(schema, ""):
-        try:
-            limit = column_rules.length_limit(field)
-            if limit is not None and path != field.name:
-                raise ValueError("a length limit of a nested field can't be checked")
-        except ValueError as error:
-            raise UnsupportedFeatureError(
-                f"{table} can't be written: column {path!r}: {error}.",
-                table=table,
-                features=[f"char/varchar in {path}"],
-            ) from error
-        if limit is not None:
-            limits[field.name] = limit
-    return limits
 
 
 def _fields(data_type: DataType, prefix: str) -> list[tuple[str, StructField]]:

@@ -23,7 +23,7 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["check_fits", "check_new_table", "merge_schemas"]
+__all__ = ["check_fits", "check_names", "check_new_table", "merge_schemas"]
 
 _FORBIDDEN_CHARACTERS = " ,;{}()\n\t="
 
@@ -46,7 +46,7 @@ def check_new_table(
     """
     if not schema.fields:
         raise SchemaError(f"{table} can't be created without a column.", table=table)
-    _check_names(table, schema, "", mapped=mapped)
+    check_names(table, schema, "", mapped=mapped)
     for name in partition_columns:
         field = next((f for f in schema if f.name == name), None)
         if field is None:
@@ -94,6 +94,40 @@ def check_fits(table: str, current: StructType, incoming: StructType) -> None:
         )
 
 
+def check_names(table: str, schema: StructType, prefix: str = "", *, mapped: bool) -> None:
+    """Check the names of columns, at every depth.
+
+    Args:
+        mapped: the table has column mapping, so that any character may stand in a name.
+
+    Raises:
+        SchemaError: two names that differ in case only, an empty one, or a character that needs
+            column mapping.
+    """
+    seen: set[str] = set()
+    for field in schema:
+        path = prefix + field.name
+        if field.name.lower() in seen:
+            raise SchemaError(
+                f"{table}: column {path!r} is there twice (names differ in case only, or not at "
+                "all). Rename one.",
+                table=table,
+                column=path,
+            )
+        seen.add(field.name.lower())
+        bad = [] if mapped else sorted({c for c in field.name if c in _FORBIDDEN_CHARACTERS})
+        if bad or not field.name:
+            raise SchemaError(
+                f"{table}: column name {path!r} "
+                + (f"has {', '.join(map(repr, bad))}, which needs" if bad else "is empty, which")
+                + (" column mapping. Rename the column." if bad else " can't be."),
+                table=table,
+                column=path,
+            )
+        for name, nested in _structs_in(field.data_type, path):
+            check_names(table, nested, f"{name}.", mapped=mapped)
+
+
 def merge_schemas(
     table: str, current: StructType, incoming: StructType, *, mapped: bool = False
 ) -> StructType:
@@ -102,7 +136,7 @@ def merge_schemas(
     Raises:
         SchemaError: a column of another type, or a missing column that may not be null.
     """
-    _check_names(table, incoming, "", mapped=mapped)
+    check_names(table, incoming, "", mapped=mapped)
     return _merge_structs(table, current, incoming, "")
 
 
@@ -164,31 +198,6 @@ def _is_made(field: StructField) -> bool:
 
 def _nullable(field: StructField) -> StructField:
     return replace(field, nullable=True)
-
-
-def _check_names(table: str, schema: StructType, prefix: str, *, mapped: bool) -> None:
-    seen: set[str] = set()
-    for field in schema:
-        path = prefix + field.name
-        if field.name.lower() in seen:
-            raise SchemaError(
-                f"{table}: column {path!r} is there twice (names differ in case only, or not at "
-                "all). Rename one.",
-                table=table,
-                column=path,
-            )
-        seen.add(field.name.lower())
-        bad = [] if mapped else sorted({c for c in field.name if c in _FORBIDDEN_CHARACTERS})
-        if bad or not field.name:
-            raise SchemaError(
-                f"{table}: column name {path!r} "
-                + (f"has {', '.join(map(repr, bad))}, which needs" if bad else "is empty, which")
-                + (" column mapping. Rename the column." if bad else " can't be."),
-                table=table,
-                column=path,
-            )
-        for name, nested in _structs_in(field.data_type, path):
-            _check_names(table, nested, f"{name}.", mapped=mapped)
 
 
 def _structs_in(data_type: DataType, path: str) -> list[tuple[str, StructType]]:

@@ -31,9 +31,10 @@ class _WireState(msgspec.Struct, frozen=True, array_like=True):
     partition_columns: tuple[str, ...]
     configuration: dict[str, str]
     generated_identity: tuple[str, ...]
+    clustering_columns: tuple[str, ...]
 
 
-_WIRE = WireFormat("transaction state", 2, _WireState)
+_WIRE = WireFormat("transaction state", 3, _WireState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,7 @@ class TransactionState:
         partition_columns: in the order of the directories.
         configuration: table properties.
         generated_identity: identity columns that the rows don't bring.
+        clustering_columns: their dotted physical paths.
         writer: which writer of how many this is, see `for_writer`.
     """
 
@@ -71,6 +73,7 @@ class TransactionState:
     partition_columns: tuple[str, ...]
     configuration: Mapping[str, str]
     generated_identity: tuple[str, ...] = ()
+    clustering_columns: tuple[str, ...] = ()
     writer: tuple[int, int] = field(default=(0, 1), compare=False)
     identity_counts: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
 
@@ -137,15 +140,15 @@ class TransactionState:
         properties = TableProperties(self.configuration)
         named = properties.data_skipping_columns
         if named is not None:
-            return self._with_identity([".".join(self._physical(path)) for path in named])
+            return self._with_needed([".".join(self._physical(path)) for path in named])
         leaves = [path for f in self.data_schema for path in _leaves(physical_name(f), f.data_type)]
         count = properties.data_skipping_column_count
-        return self._with_identity(leaves if count < 0 else leaves[:count])
+        return self._with_needed(leaves if count < 0 else leaves[:count])
 
-    def _with_identity(self, paths: list[str]) -> tuple[str, ...]:
-        """Values given out are known by their statistics."""
+    def _with_needed(self, paths: list[str]) -> tuple[str, ...]:
+        """Values given out are known by their statistics; clustered tables live by theirs."""
         made = [self.physical_name(name) for name in self.generated_identity]
-        return tuple(dict.fromkeys([*paths, *made]))
+        return tuple(dict.fromkeys([*paths, *made, *self.clustering_columns]))
 
     def _physical(self, path: tuple[str, ...]) -> tuple[str, ...]:
         try:
@@ -162,6 +165,7 @@ class TransactionState:
                 self.partition_columns,
                 dict(self.configuration),
                 self.generated_identity,
+                self.clustering_columns,
             )
         )
 
@@ -180,6 +184,7 @@ class TransactionState:
                 partition_columns=wire.partition_columns,
                 configuration=wire.configuration,
                 generated_identity=wire.generated_identity,
+                clustering_columns=wire.clustering_columns,
                 writer=(0, 0),
             ),
         )

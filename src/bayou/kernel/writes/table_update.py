@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from bayou.errors import ConcurrentTransactionError
+from bayou.errors import ConcurrentTransactionError, CorruptTableError
 from bayou.kernel.replay import CommitActions
 from bayou.kernel.table_state import TableState
 from bayou.kernel.upkeep.commit_effect import CommitEffect
@@ -27,6 +27,7 @@ from bayou.protocol.actions import (
     encode_action,
 )
 from bayou.protocol.actions import Transaction as TransactionIdentifier
+from bayou.protocol.column_metadata import CLUSTERING_DOMAIN, physical_clustering_columns
 from bayou.protocol.commit_info import commit_info
 from bayou.protocol.properties import TableProperties
 from bayou.protocol.schema import StructType
@@ -86,7 +87,27 @@ class TableUpdate:
     @property
     def tracks_rows(self) -> bool:
         """Whether files get row ids and commit versions."""
-        return features.ROW_TRACKING in features.writer_features(self.effective_protocol)
+        supported = features.ROW_TRACKING in features.writer_features(self.effective_protocol)
+        return supported and not self.table_properties.row_tracking_suspended
+
+    @property
+    def clustering_columns(self) -> tuple[str, ...]:
+        """Dotted physical paths of the clustering columns once it is committed.
+
+        Raises:
+            CorruptTableError: the domain `delta.clustering` can't be read.
+        """
+        action = self.domains.get(CLUSTERING_DOMAIN)
+        known = {} if self.read_state is None else self.read_state.domain_metadata
+        text = known.get(CLUSTERING_DOMAIN) if action is None else action.configuration
+        if not text:
+            return ()
+        try:
+            return tuple(".".join(path) for path in physical_clustering_columns(text))
+        except ValueError as error:
+            raise CorruptTableError(
+                f"The clustering of {self.table} can't be read: {error}.", table=self.table
+            ) from error
 
     @property
     def table_properties(self) -> TableProperties:

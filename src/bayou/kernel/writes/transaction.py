@@ -93,6 +93,7 @@ class Transaction:
             partition_columns=self._update.partition_columns,
             configuration=dict(self._update.configuration),
             generated_identity=self._update.generated_identity,
+            clustering_columns=self._update.clustering_columns,
             identity_counts=self._identity_counts,
         )
 
@@ -159,6 +160,12 @@ class Transaction:
             self._reads,
             predicates=(*self._reads.predicates, resolve(predicate, self._reads.schema)),
             paths=self._reads.paths.union(map(canonical_path, paths)),
+        )
+
+    def record_files_read(self, paths: Iterable[str]) -> None:
+        """Note files that the outcome rests on, as their adds spell them; nothing besides."""
+        self._reads = replace(
+            self._reads, paths=self._reads.paths.union(map(canonical_path, paths))
         )
 
     def read_files(

@@ -1,0 +1,1 @@
+"""ALTER TABLE: schema, properties, constraints, clustering and features of an existing table."""

@@ -1,0 +1,247 @@
+"""Types as SQL spells them: `bigint`, `decimal(10,2)`, `array<struct<a: int not null>>`.
+
+The names of PROTOCOL.md (`long`, `integer`, ...) are read as well. `char(n)` and `varchar(n)` are
+strings whose limits stand in the metadata of the column around them, as the text of its whole type
+(`__CHAR_VARCHAR_TYPE_STRING`, which is Spark's).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from bayou.protocol.column_rules import CHAR_VARCHAR_KEY
+from bayou.protocol.schema import (
+    BINARY,
+    BOOLEAN,
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    VARIANT,
+    VOID,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    SchemaJsonError,
+    StructField,
+    StructType,
+)
+
+__all__ = ["LengthLimit", "field_from_text", "length_limits", "type_from_text"]
+
+_NAMES: dict[str, DataType] = {
+    "string": STRING,
+    "bigint": LONG,
+    "long": LONG,
+    "int": INTEGER,
+    "integer": INTEGER,
+    "smallint": SHORT,
+    "short": SHORT,
+    "tinyint": BYTE,
+    "byte": BYTE,
+    "float": FLOAT,
+    "real": FLOAT,
+    "double": DOUBLE,
+    "boolean": BOOLEAN,
+    "binary": BINARY,
+    "date": DATE,
+    "timestamp": TIMESTAMP,
+    "timestamp_ltz": TIMESTAMP,
+    "timestamp_ntz": TIMESTAMP_NTZ,
+    "variant": VARIANT,
+    "void": VOID,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LengthLimit:
+    """How long texts may be.
+
+    Attributes:
+        path: from the column to them, with `element`, `key` and `value` through arrays and maps.
+        kind: `char` or `varchar`.
+        most: characters.
+    """
+
+    path: tuple[str, ...]
+    kind: str
+    most: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.most})"
+
+
+def type_from_text(text: str) -> DataType:
+    """The type that a text names.
+
+    Raises:
+        SchemaJsonError: it names none.
+    """
+    return field_from_text("", text).data_type
+
+
+def field_from_text(name: str, text: str) -> StructField:
+    """A nullable column of the type that a text names; with the metadata of char and varchar.
+
+    Raises:
+        SchemaJsonError: it names none.
+    """
+    parser = _Parser(text)
+    parsed = parser.type()
+    parser.end()
+    metadata = {CHAR_VARCHAR_KEY: parsed.limited} if parsed.limits else {}
+    return StructField(name=name, data_type=parsed.data_type, metadata=metadata)
+
+
+def length_limits(field: StructField) -> tuple[LengthLimit, ...]:
+    """The limits of a column's texts, itself and what is in it; empty for most.
+
+    Raises:
+        SchemaJsonError: metadata that can't be read.
+    """
+    text = field.metadata.get(CHAR_VARCHAR_KEY)
+    if text is None:
+        return ()
+    parser = _Parser(str(text))
+    limits = parser.type().limits
+    parser.end()
+    return limits
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """A type; `limited` is its text with the limits of char and varchar in it."""
+
+    data_type: DataType
+    limited: str
+    limits: tuple[LengthLimit, ...] = ()
+
+
+def _inside(step: str, limits: tuple[LengthLimit, ...]) -> tuple[LengthLimit, ...]:
+    return tuple(replace(limit, path=(step, *limit.path)) for limit in limits)
+
+
+_TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([\w]+)|(.))")
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = [
+            (m[1].replace("``", "`") if m[1] else m[2] or m[3], m[1] is not None)
+            for m in _TOKEN.finditer(text.strip())
+        ]
+        self._next = 0
+
+    def type(self) -> _Parsed:
+        name = self._take().lower()
+        match name:
+            case "array":
+                self._expect("<")
+                element = self.type()
+                self._expect(">")
+                return _Parsed(
+                    ArrayType(element_type=element.data_type),
+                    f"array<{element.limited}>",
+                    _inside("element", element.limits),
+                )
+            case "map":
+                self._expect("<")
+                key = self.type()
+                self._expect(",")
+                value = self.type()
+                self._expect(">")
+                return _Parsed(
+                    MapType(key_type=key.data_type, value_type=value.data_type),
+                    f"map<{key.limited},{value.limited}>",
+                    (*_inside("key", key.limits), *_inside("value", value.limits)),
+                )
+            case "struct":
+                return self._struct()
+            case "decimal" | "dec" | "numeric":
+                numbers = self._numbers() or [10]
+                decimal = DecimalType(numbers[0], numbers[1] if len(numbers) > 1 else 0)
+                return _Parsed(decimal, str(decimal))
+            case "char" | "character" | "varchar":
+                numbers = self._numbers()
+                if len(numbers) != 1 or numbers[0] < 1:
+                    raise self._wrong()
+                kind = "varchar" if name == "varchar" else "char"
+                limit = LengthLimit(path=(), kind=kind, most=numbers[0])
+                return _Parsed(STRING, f"{kind}({numbers[0]})", (limit,))
+            case _ if name in _NAMES:
+                found = _NAMES[name]
+                return _Parsed(found, _SQL_NAMES.get(str(found), str(found)))
+            case _:
+                raise self._wrong()
+
+    def _struct(self) -> _Parsed:
+        self._expect("<")
+        fields: list[StructField] = []
+        texts: list[str] = []
+        limits: tuple[LengthLimit, ...] = ()
+        while not self._accept(">"):
+            if fields:
+                self._expect(",")
+            name = self._take()
+            self._accept(":")
+            parsed = self.type()
+            nullable = not (self._accept("not") and self._expect("null"))
+            fields.append(StructField(name=name, data_type=parsed.data_type, nullable=nullable))
+            texts.append(f"{name}:{parsed.limited}")
+            limits += _inside(name, parsed.limits)
+        return _Parsed(StructType(tuple(fields)), f"struct<{','.join(texts)}>", limits)
+
+    def _numbers(self) -> list[int]:
+        if not self._accept("("):
+            return []
+        numbers: list[int] = []
+        while not self._accept(")"):
+            if numbers:
+                self._expect(",")
+            token = self._take()
+            if not token.isdecimal():
+                raise self._wrong()
+            numbers.append(int(token))
+        return numbers
+
+    def _take(self) -> str:
+        if self._next >= len(self._tokens):
+            raise self._wrong()
+        self._next += 1
+        return self._tokens[self._next - 1][0]
+
+    def _accept(self, token: str) -> bool:
+        if self._next < len(self._tokens) and self._tokens[self._next] in (
+            (token, False),
+            (token.upper(), False),
+        ):
+            self._next += 1
+            return True
+        return False
+
+    def _expect(self, token: str) -> bool:
+        if not self._accept(token):
+            raise self._wrong()
+        return True
+
+    def end(self) -> None:
+        if self._next < len(self._tokens):
+            raise self._wrong()
+
+    def _wrong(self) -> SchemaJsonError:
+        return SchemaJsonError(
+            f"{self._text!r} isn't a type: expected one such as 'bigint', 'decimal(10,2)', "
+            "'array<string>', 'struct<a: int, b: date>'"
+        )
+
+
+_SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
