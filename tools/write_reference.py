@@ -2,7 +2,8 @@
 
 usage: write_reference.py
 
-The configuration's page comes from its models, that of expressions from the list of functions.
+The configuration's page comes from its models, that of expressions from the list of functions,
+that of table features from the code that knows them.
 `tools/check_docs.py` compares the pages with what this would write.
 """
 
@@ -18,6 +19,7 @@ from types import ModuleType
 
 import configuration_reference
 import expressions_reference
+import features_reference
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference"
@@ -43,6 +45,7 @@ def pages() -> dict[Path, str]:
     return written | {
         FOLDER / "configuration.md": configuration_reference.page(),
         FOLDER / "expressions.md": expressions_reference.page(),
+        FOLDER / "features.md": features_reference.page(),
     }
 
 

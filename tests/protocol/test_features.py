@@ -115,7 +115,6 @@ def test_a_feature_that_isnt_in_use_doesnt_keep_a_table_from_being_written(proto
             PLAIN,
             ["icebergCompatV2"],
         ),
-        (listed(writer=("clustering",)), {}, PLAIN, ["clustering"]),
         (listed(writer=("futureWriter",)), {}, PLAIN, ["futureWriter"]),
         (legacy(1, 8), {}, PLAIN, ["writer version 8"]),
     ],

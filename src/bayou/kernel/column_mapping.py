@@ -159,27 +159,34 @@ def physical_arrow_type(data_type: DataType, mode: ColumnMappingMode) -> pa.Data
             return to_arrow_type(data_type)
 
 
-def _written_field(field: StructField, mode: ColumnMappingMode) -> pa.Field[Any]:
+def _written_field(
+    field: StructField, mode: ColumnMappingMode, *, optional: bool = False
+) -> pa.Field[Any]:
+    """As Parquet has it; below what may be null everything may, for the rows where that is null."""
     name = field.name if mode == "none" else physical_name(field)
     field_id = None if mode == "none" else field.metadata.get(ID_KEY)
     ids: dict[bytes | str, bytes | str] | None = None
     if isinstance(field_id, int):
         ids = {FIELD_ID_KEY: str(field_id).encode()}
-    return pa.field(name, _written_type(field.data_type, mode), field.nullable, metadata=ids)
+    nullable = field.nullable or optional
+    return pa.field(
+        name, _written_type(field.data_type, mode, optional=nullable), nullable, metadata=ids
+    )
 
 
-def _written_type(data_type: DataType, mode: ColumnMappingMode) -> pa.DataType:
+def _written_type(data_type: DataType, mode: ColumnMappingMode, *, optional: bool) -> pa.DataType:
     match data_type:
         case StructType(fields):
-            return pa.struct([_written_field(f, mode) for f in fields])
+            return pa.struct([_written_field(f, mode, optional=optional) for f in fields])
         case ArrayType():
-            element = _written_type(data_type.element_type, mode)
-            return pa.list_(pa.field("element", element, data_type.contains_null))
+            nullable = data_type.contains_null
+            element = _written_type(data_type.element_type, mode, optional=nullable)
+            return pa.list_(pa.field("element", element, nullable))
         case MapType():
-            value: Any = pa.field(
-                "value", _written_type(data_type.value_type, mode), data_type.value_contains_null
-            )
-            return pa.map_(_written_type(data_type.key_type, mode), value)
+            nullable = data_type.value_contains_null
+            inner = _written_type(data_type.value_type, mode, optional=nullable)
+            value: Any = pa.field("value", inner, nullable)
+            return pa.map_(_written_type(data_type.key_type, mode, optional=False), value)
         case _:
             return to_arrow_type(data_type)
 

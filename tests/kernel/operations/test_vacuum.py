@@ -95,9 +95,9 @@ def test_the_history_says_what_was_done_as_delta_spark_says_it(log):
     end, start, _ = history(log)
     assert (start["operation"], end["operation"]) == ("VACUUM START", "VACUUM END")
     assert start["operationParameters"] == {
-        "retentionCheckEnabled": "false",
-        "defaultRetentionMillis": str(168 * HOUR),
-        "specifiedRetentionMillis": "0",
+        "retentionCheckEnabled": False,
+        "defaultRetentionMillis": 168 * HOUR,
+        "specifiedRetentionMillis": 0,
     }
     assert start["operationMetrics"] == {"numFilesToDelete": "1", "sizeOfDataToDelete": "3"}
     assert end["operationParameters"] == {"status": "COMPLETED"}

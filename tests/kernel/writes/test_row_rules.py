@@ -16,7 +16,7 @@ from bayou.errors import (
     UnsupportedFeatureError,
 )
 from bayou.kernel import Engine, Operation, Table, Transaction, TransactionState, write_data
-from bayou.kernel.arrow_types import from_arrow_schema
+from bayou.kernel.arrow_types import from_arrow_schema, to_arrow_type
 from bayou.kernel.scan_file import data_file_path
 from bayou.protocol.column_rules import identity_of
 from bayou.protocol.schema import (
@@ -25,7 +25,9 @@ from bayou.protocol.schema import (
     LONG,
     STRING,
     TIMESTAMP,
+    ArrayType,
     DataType,
+    MapType,
     StructField,
     StructType,
 )
@@ -157,12 +159,49 @@ def test_a_text_that_is_too_long_is_refused(engine, table_path, kind):
     assert len(append(engine, table, pa.table({"s": ["äöü", None]}))) == 2
 
 
-def test_a_length_limit_inside_of_a_column_is_refused_by_name(engine, table_path):
-    inside = StructType((column("x", STRING),))
-    field = marked("s", inside, {"__CHAR_VARCHAR_TYPE_STRING": "struct<x:varchar(3)>"})
+@pytest.mark.parametrize(
+    ("data_type", "kind", "good", "bad", "name"),
+    [
+        (
+            StructType((column("x", STRING),)),
+            "struct<x:varchar(3)>",
+            [{"x": "abc"}, {"x": None}, None],
+            [{"x": "abc"}, {"x": "abcd"}],
+            "s.x",
+        ),
+        (
+            ArrayType(element_type=STRING),
+            "array<char(3)>",
+            [["abc   ", None], [], None],
+            [[], ["abc", "abcd"]],
+            "s.element",
+        ),
+        (
+            MapType(key_type=STRING, value_type=ArrayType(element_type=STRING)),
+            "map<varchar(1),array<varchar(3)>>",
+            [{"k": ["abc"]}, None, {}],
+            [{"k": ["abc"]}, {"k": ["abcd"]}],
+            "s.value.element",
+        ),
+    ],
+    ids=["struct", "array", "map"],
+)
+def test_a_length_limit_holds_inside_of_a_column(
+    engine, table_path, data_type, kind, good, bad, name
+):
+    field = marked("s", data_type, {"__CHAR_VARCHAR_TYPE_STRING": kind})
+    table = create(engine, table_path, field)
+    arrow = to_arrow_type(data_type)
+    error = refused(engine, table, pa.table({"s": pa.array(bad, arrow)}), "'abcd' has more")
+    assert error.constraint.startswith(f"{name} ")
+    assert len(append(engine, table, pa.table({"s": pa.array(good, arrow)}))) == len(good)
+
+
+def test_a_length_limit_that_cannot_be_read_is_refused_by_name(engine, table_path):
+    field = marked("s", STRING, {"__CHAR_VARCHAR_TYPE_STRING": "varchar(many)"})
     table = create(engine, table_path, field)
     with pytest.raises(UnsupportedFeatureError, match="'s'"):
-        append(engine, table, pa.table({"s": [{"x": "abc"}]}))
+        append(engine, table, pa.table({"s": ["abc"]}))
 
 
 def identity(start: int = 1, step: int = 1, *, explicit: bool = False) -> StructField:

@@ -78,8 +78,6 @@ def physical_rows(
     carried = carried or {}
     names = [f.name for f in state.data_schema]
     data = batch.select([*names, *carried])
-    if state.column_mapping == "none" and not carried:
-        return data
     schema = state.physical_schema
     for name, stored in carried.items():
         schema = schema.append(pa.field(stored, batch.schema.field(name).type))

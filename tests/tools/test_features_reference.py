@@ -1,0 +1,29 @@
+"""The page of table features says what the code does."""
+
+from __future__ import annotations
+
+import re
+
+import features_reference
+import pytest
+import write_reference
+
+from bayou.protocol.features import FEATURES
+
+ROWS = dict(re.findall(r"^\| `(\S+)` (\|.*\|)$", features_reference.page(), flags=re.MULTILINE))
+
+
+def test_the_page_is_the_one_that_is_published():
+    published = (write_reference.FOLDER / "features.md").read_text(encoding="utf-8")
+    assert published == features_reference.page()
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_every_feature_is_listed_as_read_written_or_refused(name):
+    read, written = (cell.strip() for cell in ROWS[name].split("|")[3:5])
+    assert read == ("yes" if FEATURES[name].read else "refused")
+    assert written == ("yes" if FEATURES[name].write else "refused")
+
+
+def test_no_other_feature_is_listed():
+    assert set(ROWS) == set(FEATURES)
