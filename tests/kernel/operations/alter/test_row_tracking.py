@@ -17,6 +17,11 @@ ENABLE = {"delta.enableRowTracking": "true"}
 
 
 @pytest.fixture
+def engine() -> MemoryEngine:
+    return MemoryEngine()
+
+
+@pytest.fixture
 def table(engine: MemoryEngine, table_path: str) -> Table:
     for rows in ([1, 2, 3], [4, 5]):
         append(engine, Table.for_path(engine, table_path), rows)
