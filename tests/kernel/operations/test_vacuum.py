@@ -12,6 +12,7 @@ import pytest
 
 from bayou.api import write
 from bayou.engines.arrow import ArrowEngine
+from bayou.engines.memory import MemoryEngine
 from bayou.errors import (
     ArgumentError,
     StorageError,
@@ -31,9 +32,9 @@ HEAD = (protocol(), metadata({"id": "long", "_p": "string", "day": "string"}, ["
 
 
 @pytest.fixture(params=["memory", "disk"])
-def log(request: pytest.FixtureRequest, engine: Any, table_path: str, tmp_path: Path) -> LogWriter:
+def log(request: pytest.FixtureRequest, table_path: str, tmp_path: Path) -> LogWriter:
     if request.param == "memory":
-        return LogWriter(engine, table_path)
+        return LogWriter(MemoryEngine(), table_path)
     return LogWriter(ArrowEngine(), str(tmp_path / "a table"))
 
 
