@@ -8,7 +8,7 @@ and gives it to `Table.for_path`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from bayou.errors import VersionNotFoundError
@@ -83,7 +83,7 @@ class Catalog(Protocol):
 class InlineCommit(FileStatus):
     """A commit whose bytes are at hand; `path` is where it will be published."""
 
-    content: bytes
+    content: bytes = field(repr=False)
 
 
 def ratified_version(table: str, ratified: RatifiedCommits, version: int | None) -> int:

@@ -8,6 +8,7 @@ in-commit timestamps were enabled, `commitInfo.inCommitTimestamp` alone counts.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 
 from bayou.errors import (
     CorruptTableError,
@@ -19,7 +20,7 @@ from bayou.kernel.engine import Engine, FileStatus
 from bayou.kernel.log_segment import log_path, monotonic_times
 from bayou.kernel.replay import CommitActions, read_commits
 from bayou.kernel.table_state import TableState
-from bayou.protocol.actions import CommitInfo
+from bayou.protocol.actions import Action, CommitInfo
 from bayou.protocol.file_names import (
     ClassicCheckpoint,
     CommitFile,
@@ -52,12 +53,18 @@ def commit_timestamp(state: TableState) -> int:
 
 def commit_time(commit: CommitActions) -> int:
     """Time of one commit in ms: `inCommitTimestamp` where it has one, else the file's."""
-    for action in commit.actions:
+    in_commit = in_commit_time(commit.actions)
+    return commit.file.modification_time if in_commit is None else in_commit
+
+
+def in_commit_time(actions: Iterable[Action]) -> int | None:
+    """The `inCommitTimestamp` of a commit's actions, None where it has none."""
+    for action in actions:
         if isinstance(action, CommitInfo):
             stamp = action.get("inCommitTimestamp")
             if isinstance(stamp, int):
                 return stamp
-    return commit.file.modification_time
+    return None
 
 
 def version_at(engine: Engine, latest: TableState, timestamp: int) -> int:

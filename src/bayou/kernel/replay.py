@@ -8,7 +8,7 @@ part of it only drops the rows whose key was touched. Parts are independent of e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -40,7 +40,9 @@ __all__ = [
     "CommitActions",
     "ReplayState",
     "TouchedKeys",
+    "decode_commit",
     "read_commit",
+    "read_commit_files",
     "read_commits",
     "replay_commits",
 ]
@@ -162,13 +164,27 @@ def read_commits(
     Raises:
         CorruptTableError: a commit is gone, or a line of it isn't an action.
     """
+    with read_commit_files(engine, table, files) as contents:
+        for version, file, data in contents:
+            yield read_commit(table, version, file, data)
+
+
+@closeable
+def read_commit_files(
+    engine: Engine, table: str, files: Iterable[tuple[int, FileStatus]]
+) -> Iterator[tuple[int, FileStatus, bytes]]:
+    """Versions, files and bytes of commits in the order given; some are read ahead.
+
+    Raises:
+        CorruptTableError: a commit is gone.
+    """
     known = list(files)
     stored = [f for _, f in known if not isinstance(f, InlineCommit)]
     try:
         with engine.files.read_files(ByteRange(path=f.path) for f in stored) as contents:
             for version, file in known:
                 data = file.content if isinstance(file, InlineCommit) else next(contents)
-                yield read_commit(table, version, file, data)
+                yield version, file, bytes(data)
     except FileMissingError as error:
         raise CorruptTableError(
             f"A commit of {table} was deleted while it was read: {error.path}. Try again; where it "
@@ -184,16 +200,31 @@ def read_commit(table: str, version: int, file: FileStatus, data: bytes) -> Comm
     Raises:
         CorruptTableError: a line isn't an action; names file and line.
     """
+    actions = tuple(decode_commit(table, version, file, bytes(data)))
+    return CommitActions(version=version, file=file, actions=actions)
+
+
+def decode_commit(
+    table: str,
+    version: int,
+    file: FileStatus,
+    data: bytes,
+    kinds: Collection[type] | None = None,
+) -> Iterator[Action]:
+    """The actions of a commit's bytes, decoded one by one; see `decode_actions`.
+
+    Raises:
+        CorruptTableError: a line isn't an action; names file and line.
+    """
     try:
-        actions = tuple(decode_actions(bytes(data)))
+        yield from decode_actions(data, kinds)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CorruptTableError(
-            f"Commit {version} of {table} can't be read: {_line_at_fault(bytes(data))}{error} "
+            f"Commit {version} of {table} can't be read: {_line_at_fault(data)}{error} "
             f"(file {file.path}).",
             table=table,
             file=file.path,
         ) from error
-    return CommitActions(version=version, file=file, actions=actions)
 
 
 def replay_commits(engine: Engine, segment: LogSegment) -> ReplayState:

@@ -6,7 +6,9 @@ names are those of the wire, in snake case; `msgspec` renames them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import io
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -266,14 +268,43 @@ def decode_action(line: bytes | str) -> Action | None:
     return _DECODER.decode(line).action()
 
 
-def decode_actions(data: bytes) -> Iterator[Action]:
+def decode_actions(data: bytes, kinds: Collection[type] | None = None) -> Iterator[Action]:
     """The actions of a commit's bytes, in order; empty lines and unknown actions are left out.
+
+    Args:
+        data: JSON lines, decoded one by one as they are asked for.
+        kinds: types of the actions wanted, None for all. The others are passed over, which takes
+            less time; that they are JSON is all that is looked at.
 
     Raises:
         msgspec.DecodeError: not JSON, or not an action (msgspec.ValidationError).
     """
-    for line in data.split(b"\n"):
-        if line and not line.isspace():
-            action = _DECODER.decode(line).action()
+    decode = _decode_line if kinds is None else _decoding(frozenset(kinds))
+    for line in io.BytesIO(data):
+        if not line.isspace():
+            action = decode(line)
             if action is not None:
                 yield action
+
+
+def _decode_line(line: bytes) -> Action | None:
+    return _DECODER.decode(line).action()
+
+
+@cache
+def _decoding(kinds: frozenset[type]) -> Callable[[bytes], Action | None]:
+    """`_decode_line` for some kinds of actions."""
+    names = {"commitInfo": CommitInfo, **{name: kind for kind, name in _WIRE_NAMES.items()}}
+    fields = [
+        (field.name, field.type, None)
+        for field in msgspec.structs.fields(_Line)
+        if names[field.encode_name] in kinds
+    ]
+    decoder = msgspec.json.Decoder(msgspec.defstruct("_Line", fields, rename="camel"))
+
+    def decode(line: bytes) -> Action | None:
+        found = msgspec.structs.astuple(decoder.decode(line))
+        value: Any = next((v for v in found if v is not None), None)
+        return CommitInfo(value) if isinstance(value, dict) else value
+
+    return decode

@@ -255,7 +255,7 @@ def test_a_broken_line_is_named_when_its_commit_is_reached(table):
     commits = load(table, 2).commit_actions(table.engine, FILES)
     assert next(commits).version == 2
     with pytest.raises(CorruptTableError, match="Commit 3 of .*line 1"):
-        next(commits)
+        list(next(commits).actions())
 
 
 def test_a_commit_that_vanishes_meanwhile_is_a_typed_error(table):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -40,6 +41,9 @@ __all__ = ["ChangePlan"]
 
 pc: Any = pyarrow.compute
 
+_CHUNK = 4_096
+"""Files of a commit that are judged by a filter at a time."""
+
 _MERGE_METRICS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 
 
@@ -64,36 +68,42 @@ class ChangePlan:
         """The files of one commit that may hold rows for the filter."""
         if not self._may_match(engine, commit, None):
             return
-        recorded = [a for a in commit.log_actions if isinstance(a, AddCDCFile)]
-        if recorded:
-            found = iter([_recorded(self.read_state.path, commit, cdc) for cdc in recorded])
-        elif _changed_nothing(commit):
-            return
-        else:
-            found = self._from_files(engine, commit)
-        files = list(found)
-        types = {t: self._may_match(engine, commit, t) for t in {f.change_type for f in files}}
-        files = [f for f in files if types[f.change_type]]
-        yield from self._pruned(engine, files) if self.prunes and files else files
+        found = self._changes(engine, commit)
+        types: dict[str | None, bool] = {}
+        while chunk := list(islice(found, _CHUNK)):
+            for change_type in {f.change_type for f in chunk}.difference(types):
+                types[change_type] = self._may_match(engine, commit, change_type)
+            files = [f for f in chunk if types[f.change_type]]
+            yield from self._pruned(engine, files) if self.prunes and files else files
 
-    def _from_files(self, engine: Engine, commit: CommitActions) -> Iterator[ChangeFile]:
-        """Changes as files that were added and removed tell them."""
-        changes = [
-            (canonical_path(a.path), a)
-            for a in commit.log_actions
-            if isinstance(a, AddFile | RemoveFile) and a.data_change
-        ]
-        adds = {path: a for path, a in changes if isinstance(a, AddFile)}
-        removes = {path: a for path, a in changes if isinstance(a, RemoveFile)}
-        gone = [remove for path, remove in removes.items() if path not in adds]
+    def _changes(self, engine: Engine, commit: CommitActions) -> Iterator[ChangeFile]:
+        """The files of one commit; of its adds only those are held that replace a file."""
+        removes: dict[str, RemoveFile] = {}
+        for action in commit.decoded(RemoveFile, AddCDCFile):
+            if isinstance(action, AddCDCFile):
+                yield from self._recorded(commit)
+                return
+            if isinstance(action, RemoveFile) and action.data_change:
+                removes[canonical_path(action.path)] = action
+        if _changed_nothing(commit):
+            return
+        replaced: dict[str, AddFile] = {}
+        if removes:
+            replaced = {path: a for path, a in _adds(commit) if path in removes}
+        gone = [remove for path, remove in removes.items() if path not in replaced]
         for add in self._removed_files(engine, commit, gone):
             yield self._change(commit, add, DELETE)
-        for path, add in adds.items():
-            if path in removes:
-                yield from self._vector_change(commit, removes[path], add)
-        for path, add in adds.items():
+        for path, add in replaced.items():
+            yield from self._vector_change(commit, removes[path], add)
+        for path, add in _adds(commit):
             if path not in removes:
                 yield self._change(commit, add, INSERT)
+
+    def _recorded(self, commit: CommitActions) -> Iterator[ChangeFile]:
+        """PROTOCOL.md, Add CDC File: where a version has such files, they alone count."""
+        for cdc in commit.decoded(AddCDCFile):
+            assert isinstance(cdc, AddCDCFile)  # nothing else was asked for
+            yield _recorded(self.read_state.path, commit, cdc)
 
     def _vector_change(
         self, commit: CommitActions, remove: RemoveFile, add: AddFile
@@ -232,8 +242,14 @@ class ChangePlan:
             return True
 
 
+def _adds(commit: CommitActions) -> Iterator[tuple[str, AddFile]]:
+    """The files that a commit adds, by decoded path; those that change no data are left out."""
+    for action in commit.decoded(AddFile):
+        if isinstance(action, AddFile) and action.data_change:
+            yield canonical_path(action.path), action
+
+
 def _recorded(table: str, commit: CommitActions, cdc: AddCDCFile) -> ChangeFile:
-    """PROTOCOL.md, Add CDC File: where a version has such files, they alone count."""
     add = AddFile(
         path=cdc.path,
         partition_values=cdc.partition_values,
@@ -248,8 +264,8 @@ def _recorded(table: str, commit: CommitActions, cdc: AddCDCFile) -> ChangeFile:
 
 def _changed_nothing(commit: CommitActions) -> bool:
     """A MERGE may rewrite files without changing a row; its metrics say so (as in delta-spark)."""
-    info = next((a for a in commit.log_actions if isinstance(a, CommitInfo)), None)
-    if info is None or info.get("operation") != "MERGE":
+    info = next(commit.decoded(CommitInfo), None)
+    if not isinstance(info, CommitInfo) or info.get("operation") != "MERGE":
         return False
     metrics = info.get("operationMetrics")
     return isinstance(metrics, dict) and all(metrics.get(m) == "0" for m in _MERGE_METRICS)

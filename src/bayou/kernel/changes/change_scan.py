@@ -107,8 +107,9 @@ class ChangeScan:
 
     @closeable
     def change_files(self, engine: Engine) -> Iterator[ChangeFile]:
-        """The files to read, commit after commit; memory is bounded by the actions of a commit.
+        """The files to read, commit after commit.
 
+        Memory is bounded by the bytes of the commits that are read ahead, and the removes of one.
         Inside a commit deletions come before insertions.
 
         Raises:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from itertools import zip_longest
+from dataclasses import dataclass, field
+from itertools import islice, zip_longest
 
 import pyarrow as pa
 
@@ -18,10 +18,10 @@ from bayou.kernel.catalog import Catalog
 from bayou.kernel.changes.action_columns import DeltaAction, actions_to_batch
 from bayou.kernel.changes.boundary import CommitBoundary, end_version, start_version
 from bayou.kernel.closeable import CloseableIterator, closeable
-from bayou.kernel.commit_times import commit_time, monotonic_times
+from bayou.kernel.commit_times import in_commit_time, monotonic_times
 from bayou.kernel.engine import Engine, FileStatus
 from bayou.kernel.log_segment import commit_files, log_path
-from bayou.kernel.replay import read_commits
+from bayou.kernel.replay import decode_commit, read_commit_files
 from bayou.kernel.table_state import TableState, load_table_state
 from bayou.protocol import features
 from bayou.protocol.actions import Action, CommitInfo, Metadata, Protocol
@@ -32,6 +32,8 @@ __all__ = ["CommitActions", "CommitRange", "CommitRangeBuilder", "load_commit_ra
 
 _BATCH_ROWS = 32_768
 
+_HEAD = (CommitInfo, Metadata, Protocol)
+
 _MONOTONIZED = 100
 """Commits before the range that are listed, so that file times are raised above theirs."""
 
@@ -40,18 +42,41 @@ _MONOTONIZED = 100
 class CommitActions:
     """One commit of a range.
 
+    It holds the bytes of the commit and decodes them as they are asked for.
+
     Attributes:
+        table: the table's path.
         version: its version.
         timestamp: when it was committed, ms since the epoch: in-commit where it has such a time,
             else its file's, raised above the one before it.
-        log_actions: all of its actions, decoded, in the order of the log.
+        file: where it is in the log.
+        data: its JSON lines.
         kinds: those that were asked for.
     """
 
+    table: str
     version: int
     timestamp: int
-    log_actions: tuple[Action, ...]
+    file: FileStatus
+    data: bytes = field(repr=False)
     kinds: frozenset[DeltaAction]
+
+    @property
+    def log_actions(self) -> tuple[Action, ...]:
+        """All of its actions, in the order of the log.
+
+        Raises:
+            CorruptTableError: a line isn't an action; names file and line.
+        """
+        return tuple(self.decoded())
+
+    def decoded(self, *kinds: type[Action]) -> Iterator[Action]:
+        """Actions of some types, of all types where none is given; one by one, in their order.
+
+        Raises:
+            CorruptTableError: a line isn't an action; names file and line.
+        """
+        return decode_commit(self.table, self.version, self.file, self.data, kinds or None)
 
     @closeable
     def actions(self) -> Iterator[pa.RecordBatch]:
@@ -59,8 +84,8 @@ class CommitActions:
 
         A commit without such actions gives no batch.
         """
-        for start in range(0, len(self.log_actions), _BATCH_ROWS):
-            piece = self.log_actions[start : start + _BATCH_ROWS]
+        decoded = self.decoded()
+        while piece := list(islice(decoded, _BATCH_ROWS)):
             batch = actions_to_batch(piece, self.kinds, self.version, self.timestamp)
             if batch.num_rows:
                 yield batch
@@ -135,17 +160,17 @@ class CommitRange:
     @closeable
     def _commits(self, engine: Engine, kinds: frozenset[DeltaAction]) -> Iterator[CommitActions]:
         files = enumerate(self.files, self.start_version)
-        with read_commits(engine, self.table, files) as commits:
-            for commit, file_time in zip(commits, self.file_times, strict=True):
-                _check_protocol(self.table, commit.version, commit.actions)
-                stamped = any(
-                    isinstance(a, CommitInfo) and isinstance(a.get("inCommitTimestamp"), int)
-                    for a in commit.actions
-                )
+        with read_commit_files(engine, self.table, files) as commits:
+            for (version, file, data), file_time in zip(commits, self.file_times, strict=True):
+                head = tuple(decode_commit(self.table, version, file, data, _HEAD))
+                _check_protocol(self.table, version, head)
+                in_commit = in_commit_time(head)
                 yield CommitActions(
-                    version=commit.version,
-                    timestamp=commit_time(commit) if stamped else file_time,
-                    log_actions=commit.actions,
+                    table=self.table,
+                    version=version,
+                    timestamp=file_time if in_commit is None else in_commit,
+                    file=file,
+                    data=data,
                     kinds=kinds,
                 )
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bayou.errors import ArgumentError, ChangeDataFeedError, SchemaError, VersionNotFoundError
-from bayou.kernel.catalog import Catalog
+from bayou.kernel.catalog import Catalog, InlineCommit
 from bayou.kernel.changes.boundary import CommitBoundary, end_version, start_version
 from bayou.kernel.changes.change_scan import ChangeScanBuilder
 from bayou.kernel.changes.commit_range import CommitRange, load_commit_range
 from bayou.kernel.changes.compatibility import TableShape, incompatibility
 from bayou.kernel.column_mapping import column_mapping_mode, without_mapping
-from bayou.kernel.engine import Engine
+from bayou.kernel.engine import Engine, FileStatus
 from bayou.kernel.table_state import TableState, load_table_state
 from bayou.protocol.actions import Metadata
 from bayou.protocol.change_data import is_feed_enabled, reserved_columns
 from bayou.protocol.schema import SchemaJsonError, StructType
 
 __all__ = ["TableChanges", "load_table_changes"]
+
+_KEPT_BYTES = 32 << 20
+"""Commits of a range that are kept in memory from the check on; larger ones are read again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +67,8 @@ def load_table_changes(
 ) -> TableChanges:
     """Find the range's commits and check that all of them can be read as changes.
 
-    Every commit of the range is read once for it, so that a range that is refused is so before the
-    first row.
+    Every commit of the range is read for it, so that a range that is refused is so before the first
+    row. 32 MB of them are kept; only commits beyond that are read again for their files.
 
     Args:
         start: part of the range; a time is that of the first commit at or after it.
@@ -112,7 +115,7 @@ def load_table_changes(
         query_end_boundary=end,
         catalog=catalog,
     )
-    changes = _changed_metadata(engine, commits, first_state)
+    commits, changes = _checked(engine, commits, first_state)
     metadata = [first_state.metadata, *(m for _, m in changes), latest.metadata]
     shapes = {first: _shape(table, first_state.metadata)}
     shapes.update((version, _shape(table, m)) for version, m in changes)
@@ -143,19 +146,35 @@ def _between_commits(start: CommitBoundary, end: CommitBoundary | None) -> bool:
     return start.timestamp <= end.timestamp
 
 
-def _changed_metadata(
+def _checked(
     engine: Engine, commits: CommitRange, first: TableState
-) -> list[tuple[int, Metadata]]:
-    """Metadata that commits behind the first one set; every version must have the feed on."""
+) -> tuple[CommitRange, list[tuple[int, Metadata]]]:
+    """The range, and metadata that commits behind the first one set.
+
+    Every version must have the feed on. Commits that were read for that are kept with the range,
+    as far as there is room, so that they aren't read again for their files.
+    """
     _check_enabled(commits, first.version, first.metadata)
     found: list[tuple[int, Metadata]] = []
+    files: list[FileStatus] = []
+    room = _KEPT_BYTES
     with commits.commit_actions(engine, ()) as read:
         for commit in read:
-            for action in commit.log_actions:
+            for action in commit.decoded(Metadata):
                 if isinstance(action, Metadata) and commit.version > first.version:
                     _check_enabled(commits, commit.version, action)
                     found.append((commit.version, action))
-    return found
+            file = commit.file
+            if len(commit.data) <= room and not isinstance(file, InlineCommit):
+                room -= len(commit.data)
+                file = InlineCommit(
+                    path=file.path,
+                    size=file.size,
+                    modification_time=file.modification_time,
+                    content=commit.data,
+                )
+            files.append(file)
+    return replace(commits, files=tuple(files)), found
 
 
 def _check_enabled(commits: CommitRange, version: int, metadata: Metadata) -> None:
