@@ -38,7 +38,7 @@ class ArrowParquetHandler:
 
     def read_row_groups(self, file: FileStatus) -> Sequence[RowGroup]:
         with OpenParquet(self._files, file.path, file.size) as opened:
-            metadata = opened.metadata
+            metadata = opened.checked_footer()
             groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
             return [
                 RowGroup(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from types import TracebackType
@@ -14,6 +15,7 @@ from bayou.engines.arrow.parquet_metrics import measured
 from bayou.engines.arrow.projection import Projection
 from bayou.engines.arrow.ranged_input import Chunk, RangedInput
 from bayou.engines.arrow.read_plans import ReadPlan
+from bayou.engines.footer_check import FooterError, check_footer, footer_range
 from bayou.engines.legacy_calendar import marked
 from bayou.errors import StorageError
 from bayou.kernel.closeable import closeable
@@ -38,7 +40,7 @@ class OpenParquet:
 
     Attributes:
         reader: pyarrow's own; `pq.ParquetFile` would do more than is needed for each small file.
-        metadata: the footer.
+        metadata: the footer; its columns may be looked at after `checked_footer` only.
         remote: where reads cost a request each, so that whole chunks are fetched; else None.
 
     Args:
@@ -78,6 +80,25 @@ class OpenParquet:
         """The file's, with marks where dates are in Spark's old calendar."""
         return marked(self.reader.schema_arrow, self.metadata.schema)
 
+    def checked_footer(self) -> pq.FileMetaData:
+        """The footer, safe to look at; before it is checked that may end the process.
+
+        Raises:
+            StorageError: it is damaged.
+        """
+        size = self._source.seek(0, io.SEEK_END)
+        self._source.seek(max(0, size - 8))
+        found = footer_range(self._source.read(8), size)
+        if found is not None:
+            self._source.seek(found[0])
+            try:
+                check_footer(self._source.read(found[1]))
+            except FooterError as error:
+                raise StorageError(
+                    f"can't read {self._path} as Parquet, it is damaged: {error}", path=self._path
+                ) from error
+        return self.metadata
+
     def chunks(self, group: int, leaves: Sequence[int]) -> list[Chunk]:
         """Where the bytes of leaf columns of a row group are."""
         row_group = self.metadata.row_group(group)
@@ -113,6 +134,8 @@ def read_files(
     for split in splits:
         with OpenParquet(files, split.path, split.size, split.content) as opened:
             schema = opened.schema()
+            if opened.remote is not None or reporter is not None or plan.matching.needs_bounds:
+                opened.checked_footer()
             projection = plan.projection(schema, split.path)
             end = opened.metadata.num_row_groups
             if split.end_row_group is not None:

@@ -19,6 +19,9 @@ _GAP = 512 << 10
 _PART = 8 << 20
 """Bytes of a request; the engine's files have a bounded number of them under way."""
 
+_MAGIC = 8
+"""Bytes behind a footer: its length, and the letters PAR1."""
+
 _WHOLE = 1 << 20
 """A file up to this size is fetched with its footer: one request instead of three."""
 
@@ -58,6 +61,7 @@ class RangedInput(io.RawIOBase):
         self._size = size
         self._position = 0
         self._whole: bytes | None = None
+        self._footer: tuple[int, bytes] | None = None
         self._parts: list[Chunk] = []
         self._unread: list[int] = []
         self._held: dict[int, bytes] = {}
@@ -133,11 +137,23 @@ class RangedInput(io.RawIOBase):
             self._whole = self._source.read(self._size)
         if self._whole is not None:
             return self._whole[start:] if length < 0 else self._whole[start : start + length]
+        if self._footer is not None and start >= self._footer[0] and length >= 0:
+            first = start - self._footer[0]
+            if first + length <= len(self._footer[1]):
+                return self._footer[1][first : first + length]
         data = self._expected(start, length) if length > 0 else None
         if data is None:
             self._source.seek(start)
             data = self._source.read(length) if length >= 0 else self._source.read()
+            if self._size is not None and start + len(data) >= self._size - _MAGIC:
+                self._footer = self._with_footer(start, data)
         return data
+
+    def _with_footer(self, start: int, data: bytes) -> tuple[int, bytes]:
+        """The file's end as far as it is known: it is read first, and more than once."""
+        if self._footer is not None and start + len(data) >= self._footer[0] > start:
+            return start, data[: self._footer[0] - start] + self._footer[1]
+        return start, data
 
     def _expected(self, start: int, length: int) -> bytes | None:
         """Bytes out of the parts that were told of; None where they don't have them (any more)."""

@@ -51,6 +51,11 @@ class RowGroupFilter:
             for path in referenced_columns(resolved):
                 self._fields[path] = _fields_on(path, columns)
 
+    @property
+    def needs_bounds(self) -> bool:
+        """Whether `keep` looks at the footer's columns."""
+        return self._plan is not None
+
     def keep(
         self, footer: pq.FileMetaData, file_schema: pa.Schema, candidates: Sequence[int]
     ) -> Sequence[int]:

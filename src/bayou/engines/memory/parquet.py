@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayou.engines.field_ids import check_field_ids
+from bayou.engines.footer_check import FooterError, check_footer, footer_range
 from bayou.engines.int96 import int96_leaves, with_instants
 from bayou.engines.legacy_calendar import legacy_time_zone, marked, rebased
 from bayou.engines.variants import is_shredded, put_together_row
@@ -136,8 +137,12 @@ class MemoryParquetHandler:
     def _open(self, path: str) -> pq.ParquetFile:
         data = b"".join(self._files.read_files([ByteRange(path=path)]))
         try:
-            return pq.ParquetFile(io.BytesIO(data), coerce_int96_timestamp_unit="us")
-        except (pa.ArrowException, OSError) as error:
+            file = pq.ParquetFile(io.BytesIO(data), coerce_int96_timestamp_unit="us")
+            found = footer_range(data[-8:], len(data))
+            if found is not None:
+                check_footer(data[found[0] : found[0] + found[1]])
+            return file
+        except (pa.ArrowException, OSError, FooterError) as error:
             raise StorageError(f"can't read {path} as Parquet: {error}", path=path) from error
 
     def _read_split(self, split: FileSplit, wanted: pa.Schema) -> pa.Table:
