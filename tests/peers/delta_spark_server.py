@@ -72,7 +72,7 @@ def answer(spark: SparkSession, request: dict) -> dict:
         else:
             spark.sql(request["text"]).collect()
     except Exception as error:
-        return {"ok": False, "error": f"{type(error).__name__}: {error}"[:4000]}
+        return {"ok": False, "error": f"{type(error).__name__}: {error}"[:20_000]}
     return {"ok": True}
 
 
