@@ -27,6 +27,7 @@ pc: Any = pyarrow.compute
 _concatenated: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
 
 _CHUNK_ROWS = 1 << 20
+_CHUNK_BYTES = 1 << 29
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,10 @@ class FileDecisions:
             sources=self.sources.slice(offset, length),
         )
 
+    def from_position(self, position: int, count: int) -> FileDecisions:
+        """Those of some rows one after another, the first of which has a position or a later."""
+        return self.slice(_count_below(self.positions, position), count)
+
 
 @dataclass(slots=True)
 class _Share:
@@ -77,46 +82,51 @@ class Decisions:
     Args:
         source: its columns under their joined names.
         read: how files are read: `plan.deciding_columns`, and the row's index.
+        rows: how many of the target are looked at together, at least where there are so many.
     """
 
-    def __init__(
+    def __init__(  # each is one of a kind
         self,
         engine: Engine,
         plan: MergePlan,
         matcher: Matcher,
         source: pa.RecordBatch,
         read: ScanState,
+        *,
+        rows: int = _CHUNK_ROWS,
     ) -> None:
         self._engine = engine
         self._plan = plan
         self._matcher = matcher
         self._source = source
         self._read = read
+        self._rows = max(rows, source.num_rows)
         self.matched = MatchedSourceRows(source.num_rows)
 
     def of_files(self, files: Iterable[ScanFile]) -> Iterator[FileDecisions]:
         """What happens to the files' rows; files that stay as they are aren't given.
 
-        Memory holds the deciding columns of as many rows as the source has, or a million.
+        Memory holds the deciding columns of as many rows as the source has, or a million, and no
+        more than half a gigabyte of them.
 
         Raises:
             MultipleMatchesError: several source rows match one of the target's.
             DataFileError: a file can't be read.
             EvaluationError: a condition that can't be computed for a row.
         """
-        most = max(_CHUNK_ROWS, self._source.num_rows)
         shares: list[_Share] = []
         waiting: list[tuple[int, pa.RecordBatch]] = []
-        size = 0
+        size = nbytes = 0
         for file in files:
             shares.append(_Share(file))
             with read_scan_file(self._engine, self._read, file) as batches:
                 for batch in batches:
                     waiting.append((len(shares) - 1, batch))
                     size += batch.num_rows
-                    if size >= most:
+                    nbytes += batch.nbytes
+                    if size >= self._rows or nbytes >= _CHUNK_BYTES:
                         self._decide(waiting, shares)
-                        waiting, size = [], 0
+                        waiting, size, nbytes = [], 0, 0
                         if self._is_done():
                             return
             if not waiting:

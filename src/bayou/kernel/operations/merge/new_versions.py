@@ -52,9 +52,7 @@ class NewVersionsOfRows:
             before: the rows, with the table's columns and their index.
         """
         positions: Any = before.column(ROW_INDEX_COLUMN)
-        if len(positions) < len(decisions.positions):
-            first = pc.index_in(positions.slice(0, 1), value_set=decisions.positions)[0].as_py()
-            decisions = decisions.slice(first, len(positions))
+        decisions = decisions.from_position(positions[0].as_py(), len(positions))
         assert decisions.positions.equals(positions)  # the algebra asks for these rows
         names = [f"{TARGET}.{name}" for name in self._names]
         target = before.select(self._names).rename_columns(names)
