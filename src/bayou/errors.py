@@ -7,6 +7,7 @@
     │   ├── VersionNotFoundError          version or timestamp outside of what the log can rebuild
     │   ├── ChangeDataFeedError           changes weren't recorded, or their schema changed
     │   ├── UnsupportedFeatureError       the protocol asks for something that isn't supported
+    │   ├── FeatureInUseError             a table feature can't be dropped: something needs it
     │   ├── CorruptTableError             the log or a data file breaks PROTOCOL.md
     │   ├── DataFileError                 a data file is missing or can't be read
     │   ├── SchemaError                   a schema that isn't valid, or data that doesn't fit it
@@ -55,6 +56,7 @@ __all__ = [
     "CorruptTableError",
     "DataFileError",
     "EvaluationError",
+    "FeatureInUseError",
     "FileMissingError",
     "KafkaError",
     "MetadataChangedError",
@@ -153,6 +155,18 @@ class UnsupportedFeatureError(TableError):
     def __init__(self, message: str, *, table: str, features: Sequence[str]) -> None:
         super().__init__(message, table=table, features=tuple(features))
         self.features = tuple(features)
+
+
+class FeatureInUseError(TableError):
+    """A table feature can't be dropped: another one, the table or its older versions need it.
+
+    Attributes:
+        feature: its name.
+    """
+
+    def __init__(self, message: str, *, table: str, feature: str) -> None:
+        super().__init__(message, table=table, feature=feature)
+        self.feature = feature
 
 
 class CorruptTableError(TableError):

@@ -27,6 +27,7 @@ from bayou.kernel.operations.alter.columns import (
     rename_column,
 )
 from bayou.kernel.operations.alter.constraints import add_constraint, drop_constraint
+from bayou.kernel.operations.alter.drop_feature import drop_feature
 from bayou.kernel.operations.alter.properties import set_properties, unset_properties
 from bayou.kernel.operations.alter.protocol import add_feature, upgrade_protocol
 from bayou.protocol.properties import column_paths
@@ -299,6 +300,29 @@ class Alter(BoundTable):
             UnsupportedFeatureError: it isn't one, or can't be written.
         """
         return add_feature(self._engine, self._latest(), name, engine_info=ENGINE_INFO).version
+
+    def drop_feature(self, name: str, *, truncate_history: bool = False) -> int:
+        """Take a feature and its traces out of the table, in as many commits as that takes.
+
+        Where older versions use a feature that readers must know, the table is given
+        `checkpointProtection`: readers without the feature then never see those versions.
+
+        Args:
+            truncate_history: delete the older versions instead, those of more than 24 hours ago;
+                it takes two calls, with that time between them.
+
+        Raises:
+            UnsupportedFeatureError: the table doesn't have it, or it can't be dropped.
+            FeatureInUseError: another feature or something of the table needs it, or older
+                versions aren't old enough to be deleted.
+        """
+        return drop_feature(
+            self._engine,
+            self._latest(),
+            name,
+            truncate_history=truncate_history,
+            engine_info=ENGINE_INFO,
+        ).version
 
     def upgrade_protocol(self, reader: int, writer: int) -> int:
         """Raise the protocol's versions; from (3, 7) on features are listed.

@@ -29,11 +29,13 @@ __all__ = [
     "features_in_use",
     "protocol_for",
     "reader_features",
+    "requiring",
     "unsupported_for_read",
     "unsupported_for_write",
     "upgraded",
     "with_asked_versions",
     "with_versions",
+    "without",
     "writer_features",
 ]
 
@@ -65,6 +67,7 @@ VARIANT_TYPE_PREVIEW = "variantType-preview"
 VARIANT_SHREDDING = "variantShredding"
 VARIANT_SHREDDING_PREVIEW = "variantShredding-preview"
 CHECKPOINT_PROTECTION = "checkpointProtection"
+MATERIALIZE_PARTITION_COLUMNS = "materializePartitionColumns"
 
 TABLE_FEATURES_READER_VERSION = 3
 TABLE_FEATURES_WRITER_VERSION = 7
@@ -304,6 +307,21 @@ def with_versions(protocol: Protocol, reader: int = 0, writer: int = 0) -> Proto
     if writer < TABLE_FEATURES_WRITER_VERSION:
         return Protocol(min_reader_version=reader, min_writer_version=writer)
     return _listing(dict.fromkeys(all_features(protocol)), reader)
+
+
+def without(protocol: Protocol, name: str) -> Protocol:
+    """The protocol without a feature, in legacy versions where one stands for what is left."""
+    left = [feature for feature in all_features(protocol) if feature != name]
+    for reader, writer in _LEGACY_VERSIONS:
+        legacy = Protocol(min_reader_version=reader, min_writer_version=writer)
+        if set(all_features(legacy)) == set(left):
+            return legacy
+    return _listing(left, 1)
+
+
+def requiring(name: str) -> tuple[str, ...]:
+    """Features that need another one."""
+    return tuple(other for other, needed in _REQUIRES.items() if name in needed)
 
 
 _LEGACY_VERSIONS = ((1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -51,9 +51,10 @@ class _WireRewrite(msgspec.Struct, frozen=True, array_like=True):
     statistics_columns: tuple[str, ...]
     tags: dict[str, str] | None
     clustering_provider: str | None
+    partition_names: dict[str, str]
 
 
-_WIRE = WireFormat("rewrite of files", 1, _WireRewrite)
+_WIRE = WireFormat("rewrite of files", 2, _WireRewrite)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,8 @@ class Rewrite:
             dotted physical paths.
         tags: of the new files.
         clustering_provider: of the new files.
+        partition_names: by physical names of partition columns as the files have them, those of
+            the new files; empty where they stay.
     """
 
     state: TransactionState
@@ -81,6 +84,7 @@ class Rewrite:
     statistics_columns: tuple[str, ...] = ()
     tags: Mapping[str, str] | None = None
     clustering_provider: str | None = None
+    partition_names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -99,6 +103,7 @@ class Rewrite:
                 self.statistics_columns,
                 None if self.tags is None else dict(self.tags),
                 self.clustering_provider,
+                dict(self.partition_names),
             )
         )
 
@@ -120,6 +125,7 @@ class Rewrite:
                 statistics_columns=wire.statistics_columns,
                 tags=wire.tags,
                 clustering_provider=wire.clustering_provider,
+                partition_names=wire.partition_names,
             ),
         )
 
@@ -194,7 +200,8 @@ def _written(
     engine: Engine, work: Rewrite, rows: CloseableIterator[pa.RecordBatch]
 ) -> Iterator[AddFile]:
     first = work.files[0]
-    values: Any = typed_partition_values(work.state, first.partition_values, first.path)
+    texts = {work.partition_names.get(k, k): v for k, v in first.partition_values.items()}
+    values: Any = typed_partition_values(work.state, texts, first.path)
     context = get_write_context(work.state, values)
     with _physical(work, rows) as batches:
         statuses = engine.parquet.write_parquet_files(

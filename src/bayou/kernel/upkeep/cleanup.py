@@ -60,7 +60,12 @@ class LogCleanup:
 
 
 def clean_up_log(
-    engine: Engine, table: str, *, retention_ms: int | None = None, now: int | None = None
+    engine: Engine,
+    table: str,
+    *,
+    retention_ms: int | None = None,
+    now: int | None = None,
+    granularity_ms: int = _DAY,
 ) -> LogCleanup:
     """Delete what is older than `delta.logRetentionDuration`.
 
@@ -70,6 +75,7 @@ def clean_up_log(
     Args:
         retention_ms: the table's retention where it is known; None: the table is asked.
         now: ms since the epoch; the clock's where it is None.
+        granularity_ms: what the cutoff is rounded down to; a day, by PROTOCOL.md.
 
     Returns:
         What was deleted; nothing where no checkpoint covers what is too old, or where
@@ -85,7 +91,7 @@ def clean_up_log(
     if retention_ms is None:
         state = load_table_state(engine, table)
         retention_ms = _retention(state)
-    cutoff = _midnight(now - retention_ms)
+    cutoff = (now - retention_ms) // granularity_ms * granularity_ms
     first = _first_commit(engine, table)
     if first is None or first.modification_time > cutoff:
         return LogCleanup()  # as almost always: nothing is too old yet

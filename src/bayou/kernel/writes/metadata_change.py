@@ -130,7 +130,8 @@ def _updated(state: TableState, request: MetadataRequest) -> MetadataChange:
         schema = merge_schemas(state.path, schema, request.schema, mapped=_is_mapped(merged))
     elif request.schema is not None:
         check_fits(state.path, schema, request.schema)
-    schema, merged = with_column_ids(state.path, schema, merged, state.properties)
+    if request.metadata is None or not request.files_checked:
+        schema, merged = with_column_ids(state.path, schema, merged, state.properties)
     if schema != before:
         metadata = msgspec.structs.replace(metadata, schema_string=schema.to_json())
     if merged != metadata.configuration:

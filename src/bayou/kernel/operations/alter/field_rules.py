@@ -21,10 +21,14 @@ __all__ = ["check_default", "described"]
 _OWN_KEYS = ("delta.columnMapping.", TYPE_CHANGES_KEY)
 
 
-def described(path: ColumnPath, field: StructField) -> dict[str, object]:
+def described(
+    path: ColumnPath, field: StructField, *, with_type_changes: bool = False
+) -> dict[str, object]:
     """A column as it stands in operation parameters."""
     metadata: dict[str, Any] = {
-        key: value for key, value in field.metadata.items() if not key.startswith(_OWN_KEYS)
+        key: value
+        for key, value in field.metadata.items()
+        if not key.startswith(_OWN_KEYS) or (with_type_changes and key == TYPE_CHANGES_KEY)
     }
     return {
         "name": path_text((*path[:-1], field.name)),
