@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 
-from bayou.api.arguments import checked_names
+import pyarrow as pa
+
+from bayou.api.arguments import checked_names, checked_path, checked_texts
 from bayou.api.bound_table import BoundTable
 from bayou.api.interleaving import available_cores
+from bayou.api.timestamps import Timestamp, milliseconds
 from bayou.errors import ArgumentError
-from bayou.kernel import Predicate
+from bayou.kernel import Predicate, Snapshot
+from bayou.kernel.arrow_types import from_arrow_schema
+from bayou.kernel.operations.clone import CloneMetrics, clone
+from bayou.kernel.operations.convert import ConvertMetrics, convert
 from bayou.kernel.operations.optimize import (
     clustering_paths,
     plan_clustering,
@@ -17,6 +24,7 @@ from bayou.kernel.operations.optimize import (
 )
 from bayou.kernel.operations.optimize_metrics import OptimizeMetrics
 from bayou.kernel.operations.purge import plan_purge
+from bayou.kernel.operations.restore import RestoreMetrics, restore
 from bayou.kernel.operations.rewrite_plan import RewriteLimits, RewritePlan, run_plan
 from bayou.version import ENGINE_INFO
 
@@ -144,6 +152,124 @@ class Layout(BoundTable):
         state = self._table.latest_snapshot(self._engine)
         plan = plan_purge(self._engine, state, ENGINE_INFO, where=where, target_bytes=target_size)
         return self._run(plan, limits)
+
+    def restore(
+        self,
+        version: int | None = None,
+        timestamp: Timestamp | None = None,
+        *,
+        ignore_missing_files: bool = False,
+    ) -> RestoreMetrics:
+        """Make the next version what an earlier one was: files, schema, properties.
+
+        Nothing between is lost: those versions can be read, and restored, as before.
+
+        Args:
+            version, timestamp: one of them; the last version at or before a time.
+            ignore_missing_files: restore although files are gone; reading those will fail.
+
+        Raises:
+            ArgumentError: none or both given, or the version isn't an earlier one.
+            VersionNotFoundError: a version or time that the log can't rebuild.
+            DataFileError: files of the version are gone; names them.
+            CommitConflictError: another writer committed meanwhile.
+        """
+        if (version is None) == (timestamp is None):
+            raise ArgumentError("Give a version or a timestamp to restore.", argument="version")
+        latest = self._table.latest_snapshot(self._engine)
+        wanted = self._at(version, timestamp)
+        return restore(
+            self._engine,
+            latest,
+            wanted,
+            ENGINE_INFO,
+            timestamp=None if timestamp is None else str(timestamp),
+            ignore_missing_files=ignore_missing_files,
+        )
+
+    def clone(
+        self,
+        target: str | os.PathLike[str],
+        version: int | None = None,
+        timestamp: Timestamp | None = None,
+        *,
+        replace: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> CloneMetrics:
+        """Make a table of its own out of a version, without copying a file (a shallow clone).
+
+        It can be written and vacuumed like any other, and doesn't change this table. It needs this
+        table's files: a vacuum here may delete what only the clone still uses.
+
+        Args:
+            target: path of the new table, in the same store.
+            version, timestamp: which version; None: the latest.
+            replace: there may be a table without files at `target` already.
+            properties: table properties on top of this table's.
+
+        Raises:
+            TableAlreadyExistsError: there is a table, and it may not be replaced.
+            VersionNotFoundError: a version or time that the log can't rebuild.
+            SchemaError, TablePropertyError, UnsupportedFeatureError: it can't be made so.
+        """
+        location = checked_path(target)
+        table_properties = checked_texts(properties, "properties")
+        if version is not None and timestamp is not None:
+            raise ArgumentError("Give a version or a timestamp, not both.", argument="version")
+        return clone(
+            self._engine,
+            self._at(version, timestamp),
+            location,
+            ENGINE_INFO,
+            properties=table_properties,
+            replace=replace,
+        )
+
+    def convert(
+        self,
+        partition_schema: pa.Schema | None = None,
+        *,
+        properties: Mapping[str, str] | None = None,
+        collect_statistics: bool = True,
+    ) -> ConvertMetrics:
+        """Make a table of the Parquet files that are at this path; none of them is touched.
+
+        Schema and statistics come from the files' footers. What is a table already stays as it is.
+
+        Args:
+            partition_schema: the partition columns and their types, as the folders are nested
+                (`day=2024-01-05/hour=7`); None: the files aren't partitioned.
+            properties: table properties; not column mapping.
+            collect_statistics: whether files get statistics, which filters skip files by.
+
+        Raises:
+            ArgumentError: no Parquet file at the path.
+            SchemaError: files of different types, or in folders of other partition columns; names
+                the file.
+            StorageError: a file that isn't Parquet.
+        """
+        partitions = None
+        if partition_schema is not None:
+            partitions = from_arrow_schema(partition_schema, table=self.path)
+        return convert(
+            self._engine,
+            self.path,
+            ENGINE_INFO,
+            partition_schema=partitions,
+            properties=checked_texts(properties, "properties"),
+            collect_statistics=collect_statistics,
+        )
+
+    def _at(self, version: int | None, timestamp: Timestamp | None) -> Snapshot:
+        if version is not None:
+            if type(version) is not int or version < 0:
+                raise ArgumentError(
+                    f"A version is a number from 0 on, not {version!r}.", argument="version"
+                )
+            return self._table.snapshot_as_of_version(self._engine, version)
+        if timestamp is not None:
+            return self._table.snapshot_as_of_timestamp(self._engine, milliseconds(timestamp))
+        return self._table.latest_snapshot(self._engine)
 
     def _run(self, plan: RewritePlan, limits: RewriteLimits) -> OptimizeMetrics:
         return run_plan(self._engine, plan, ENGINE_INFO, limits)

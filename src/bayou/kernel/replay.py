@@ -41,6 +41,7 @@ __all__ = [
     "ReplayState",
     "TouchedKeys",
     "decode_commit",
+    "key_texts",
     "read_commit",
     "read_commit_files",
     "read_commits",
@@ -102,12 +103,12 @@ class TouchedKeys:
         suspects = pc.is_in(paths, value_set=self.paths)
         if not pc.any(suspects).as_py():
             return None
-        touched = pc.is_in(_key_texts(adds.filter(suspects)), value_set=self.keys)
+        touched = pc.is_in(key_texts(adds.filter(suspects)), value_set=self.keys)
         untouched: pa.BooleanArray = pc.invert(pc.replace_with_mask(suspects, suspects, touched))
         return untouched
 
 
-def _key_texts(files: pa.StructArray) -> pa.Array[Any]:
+def key_texts(files: pa.StructArray) -> pa.Array[Any]:
     """Path and dvId of each file as one text; see `DeletionVectorDescriptor.unique_id`."""
     paths = pc.struct_field(files, "path")
     vectors = pc.struct_field(files, "deletionVector")

@@ -28,6 +28,7 @@ __all__ = [
     "MultiPartCheckpoint",
     "StagedCommit",
     "UuidCheckpoint",
+    "absolute_data_file_uri",
     "checkpoint_file_name",
     "checksum_file_name",
     "commit_file_name",
@@ -216,6 +217,12 @@ def data_file_path_to_uri(path: str) -> str:
         first, slash, rest = path.partition("/")
         path = first.replace(":", "%3A") + slash + rest
     return prefix + path
+
+
+def absolute_data_file_uri(path: str) -> str:
+    """The absolute URI of a decoded, fully qualified path; a local one's begins with `file:/`."""
+    uri = data_file_path_to_uri(path)
+    return f"file:{uri}" if uri.startswith("/") else uri
 
 
 def decode_data_file_uri(uri: str) -> str:

@@ -228,7 +228,7 @@ class _Parquet:
         return self._parquet.read_row_groups(file)
 
     def read_footer(
-        self, file: FileStatus, statistics_columns: Sequence[str] = ()
+        self, file: FileStatus, statistics_columns: Sequence[str] | None = ()
     ) -> ParquetFooter:
         self._plan.fail("read_footer", file.path)
         return self._parquet.read_footer(file, statistics_columns)

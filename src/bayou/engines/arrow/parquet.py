@@ -51,7 +51,7 @@ class ArrowParquetHandler:
             ]
 
     def read_footer(
-        self, file: FileStatus, statistics_columns: Sequence[str] = ()
+        self, file: FileStatus, statistics_columns: Sequence[str] | None = ()
     ) -> ParquetFooter:
         return read_footer(self._files, file, statistics_columns)
 

@@ -66,12 +66,13 @@ class MemoryParquetHandler:
         ]
 
     def read_footer(
-        self, file: FileStatus, statistics_columns: Sequence[str] = ()
+        self, file: FileStatus, statistics_columns: Sequence[str] | None = ()
     ) -> ParquetFooter:
         opened = self._open(file.path)
         table = opened.read()
         schema = with_instants(table.schema.remove_metadata(), int96_leaves(opened.metadata))
-        found = _statistics(table, statistics_columns, ParquetWriteOptions().string_prefix_length)
+        wanted = schema.names if statistics_columns is None else statistics_columns
+        found = _statistics(table, wanted, ParquetWriteOptions().string_prefix_length)
         leaves = {f.name for f in schema if not pa.types.is_nested(f.type)}
         known = FileStatistics(
             num_records=found.num_records,

@@ -122,13 +122,13 @@ class ParquetHandler(Protocol):
         ...
 
     def read_footer(
-        self, file: FileStatus, statistics_columns: Sequence[str] = ()
+        self, file: FileStatus, statistics_columns: Sequence[str] | None = ()
     ) -> ParquetFooter:
         """The file's schema and statistics, from its footer.
 
         Args:
             statistics_columns: dotted paths of the columns whose statistics are wanted; a struct
-                stands for all below it.
+                stands for all below it. None: all columns.
 
         Raises:
             FileMissingError: no such file.

@@ -51,6 +51,8 @@ class ParquetFooterSuite(HandlerSuite):
         found = engine.parquet.read_footer(status, ["m"]).statistics
         assert dict(found.min_values) == {"m": 2}
         assert dict(engine.parquet.read_footer(status).statistics.min_values) == {}
+        everything = engine.parquet.read_footer(status, None).statistics
+        assert dict(everything.min_values) == {"n": 1, "m": 2}
 
     def test_a_footer_has_no_maximum_of_floats(self, engine: Engine, root: str) -> None:
         for values in ([1.0, math.nan], [1.0, 2.0]):

@@ -1,0 +1,45 @@
+"""Metadata of one version, or table, taken over by another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import msgspec
+
+from bayou.kernel.column_mapping import physical_name
+from bayou.protocol.column_rules import IdentityColumn, identity_of, with_high_water_mark
+from bayou.protocol.schema import StructField, StructType
+
+__all__ = ["clustering_domain", "with_marks_of"]
+
+
+def with_marks_of(schema: StructType, other: StructType) -> StructType:
+    """A schema whose identity columns have given out what they have in another schema, too."""
+    marks = {
+        physical_name(f): found.high_water_mark
+        for f in other
+        if (found := identity_of(f)) is not None and found.high_water_mark is not None
+    }
+    return replace(schema, fields=tuple(_marked(f, marks) for f in schema)) if marks else schema
+
+
+def clustering_domain(configuration: str | None) -> str:
+    """The domain `delta.clustering` as it is, or without columns where there is none."""
+    if configuration is not None:
+        return configuration
+    empty = {"clusteringColumns": [], "domainName": "delta.clustering"}
+    return msgspec.json.encode(empty).decode()
+
+
+def _marked(field: StructField, marks: Mapping[str, int]) -> StructField:
+    mark = marks.get(physical_name(field))
+    column = identity_of(field)
+    if column is None or mark is None or not _is_further(column, mark):
+        return field
+    return with_high_water_mark(field, mark)
+
+
+def _is_further(column: IdentityColumn, mark: int) -> bool:
+    current = column.high_water_mark
+    return current is None or (mark - current) * column.step > 0

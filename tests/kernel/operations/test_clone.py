@@ -1,0 +1,124 @@
+"""Shallow clones: absolute paths, a life of their own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import bayou
+from bayou.errors import ArgumentError, SchemaError, TableAlreadyExistsError, TablePropertyError
+
+ROWS = [[{"id": i, "p": p} for i in range(3)] for p in ("plain", "a/b ü", "50%")]
+DELETION_VECTORS = {"delta.enableDeletionVectors": "true"}
+
+
+@pytest.fixture
+def target(tmp_path) -> str:
+    return str(tmp_path / "the clone")
+
+
+def rows(path: str) -> list[dict]:
+    return sorted(bayou.table(path).to_arrow().to_pylist(), key=repr)
+
+
+def commit(path: str, version: int = 0) -> list[dict]:
+    text = Path(path, f"_delta_log/{version:020d}.json").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_clone_has_the_rows_and_no_file(path, target, written, mark_deleted):
+    written(*ROWS, partition_by=["p"], properties=DELETION_VECTORS)
+    mark_deleted(lambda _: [1])
+    before = rows(path)
+    metrics = bayou.table(path).clone(target)
+    assert rows(target) == before
+    assert (metrics.version, metrics.source_num_of_files) == (0, 3)
+    assert [f.name for f in Path(target).iterdir()] == ["_delta_log"]
+    adds = [a["add"] for a in commit(target) if "add" in a]
+    assert all(a["path"].startswith("file:/") and a["dataChange"] for a in adds)
+    assert {a["deletionVector"]["storageType"] for a in adds} == {"p"}
+    assert all(a["deletionVector"]["pathOrInlineDv"].startswith("file:/") for a in adds)
+    (entry,) = bayou.table(target).history()
+    assert entry["operation"] == "CLONE"
+    assert entry["operationParameters"] == {"source": f"delta.`file:{path}`", "sourceVersion": "3"}
+    source, copy = bayou.table(path).snapshot(), bayou.table(target).snapshot()
+    assert source.kernel.table_id != copy.kernel.table_id
+    assert source.protocol == copy.protocol
+
+
+def test_each_goes_its_own_way(path, target, written):
+    written(*ROWS, partition_by=["p"], properties=DELETION_VECTORS)
+    bayou.table(path).clone(target)
+    clone = bayou.table(target)
+    clone.delete("id = 0")
+    bayou.write(target, pa.table({"id": [9], "p": ["new"]}))
+    clone.optimize()
+    clone.purge()
+    assert sorted(r["id"] for r in rows(target)) == [1, 1, 1, 2, 2, 2, 9]
+    bayou.write(path, pa.table({"id": [7], "p": ["x"]}))
+    assert len(rows(path)) == 10
+    clone.vacuum(0, enforce_retention_duration=False)
+    assert len(rows(path)) == 10
+    clone.restore(0, ignore_missing_files=True)
+    assert sorted(r["id"] for r in rows(target)) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+
+
+def test_a_version_is_cloned_and_a_clone_too(path, target, tmp_path, written):
+    written(*ROWS)
+    bayou.table(path).clone(target, version=1)
+    assert len(rows(target)) == 6
+    again = str(tmp_path / "again")
+    bayou.write(target, pa.table({"id": [9], "p": ["new"]}))
+    bayou.table(target).clone(again)
+    assert rows(again) == rows(target)
+
+
+def test_rows_of_a_clone_are_numbered_anew(path, target, written):
+    written(*ROWS, properties={"delta.enableRowTracking": "true"})
+    bayou.table(path).optimize()
+    bayou.table(path).clone(target)
+    found = bayou.table(target).to_arrow(columns=["_metadata.row_id"])["_metadata.row_id"]
+    assert sorted(found.to_pylist()) == list(range(9))
+    key = "delta.rowTracking.materializedRowIdColumnName"
+    before = bayou.table(path).snapshot().properties[key]
+    assert bayou.table(target).snapshot().properties[key] != before
+
+
+def test_properties_go_on_top(path, target, written):
+    written(*ROWS, properties={"delta.appendOnly": "false", "mine": "1"})
+    bayou.table(path).clone(target, properties={"delta.enableRowTracking": "true", "mine": "2"})
+    found = bayou.table(target).snapshot()
+    assert found.properties["mine"] == "2"
+    assert "rowTracking" in found.protocol.writer_features
+    assert bayou.table(target).to_arrow(columns=["_metadata.row_id"]).num_rows == 9
+
+
+def test_what_is_there_is_not_replaced(path, target, written):
+    written(*ROWS)
+    bayou.write(target, pa.table({"id": [1]}))
+    table = bayou.table(path)
+    for replace in (False, True):
+        with pytest.raises(TableAlreadyExistsError):
+            table.clone(target, replace=replace)
+    bayou.write(target, pa.table({"id": pa.array([], pa.int64())}), mode="overwrite")
+    with pytest.raises(TableAlreadyExistsError):
+        table.clone(target)
+    before = bayou.table(target).snapshot().kernel.table_id
+    assert table.clone(target, replace=True).version == 2
+    assert rows(target) == rows(path)
+    assert bayou.table(target).snapshot().kernel.table_id == before
+
+
+def test_what_cannot_be_is_refused(path, target, written):
+    written(*ROWS)
+    table = bayou.table(path)
+    with pytest.raises(SchemaError, match="column mapping"):
+        table.clone(target, properties={"delta.columnMapping.mode": "name"})
+    with pytest.raises(TablePropertyError):
+        table.clone(target, properties={"delta.appendOnly": "perhaps"})
+    with pytest.raises(ArgumentError):
+        table.clone(target, version=0, timestamp=1)
+    assert not Path(target, "_delta_log").exists()

@@ -1,0 +1,211 @@
+"""Folders of Parquet files become tables; no file is touched."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import math
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bayou
+from bayou.errors import (
+    ArgumentError,
+    SchemaError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+
+DAY = pa.schema([("day", pa.date32()), ("Name", pa.string())])
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    return tmp_path / "plain files"
+
+
+def put(folder: Path, name: str, table: pa.Table | dict, **options) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = table if isinstance(table, pa.Table) else pa.table(table)
+    pq.write_table(table, path, **options)
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {
+        str(f): hashlib.sha256(f.read_bytes()).hexdigest()
+        for f in folder.rglob("*")
+        if f.is_file() and "_delta_log" not in f.parts
+    }
+
+
+def test_files_become_a_table_with_statistics(folder):
+    put(folder, "a.parquet", {"id": [1, 2], "s": ["x", None]})
+    put(folder, "sub/b.parquet", {"id": [3], "s": ["z"]})
+    before = contents(folder)
+    table = bayou.table(folder)
+    assert table.convert(properties={"mine": "1"}).num_converted_files == 2
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 3]
+    assert contents(folder) == before
+    files = table.snapshot().files("id = 3")
+    assert files["path"].to_pylist() == ["sub/b.parquet"]
+    assert table.snapshot().properties == {"mine": "1"}
+    (entry,) = table.history()
+    assert entry["operation"] == "CONVERT"
+    assert entry["operationParameters"] == {
+        "numFiles": "2",
+        "partitionedBy": "[]",
+        "collectStats": "true",
+        "sourceFormat": "parquet",
+    }
+    assert entry["operationMetrics"] == {"numConvertedFiles": "2"}
+    bayou.write(folder, pa.table({"id": [4], "s": ["w"]}))
+    assert table.to_arrow().num_rows == 4
+
+
+def test_a_table_stays_as_it_is(folder):
+    put(folder, "a.parquet", {"id": [1]})
+    bayou.table(folder).convert()
+    put(folder, "b.parquet", {"id": [2]})
+    again = bayou.table(folder).convert()
+    assert (again.version, again.num_converted_files) == (0, 0)
+    assert bayou.table(folder).to_arrow().num_rows == 1
+
+
+def test_partition_values_come_from_folders(folder):
+    put(folder, "day=2024-01-05/name=a%2Fb/x.parquet", {"id": [1]})
+    put(folder, "day=2024-1-6/name=__HIVE_DEFAULT_PARTITION__/x.parquet", {"id": [2]})
+    put(folder, "day=2024-01-07/name=50%25 ü/x.parquet", {"id": [3], "day": [None]})
+    table = bayou.table(folder)
+    table.convert(DAY)
+    found = {r["id"]: (r["day"], r["Name"]) for r in table.to_arrow().to_pylist()}
+    assert found == {
+        1: (dt.date(2024, 1, 5), "a/b"),
+        2: (dt.date(2024, 1, 6), None),
+        3: (dt.date(2024, 1, 7), "50% ü"),
+    }
+    assert table.snapshot().partition_columns == ("day", "Name")
+    assert table.to_arrow(filter="day = '2024-01-06'")["id"].to_pylist() == [2]
+
+
+def test_folders_that_are_not_the_partition_columns_are_refused(folder):
+    put(folder, "day=2024-01-05/x.parquet", {"id": [1]})
+    for schema in (None, DAY, pa.schema([("hour", pa.int32())])):
+        with pytest.raises(SchemaError, match=r"partition columns \(day\)"):
+            bayou.table(folder).convert(schema)
+    with pytest.raises(SchemaError, match="isn't a value of partition column 'day'"):
+        bayou.table(folder).convert(pa.schema([("day", pa.int32())]))
+    assert not (folder / "_delta_log").exists()
+
+
+def test_hidden_files_and_folders_are_passed_over(folder):
+    put(folder, "a.parquet", {"id": [1]})
+    put(folder, "_temporary/b.parquet", {"id": [2]})
+    put(folder, ".hidden/c.parquet", {"id": [3]})
+    put(folder, "_metadata", {"id": [4]})
+    (folder / "_SUCCESS").touch()
+    (folder / ".a.parquet.crc").write_bytes(b"crc")
+    assert bayou.table(folder).convert().num_converted_files == 1
+
+
+def test_a_partition_column_may_begin_with_an_underscore(folder):
+    put(folder, "_p=1/a.parquet", {"id": [1]})
+    bayou.table(folder).convert(pa.schema([("_p", pa.int32())]))
+    assert bayou.table(folder).to_arrow().to_pylist() == [{"id": 1, "_p": 1}]
+
+
+def test_columns_of_all_files_are_the_tables(folder):
+    put(folder, "a.parquet", {"id": [1], "s": pa.array([{"f": 1}])})
+    put(folder, "b.parquet", {"id": [2], "s": pa.array([{"g": "x"}]), "new": [True]})
+    bayou.table(folder).convert()
+    assert bayou.table(folder).to_arrow(filter="id = 1").to_pylist() == [
+        {"id": 1, "s": {"f": 1, "g": None}, "new": None}
+    ]
+
+
+def test_files_of_different_types_are_named(folder):
+    put(folder, "a.parquet", {"id": [1]})
+    put(folder, "b.parquet", {"id": ["x"]})
+    with pytest.raises(SchemaError, match=r"b\.parquet can't be a file of one table") as caught:
+        bayou.table(folder).convert()
+    assert caught.value.column == "id"
+
+
+def test_spark_says_the_types_of_its_files(folder):
+    spark = (
+        '{"type":"struct","fields":[{"name":"c","type":"string","nullable":true,'
+        '"metadata":{"__CHAR_VARCHAR_TYPE_STRING":"varchar(3)"}}]}'
+    )
+    metadata = {"org.apache.spark.sql.parquet.row.metadata": spark}
+    put(folder, "a.parquet", pa.table({"c": ["abc"]}).replace_schema_metadata(metadata))
+    bayou.table(folder).convert()
+    (field,) = bayou.table(folder).snapshot().schema
+    assert field.metadata["__CHAR_VARCHAR_TYPE_STRING"] == "varchar(3)"
+
+
+def test_old_timestamps_are_instants(folder):
+    moment = dt.datetime(2024, 2, 29, 12, 30)
+    put(folder, "a.parquet", {"t": [moment]}, use_deprecated_int96_timestamps=True)
+    bayou.table(folder).convert()
+    assert bayou.table(folder).to_arrow()["t"].to_pylist() == [moment.replace(tzinfo=dt.UTC)]
+    assert str(next(iter(bayou.table(folder).snapshot().schema)).data_type) == "timestamp"
+
+
+def test_statistics_lose_no_row(folder):
+    long = "z" * 3_000
+    put(
+        folder,
+        "a.parquet",
+        {"x": [1.0, math.nan], "s": [long, "a"], "u": pa.array([1, 2**31], pa.uint32())},
+    )
+    bayou.table(folder).convert()
+    table = bayou.table(folder)
+    for text in ("x = double('NaN')", "x > 5", f"s = '{long}'", "u = 2147483648"):
+        assert table.to_arrow(filter=text).num_rows == 1, text
+
+
+def test_statistics_are_those_of_the_indexed_columns(folder):
+    put(folder, "a.parquet", {"a": [1], "b": [2]})
+    bayou.table(folder).convert(properties={"delta.dataSkippingNumIndexedCols": "1"})
+    (stats,) = bayou.table(folder).snapshot().files()["stats"].to_pylist()
+    assert '"a":1' in stats
+    assert '"b"' not in stats
+
+
+def test_what_cannot_be_a_table_is_refused(folder):
+    folder.mkdir()
+    with pytest.raises(ArgumentError, match="no Parquet file"):
+        bayou.table(folder).convert()
+    put(folder, "a.parquet", {"id": [1]})
+    with pytest.raises(ArgumentError, match="column mapping"):
+        bayou.table(folder).convert(properties={"delta.columnMapping.mode": "name"})
+    (folder / "notes.txt").write_text("no Parquet")
+    with pytest.raises(StorageError, match=r"notes\.txt"):
+        bayou.table(folder).convert()
+    (folder / "notes.txt").unlink()
+    (folder / "_spark_metadata").mkdir()
+    (folder / "_spark_metadata" / "0").write_text("v1")
+    with pytest.raises(UnsupportedFeatureError, match="Structured Streaming"):
+        bayou.table(folder).convert()
+    assert not (folder / "_delta_log").exists()
+
+
+def test_rows_are_tracked_where_asked(folder):
+    put(folder, "a.parquet", {"id": [1, 2]})
+    put(folder, "b.parquet", {"id": [3]})
+    bayou.table(folder).convert(properties={"delta.enableRowTracking": "true"})
+    found = bayou.table(folder).to_arrow(columns=["_metadata.row_id"])["_metadata.row_id"]
+    assert sorted(found.to_pylist()) == [0, 1, 2]
+
+
+def test_days_in_sparks_old_calendar_have_no_bounds(folder):
+    version = {"org.apache.spark.version": "2.4.0"}
+    table = pa.table({"d": [dt.date(1000, 1, 1)], "n": [1]}).replace_schema_metadata(version)
+    put(folder, "a.parquet", table)
+    bayou.table(folder).convert()
+    (stats,) = bayou.table(folder).snapshot().files()["stats"].to_pylist()
+    assert '"n":1' in stats
+    assert "1000" not in stats
