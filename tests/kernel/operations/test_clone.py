@@ -43,7 +43,7 @@ def test_a_clone_has_the_rows_and_no_file(path, target, written, mark_deleted):
     assert all(a["deletionVector"]["pathOrInlineDv"].startswith("file:/") for a in adds)
     (entry,) = bayou.table(target).history()
     assert entry["operation"] == "CLONE"
-    assert entry["operationParameters"] == {"source": f"delta.`file:{path}`", "sourceVersion": "3"}
+    assert entry["operationParameters"] == {"source": f"delta.`file:{path}`", "sourceVersion": 3}
     source, copy = bayou.table(path).snapshot(), bayou.table(target).snapshot()
     assert source.kernel.table_id != copy.kernel.table_id
     assert source.protocol == copy.protocol

@@ -56,9 +56,9 @@ def test_files_become_a_table_with_statistics(folder):
     (entry,) = table.history()
     assert entry["operation"] == "CONVERT"
     assert entry["operationParameters"] == {
-        "numFiles": "2",
+        "numFiles": 2,
         "partitionedBy": "[]",
-        "collectStats": "true",
+        "collectStats": True,
         "sourceFormat": "parquet",
     }
     assert entry["operationMetrics"] == {"numConvertedFiles": "2"}

@@ -31,7 +31,7 @@ def test_the_files_of_a_version_come_back(engine, path, snapshot, written):
     assert metrics.table_size_after_restore == metrics.restored_files_size
     (entry,) = bayou.table(path).history(1)
     assert entry["operation"] == "RESTORE"
-    assert entry["operationParameters"] == {"version": "1", "timestamp": None}
+    assert entry["operationParameters"] == {"version": 1, "timestamp": None}
     bayou.table(path).restore(version=2)
     assert ids(path) == [3]
 
