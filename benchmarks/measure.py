@@ -11,12 +11,14 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-__all__ = ["WIDTH", "Measurement", "repeat", "report"]
+from rich.table import Table as Grid
+
+__all__ = ["WIDTH", "Measurement", "beside_peer", "repeat", "report"]
 
 WIDTH = 110  # columns of the printed tables
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
@@ -51,6 +53,24 @@ def repeat(arguments: Sequence[str], runs: int, *, warm: bool = True) -> Measure
         peak_bytes=median(outcome["peak_bytes"] for outcome in outcomes),
         result=int(results.pop()),
     )
+
+
+def beside_peer(title: str, measured: Mapping[str, Measurement], peer: str) -> Grid:
+    """A table of what each program took, and that as a multiple of what the peer took."""
+    grid = Grid(title=title, title_justify="left")
+    grid.add_column("")
+    for heading in ("seconds", f"beside {peer}", "peak MB", f"beside {peer}"):
+        grid.add_column(heading, justify="right")
+    base = measured[peer]
+    for name, one in measured.items():
+        grid.add_row(
+            name,
+            f"{one.seconds:.3g}",
+            "" if one is base else f"{one.seconds / base.seconds:.2f}x",
+            f"{one.peak_bytes / 1e6:,.0f}",
+            "" if one is base else f"{one.peak_bytes / base.peak_bytes:.2f}x",
+        )
+    return grid
 
 
 def _peak_bytes() -> int:

@@ -1,6 +1,6 @@
-"""Every benchmark, one after another.
+"""Every benchmark, one after another, or some by name.
 
-usage: PYTHONPATH=tools run.py [--runs N]
+usage: PYTHONPATH=tools run.py [PART ...] [--runs N]
 
 Bounded so that all of it takes less than half an hour; larger tables by the single programs.
 """
@@ -9,33 +9,51 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 import ingest
 import ingest_latency
 import kafka_to_delta
 import measure
 import plan_million_files
+import read_changes
 import scan_rows
+import write_rows
 from rich.console import Console
 
 FILES = 1_000_000
 CHECKPOINTS = ("row-groups", "one-row-group", "parts", "sidecars")
 COMMITS = 20_000  # without a checkpoint; each is a file on the disk
 
+PARTS: dict[str, Callable[[Console, int], None]] = {
+    "plan": lambda console, runs: plan_million_files.run(console, FILES, runs, CHECKPOINTS),
+    "commits": lambda console, _: plan_million_files.run(console, COMMITS, 1, ["commits"]),
+    "scan": lambda console, runs: scan_rows.run(
+        console, scan_rows.ROWS, scan_rows.SMALL_FILES, runs
+    ),
+    "changes": lambda console, runs: read_changes.run(console, read_changes.ROWS, runs),
+    "write": lambda console, _: write_rows.run(console, 1, 1),  # tens of seconds each
+    "ingest": ingest.run,
+    "kafka": lambda console, _: kafka_to_delta.run(console, 1),  # a run takes minutes
+    "latency": ingest_latency.run,
+}
+
 
 def main(arguments: Sequence[str]) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", nargs="*", help=f"of {', '.join(PARTS)}; none: all of them")
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args(arguments)
+    unknown = [name for name in options.part if name not in PARTS]
+    if unknown:
+        parser.error(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
     console = Console(width=measure.WIDTH)
-    plan_million_files.run(console, FILES, options.runs, CHECKPOINTS)
-    plan_million_files.run(console, COMMITS, 1, ["commits"])
-    scan_rows.run(console, scan_rows.ROWS, scan_rows.SMALL_FILES, options.runs)
-    ingest.run(console, options.runs)
-    kafka_to_delta.run(console, 1)  # a run takes minutes
-    ingest_latency.run(console, options.runs)
+    for name in options.part or PARTS:
+        start = time.perf_counter()
+        PARTS[name](console, options.runs)
+        console.print(f"{name}: {time.perf_counter() - start:.0f} s altogether\n")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def rows_table(rows: int) -> Path:
     path = CACHE / f"rows-{rows}"
     if not _has(path, FILES):
         for n in range(FILES):
-            part = _rows(n * (rows // FILES), rows // FILES)
+            part = rows_from(n * (rows // FILES), rows // FILES)
             bayou.write(str(path), part, mode="append" if n else "error")
     return path
 
@@ -46,7 +46,7 @@ def small_files_table(files: int) -> Path:
     """The table of small files; made where it isn't there."""
     path = CACHE / f"small-files-{files}"
     if not _has(path, files):
-        data = _rows(0, files * SMALL_ROWS)
+        data = rows_from(0, files * SMALL_ROWS)
         part = pc.divide(data.column("id"), SMALL_ROWS)
         bayou.write(
             str(path), data.append_column("part", part), mode="error", partition_by=["part"]
@@ -59,7 +59,8 @@ def _has(path: Path, files: int) -> bool:
     return table.exists() and table.snapshot().files().num_rows == files
 
 
-def _rows(start: int, count: int) -> pa.Table:
+def rows_from(start: int, count: int) -> pa.Table:
+    """Rows of 8 columns, with ids from `start` on."""
     ids = pa.array(range(start, start + count), pa.int64())
     mixed = pc.bit_wise_and(pc.multiply(ids, 2_654_435_761), 0xFFFFFF)  # spread, reproducible
     seconds = pc.add(ids, 1_700_000_000)
@@ -82,9 +83,10 @@ def _rows(start: int, count: int) -> pa.Table:
 def by_bayou(table: str, columns: Columns) -> Work:
     """`to_batches`."""
     pa.array([""])  # where pandas is installed, pyarrow imports it for the first list it is given
+    open_table = bayou.table  # imported now, as the peers are
 
     def count() -> int:
-        found = bayou.table(table).to_batches(columns=columns)
+        found = open_table(table).to_batches(columns=columns)
         return sum(batch.num_rows for batch in found)
 
     return count

@@ -1,0 +1,104 @@
+"""The change data feed in one process, beside `deltalake`.
+
+usage: read_changes.py [--rows N] [--runs N]
+
+A table with the feed on: rows appended in several commits, then updates of a hundredth of the rows
+each, written by `deltalake` with change data files. All changes of all versions are streamed and
+counted, and nothing else happens to them. Every number is of a process of its own, the median of
+the runs, with the files in the disk's cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import measure
+import pyarrow as pa
+import scan_rows
+from million_files import CACHE
+from rich.console import Console
+
+import bayou
+
+ROWS = 4_000_000
+APPENDS, UPDATES = 20, 5
+
+Work = Callable[[], int]
+
+
+def changes_table(rows: int) -> Path:
+    """The table; made where it isn't there."""
+    import deltalake
+
+    path = CACHE / f"changes-{rows}"
+    if (path / "complete").exists():
+        return path
+    each = rows // APPENDS
+    feed = {"delta.enableChangeDataFeed": "true"}
+    for n in range(APPENDS):
+        part = scan_rows.rows_from(n * each, each)
+        bayou.write(
+            str(path), part, mode="append" if n else "error", properties=None if n else feed
+        )
+    table = deltalake.DeltaTable(str(path))
+    for n in range(UPDATES):
+        table.update(updates={"amount": "amount + 1"}, predicate=f"id % 100 = {n}")
+    (path / "complete").touch()
+    return path
+
+
+def by_bayou(table: str) -> Work:
+    """`changes(0).to_batches()`."""
+    pa.array([""])  # where pandas is installed, pyarrow imports it for the first list it is given
+    open_table = bayou.table
+
+    def count() -> int:
+        return sum(batch.num_rows for batch in open_table(table).changes(0).to_batches())
+
+    return count
+
+
+def by_deltalake(table: str) -> Work:
+    """`load_cdf`."""
+    import deltalake
+
+    def count() -> int:
+        found = deltalake.DeltaTable(table).load_cdf(starting_version=0)
+        return sum(pa.record_batch(batch).num_rows for batch in found)
+
+    return count
+
+
+PROGRAMS: dict[str, Callable[[str], Work]] = {"bayou": by_bayou, "deltalake": by_deltalake}
+
+
+def run(console: Console, rows: int, runs: int) -> None:
+    """Measure both and print what they took."""
+    table = changes_table(rows)
+    measured = {
+        name: measure.repeat([__file__, "--measure", name, str(table)], runs) for name in PROGRAMS
+    }
+    assert len({one.result for one in measured.values()}) == 1, measured
+    title = f"Changes of {rows:,} rows in {APPENDS} appends, {UPDATES} updates of 1%"
+    console.print(measure.beside_peer(title, measured, "deltalake"))
+
+
+def main(arguments: Sequence[str]) -> None:
+    """The command line; `--measure` is the measured process."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.measure:
+        name, table = options.measure
+        measure.report(PROGRAMS[name](table))
+    else:
+        run(Console(width=measure.WIDTH), options.rows, options.runs)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
