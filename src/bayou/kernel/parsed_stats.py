@@ -10,8 +10,6 @@ import pyarrow.compute
 
 from bayou.kernel.arrow_types import to_arrow_type
 from bayou.protocol.schema import (
-    BINARY,
-    BOOLEAN,
     BYTE,
     DATE,
     DOUBLE,
@@ -22,6 +20,7 @@ from bayou.protocol.schema import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    VOID,
     DecimalType,
     StructType,
 )
@@ -107,7 +106,7 @@ def _leaves(schema: StructType, *, bounds: bool) -> pa.StructType:
                 fields.append(pa.field(column.name, nested))
         elif isinstance(data_type, DecimalType) or data_type in _WITH_BOUNDS:
             fields.append(pa.field(column.name, to_arrow_type(data_type) if bounds else pa.int64()))
-        elif not bounds and data_type in (BINARY, BOOLEAN):
+        elif not bounds and data_type != VOID:
             fields.append(pa.field(column.name, pa.int64()))
     return pa.struct(fields)
 
@@ -135,6 +134,7 @@ def _value(values: Any) -> Any:
         return pc.if_else(values, "true", "false")
     texts = pc.cast(values, pa.string())
     if pa.types.is_floating(kind):
+        texts = pc.if_else(pc.equal(texts, "-0"), "-0.0", texts)  # an integer has no sign there
         # JSON has none of them: Spark writes strings.
         for known, name in (("nan", "NaN"), ("inf", "Infinity"), ("-inf", "-Infinity")):
             texts = pc.if_else(pc.equal(texts, known), f'"{name}"', texts)

@@ -20,7 +20,7 @@ from bayou.kernel.scan_metrics import ScanCounts
 from bayou.protocol import partition_values as partition_text
 from bayou.protocol.schema import DataType, StructType
 
-__all__ = ["Pruning"]
+__all__ = ["Pruning", "partition_texts"]
 
 pc: Any = pyarrow.compute
 
@@ -148,7 +148,7 @@ class Pruning:
         for name in self._plan.partition_columns:
             field = self._schema.get(name)
             assert field is not None  # the plan was built from this schema
-            texts = _texts(values, physical_name(field))
+            texts = partition_texts(values, physical_name(field))
             try:
                 arrays[name] = self._typed(name, texts, field.data_type)
             except (ValueError, ArithmeticError) as error:
@@ -196,7 +196,7 @@ class Pruning:
         return relabelled(texts, wanted, table=self._table)
 
 
-def _texts(values: Any, name: str) -> pa.Array[Any]:
+def partition_texts(values: Any, name: str) -> pa.Array[Any]:
     """The values under one key, null where a map doesn't have it.
 
     Where every map has the key once, which is how the log is written, its places among all keys

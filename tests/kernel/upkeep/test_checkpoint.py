@@ -14,7 +14,6 @@ from bayou.errors import (
     CorruptTableError,
     StorageError,
     TablePropertyError,
-    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from bayou.kernel import ByteRange, Snapshot
@@ -208,13 +207,6 @@ def test_a_version_that_is_not_there_has_no_checkpoint(log):
     log.commit(*HEAD)
     with pytest.raises(VersionNotFoundError):
         checkpoint(log.engine, log.table, 3)
-
-
-def test_statistics_as_structs_only_are_refused_by_name(log):
-    configuration = {"delta.checkpoint.writeStatsAsJson": "false"}
-    log.commit(protocol(), metadata({"id": "long"}, (), configuration))
-    with pytest.raises(UnsupportedFeatureError, match="writeStatsAsJson"):
-        checkpoint(log.engine, log.table)
 
 
 def test_a_retention_that_cannot_be_read_is_named(log):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,18 +11,23 @@ import pyarrow as pa
 from bayou.kernel.checkpoint_schema import CHECKPOINT_SCHEMA, METADATA_SCHEMA, SIDECAR_SCHEMA
 from bayou.kernel.engine import Engine, FileStatus
 from bayou.kernel.log_segment import log_path
-from bayou.protocol.file_names import checkpoint_file_name
+from bayou.kernel.upkeep.checkpoint_format import CheckpointFormat
+from bayou.protocol.file_names import SIDECAR_DIRECTORY, checkpoint_file_name
 
-__all__ = ["write_v2_checkpoint"]
+__all__ = ["sidecar_path", "write_top_file", "write_v2_checkpoint"]
 
-_FILES = pa.schema([CHECKPOINT_SCHEMA.field("add"), CHECKPOINT_SCHEMA.field("remove")])
+_FILES = ("add", "remove")
 # With the columns of files too, always null: delta-spark asks for them.
 _TOP = pa.schema([*CHECKPOINT_SCHEMA, *SIDECAR_SCHEMA])
 _ROWS_OF_A_SIDECAR = 1_000_000
 
 
 def write_v2_checkpoint(
-    engine: Engine, table: str, version: int, batches: Iterable[pa.RecordBatch]
+    engine: Engine,
+    table: str,
+    version: int,
+    layout: CheckpointFormat,
+    batches: Iterable[pa.RecordBatch],
 ) -> FileStatus:
     """Write sidecars of at most about a million files each, then the file that names them.
 
@@ -30,7 +35,7 @@ def write_v2_checkpoint(
     that nothing names.
 
     Args:
-        batches: the checkpoint's actions, `CHECKPOINT_SCHEMA`, a batch of one kind each.
+        batches: the checkpoint's actions, `layout.schema`, a batch of one kind each.
 
     Returns:
         Status of the top-level file; its size is that of all files.
@@ -38,13 +43,36 @@ def write_v2_checkpoint(
     rest: list[pa.RecordBatch] = []
     sidecars: list[FileStatus] = []
     files = _files(batches, rest)
-    folder = f"{log_path(table)}/_sidecars"
+    schema = layout.file_schema
     first = next(files, None)
     while first is not None:
         group = _Group(first, files)
-        path = f"{folder}/{uuid.uuid4()}.parquet"
-        sidecars.append(engine.parquet.write_parquet_file_atomically(path, _FILES, group))
+        path = sidecar_path(table)
+        sidecars.append(engine.parquet.write_parquet_file_atomically(path, schema, group))
         first = group.following
+    return write_top_file(engine, table, version, rest, sidecars)
+
+
+def sidecar_path(table: str) -> str:
+    """A new sidecar of a table."""
+    return f"{log_path(table)}/{SIDECAR_DIRECTORY}/{uuid.uuid4()}.parquet"
+
+
+def write_top_file(
+    engine: Engine,
+    table: str,
+    version: int,
+    rest: Sequence[pa.RecordBatch],
+    sidecars: Sequence[FileStatus],
+) -> FileStatus:
+    """Write the file that names the sidecars: the checkpoint is there when it is.
+
+    Args:
+        rest: what isn't files, with the columns of `METADATA_SCHEMA`.
+
+    Returns:
+        Its status; the size is that of all files.
+    """
     top = f"{log_path(table)}/{checkpoint_file_name(version, str(uuid.uuid4()))}"
     status = engine.parquet.write_parquet_file_atomically(
         top, _TOP, _top_batches(version, rest, sidecars)
@@ -76,14 +104,14 @@ def _files(
 ) -> Iterator[pa.RecordBatch]:
     """The batches of files; what isn't one is put into `rest`, and is few."""
     for batch in batches:
-        if all(batch.column(n).null_count == batch.num_rows for n in _FILES.names):
+        if all(batch.column(n).null_count == batch.num_rows for n in _FILES):
             rest.append(batch.select(METADATA_SCHEMA.names))
         else:
-            yield batch.select(_FILES.names)
+            yield batch.select(list(_FILES))
 
 
 def _top_batches(
-    version: int, rest: list[pa.RecordBatch], sidecars: list[FileStatus]
+    version: int, rest: Sequence[pa.RecordBatch], sidecars: Sequence[FileStatus]
 ) -> Iterator[pa.RecordBatch]:
     yield _top_batch({"checkpointMetadata": [{"version": version}]}, 1)
     for batch in rest:
