@@ -209,8 +209,7 @@ def plan_checkpoint(
     expired = now - state.table_properties.deleted_file_retention_ms
     sidecars = features.V2_CHECKPOINT in features.all_features(state.protocol)
     behind = checkpoint_behind(engine, state)
-    files = () if behind is None else behind.files
-    slices = checkpoint_slices(engine, state.path, files, max_parts)
+    slices = [] if behind is None else checkpoint_slices(engine, state.path, behind, max_parts)
     parts = tuple(
         CheckpointPart(
             table=state.path,
