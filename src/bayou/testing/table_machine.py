@@ -34,6 +34,8 @@ from bayou.kernel import (
 )
 from bayou.kernel.operations.delete import delete
 from bayou.kernel.operations.merge import MergeClause, MergeDefinition, MergeSource, merge
+from bayou.kernel.operations.optimize import plan_optimize, plan_zorder
+from bayou.kernel.operations.rewrite_plan import run_plan
 from bayou.kernel.operations.update import update
 from bayou.kernel.operations.vacuum import vacuum
 from bayou.kernel.scan_state import ROW_ID
@@ -247,6 +249,20 @@ class TableMachine(RuleBasedStateMachine):
             effect,
             f"merge {list(source)}, deletes: {deletes}, others {others}",
         )
+
+    @rule(writer=_WRITERS, orders=st.booleans(), size=st.sampled_from([1, 1 << 20]))
+    def optimize(self, writer: int, orders: bool, size: int) -> None:
+        """Files packed, or put along a Z-order; a target of one byte leaves them as many."""
+
+        def run(snapshot: Snapshot) -> int:
+            if orders:
+                plan = plan_zorder(self._engine, snapshot, _INFO, ("id", "v"), target_bytes=size)
+            else:
+                plan = plan_optimize(self._engine, snapshot, _INFO, target_bytes=size)
+            version = run_plan(self._engine, plan, _INFO).version
+            return snapshot.version if version is None else version
+
+        self._attempt(writer, run, lambda _: Effect(), f"optimize, orders: {orders}, {size}")
 
     @precondition(lambda self: len(self._model.columns()) < 7)
     @rule(writer=_WRITERS)
