@@ -34,8 +34,9 @@ class Fault:
     """Calls that fail with a StorageError.
 
     Attributes:
-        operation: name of a handler's method, such as `put` or `write_json_file_atomically`. A
-            fault of `write_parquet_files` comes once a file is written, instead of the next one.
+        operation: name of a handler's method, such as `put` or `write_json_file_atomically`, or `*`
+            for all. A fault of `write_parquet_files` comes before the first file, or once a file
+            is written, instead of the next one.
         path: what the path must contain.
         times: how many calls fail.
         passing: how many calls go well before.
@@ -52,12 +53,14 @@ class Fault:
 @dataclass(slots=True)
 class _Plan:
     faults: list[Fault] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def due(self, operation: str, path: str) -> Fault | None:
         with self.lock:
+            self.calls.append(operation)
             for fault in self.faults:
-                if fault.operation == operation and fault.path in path:
+                if fault.operation in {operation, "*"} and fault.path in path:
                     if fault.passing > 0:
                         fault.passing -= 1
                     elif fault.times > 0:
@@ -82,6 +85,11 @@ class FaultInjectingEngine:
         self._files = _Files(engine, self._plan)
         self._json = _Json(engine, self._plan)
         self._parquet = _Parquet(engine, self._plan)
+
+    @property
+    def calls(self) -> list[str]:
+        """The methods that were called so far and that can fail, in order."""
+        return list(self._plan.calls)
 
     def inject(self, *faults: Fault) -> None:
         """Add faults."""
@@ -171,8 +179,9 @@ class _Files:
 
     def delete_files(self, paths: Iterable[str]) -> None:
         for path in paths:
-            self._plan.fail("delete_files", path)
+            later = self._plan.fail("delete_files", path)
             self._files.delete_files([path])
+            _raise_after(later, path)
 
     def delete_empty_folders(self, paths: Iterable[str]) -> None:
         for path in paths:
