@@ -19,6 +19,7 @@ from bayou.kernel.closeable import CloseableIterator
 from bayou.kernel.engine import DataFileStatus, Engine
 from bayou.kernel.predicates.model import LiteralValue
 from bayou.kernel.scan_file import data_file_path
+from bayou.kernel.writes.partition_files import PartitionFiles
 from bayou.kernel.writes.partitioning import PartitionBuffers, PartitionKey
 from bayou.kernel.writes.row_rules import RowRules
 from bayou.kernel.writes.state import TransactionState, WriteContext
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 _LOG = logging.getLogger(__name__)
-_BUFFERED_BYTES = 256 * 1024 * 1024
+_BUFFERED_BYTES = 256 << 20
 
 
 def transform_logical_data(
@@ -203,25 +204,18 @@ def _write_partitioned(
     carried: Mapping[str, str],
     adds: list[AddFile],
 ) -> None:
+    def write(key: PartitionKey, parts: list[pa.RecordBatch], found: list[AddFile]) -> None:
+        rows = (physical_rows(state, part, carried) for part in parts)
+        _write_files(engine, state, write_context(state, state.partition_values(key)), rows, found)
+
     buffers = PartitionBuffers(state, tuple(carried))
-    for batch in batches:
-        buffers.add(batch)
-        while buffers.nbytes > _BUFFERED_BYTES:
-            _write_partition(engine, state, *buffers.pop_largest(), carried, adds)
-    while buffers.nbytes:
-        _write_partition(engine, state, *buffers.pop_largest(), carried, adds)
-
-
-def _write_partition(  # noqa: PLR0917
-    engine: Engine,
-    state: TransactionState,
-    key: PartitionKey,
-    batches: list[pa.RecordBatch],
-    carried: Mapping[str, str],
-    adds: list[AddFile],
-) -> None:
-    rows = (physical_rows(state, batch, carried) for batch in batches)
-    _write_files(engine, state, write_context(state, state.partition_values(key)), rows, adds)
+    with PartitionFiles(write, adds) as files:
+        for batch in batches:
+            buffers.add(batch)
+            while buffers.nbytes > _BUFFERED_BYTES:
+                files.begin(*buffers.pop_largest())
+        for key, parts in buffers.pop_all():
+            files.begin(key, parts)
 
 
 def _write_files(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -67,6 +67,13 @@ class PartitionBuffers:
         key = max(self._sizes, key=lambda k: self._sizes[k])
         self.nbytes -= self._sizes.pop(key)
         return key, self._waiting.pop(key)
+
+    def pop_all(self) -> Iterator[tuple[PartitionKey, list[pa.RecordBatch]]]:
+        """Everything that waits, partition after partition."""
+        while self._waiting:
+            key, batches = self._waiting.popitem()
+            self.nbytes -= self._sizes.pop(key)
+            yield key, batches
 
     def _keep(self, key: PartitionKey, batch: pa.RecordBatch) -> None:
         size = max(1, batch.nbytes)
