@@ -35,6 +35,7 @@ from bayou.kernel import (
 from bayou.kernel.operations.delete import delete
 from bayou.kernel.operations.merge import MergeClause, MergeDefinition, MergeSource, merge
 from bayou.kernel.operations.optimize import plan_optimize, plan_zorder
+from bayou.kernel.operations.restore import restore
 from bayou.kernel.operations.rewrite_plan import run_plan
 from bayou.kernel.operations.update import update
 from bayou.kernel.operations.vacuum import vacuum
@@ -277,6 +278,17 @@ class TableMachine(RuleBasedStateMachine):
             return builder.build(self._engine).commit(self._engine, []).version
 
         self._attempt(writer, commit, lambda _: Effect(columns=(name,)), f"add column {name}")
+
+    @precondition(lambda self: self._model.version > max(0, self._cleaned, self._vacuumed))
+    @rule(data=st.data())
+    def restore_version(self, data: st.DataObject) -> None:
+        """RESTORE to a version whose files are still there."""
+        latest = self._latest()
+        first = max(0, self._cleaned, self._vacuumed)
+        to = data.draw(st.integers(first, latest.version - 1), label="version")
+        wanted = self._table.snapshot_as_of_version(self._engine, to)
+        done = restore(self._engine, latest, wanted, _INFO)
+        self._model.restore(done.version, to)
 
     @rule()
     def checkpoint(self) -> None:
