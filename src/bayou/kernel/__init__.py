@@ -3,7 +3,7 @@
 Names follow Delta Kernel. The engine is passed to each call and never kept.
 """
 
-from bayou.kernel.catalog import Catalog, RatifiedCommit, RatifiedCommits
+from bayou.kernel.catalog import Catalog, CommittingCatalog, RatifiedCommit, RatifiedCommits
 from bayou.kernel.changes.action_columns import DeltaAction
 from bayou.kernel.changes.boundary import CommitBoundary
 from bayou.kernel.changes.change_file import ChangeFile, ChangeState
@@ -45,6 +45,7 @@ from bayou.kernel.transform import read_scan_file
 from bayou.kernel.upkeep.post_commit import PostCommitHook
 from bayou.kernel.vector_prefetch import LoadedVectors, with_vectors
 from bayou.kernel.writes.builder import TransactionBuilder
+from bayou.kernel.writes.committers import stage_commit
 from bayou.kernel.writes.data_writer import delete_data_files, write_data
 from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.post_commit import TransactionCommitResult
@@ -65,6 +66,7 @@ __all__ = [
     "CommitBoundary",
     "CommitRange",
     "CommitRangeBuilder",
+    "CommittingCatalog",
     "DataFileStatus",
     "DeltaAction",
     "Engine",
@@ -113,6 +115,7 @@ __all__ = [
     "lit",
     "read_change_file",
     "read_scan_file",
+    "stage_commit",
     "with_vectors",
     "write_data",
 ]

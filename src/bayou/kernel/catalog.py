@@ -7,12 +7,12 @@ and gives it to `Table.for_path`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from bayou.errors import VersionNotFoundError
-from bayou.kernel.engine import FileStatus
+from bayou.kernel.engine import Engine, FileStatus
 from bayou.protocol import features
 from bayou.protocol.file_names import (
     LOG_DIRECTORY,
@@ -23,6 +23,7 @@ from bayou.protocol.file_names import (
 
 __all__ = [
     "Catalog",
+    "CommittingCatalog",
     "InlineCommit",
     "RatifiedCommit",
     "RatifiedCommits",
@@ -76,6 +77,29 @@ class Catalog(Protocol):
         Raises:
             TableNotFoundError: the catalog knows no such table.
         """
+        ...
+
+
+@runtime_checkable
+class CommittingCatalog(Catalog, Protocol):
+    """A catalog through which tables are written to as well."""
+
+    def commit(self, engine: Engine, table: str, version: int, lines: Sequence[bytes]) -> bool:
+        """Ratify a commit, if the version before is the latest one.
+
+        How is the catalog's business: `stage_commit` writes the lines to a file that it may ratify
+        by its name; it may keep the lines, or publish them itself.
+
+        Returns:
+            False where the version has another commit already.
+
+        Raises:
+            StorageError: it failed; `ratified_commits` says later whether the commit is there.
+        """
+        ...
+
+    def published(self, table: str, version: int) -> None:
+        """Commits up to a version are in the log: they needn't be kept any longer."""
         ...
 
 

@@ -125,5 +125,9 @@ class Table:
     ) -> TransactionBuilder:
         """Begin a transaction on the latest version, or on a table to be made."""
         return TransactionBuilder(
-            table=self._path, read_state=None, engine_info=engine_info, operation=operation
+            table=self._path,
+            read_state=None,
+            engine_info=engine_info,
+            operation=operation,
+            catalog=self._catalog,
         )

@@ -138,7 +138,7 @@ FEATURES: Mapping[str, TableFeature] = {
         # A listed feature alone changes nothing: the kernel looks at the checkpoint itself.
         _reader_writer(V2_CHECKPOINT, read=True, write=True),
         # Whether a catalog is at hand is for the kernel to say.
-        _reader_writer(CATALOG_MANAGED, read=True),
+        _reader_writer(CATALOG_MANAGED, read=True, write=True),
         _reader_writer(CATALOG_MANAGED_PREVIEW, read=True),
         _reader_writer(CATALOG_OWNED_PREVIEW, read=True),
         _writer(ICEBERG_COMPAT_V1),

@@ -1,3 +1,4 @@
 from bayou.testing.engine_suite import EngineSuite
+from bayou.testing.file_catalog import FileCatalog
 
-__all__ = ["EngineSuite"]
+__all__ = ["EngineSuite", "FileCatalog"]

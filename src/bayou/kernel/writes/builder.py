@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence
 
 from bayou.errors import ArgumentError, TableNotFoundError, TablePropertyError
+from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import Engine
 from bayou.kernel.table_state import TableState, load_table_state
 from bayou.kernel.writes.clustering import checked_clustering_columns, clustering_configuration
@@ -14,6 +15,7 @@ from bayou.kernel.writes.operation import WITHOUT_NEW_ROWS, Operation
 from bayou.kernel.writes.table_update import TableUpdate
 from bayou.kernel.writes.transaction import Transaction
 from bayou.kernel.writes.writability import (
+    check_catalog,
     check_change_data_columns,
     check_properties,
     check_writable,
@@ -42,9 +44,11 @@ class TransactionBuilder:
         read_state: TableState | None,
         engine_info: str,
         operation: Operation,
+        catalog: Catalog | None = None,
     ) -> None:
         self._table = table
         self._read_state = read_state
+        self._catalog = catalog if read_state is None else read_state.catalog
         self._engine_info = engine_info
         self._operation = operation
         self._schema: StructType | None = None
@@ -252,7 +256,7 @@ class TransactionBuilder:
         state = self._read_state
         if state is None:
             try:
-                state = load_table_state(engine, self._table)
+                state = load_table_state(engine, self._table, catalog=self._catalog)
             except TableNotFoundError:
                 if self._schema is None and self._metadata is None:
                     raise
@@ -270,6 +274,7 @@ class TransactionBuilder:
         new_protocol = None if state is not None and protocol == state.protocol else protocol
         new_metadata = None if state is not None and metadata == state.metadata else metadata
         check_writable(self._table, protocol, metadata, schema)
+        check_catalog(self._table, state, protocol, self._catalog)
         check_properties(self._table, metadata.configuration)
         if new_metadata is not None:
             check_change_data_columns(self._table, metadata.configuration, schema)
@@ -277,6 +282,7 @@ class TransactionBuilder:
             TableUpdate(
                 table=self._table,
                 read_state=state,
+                catalog=self._catalog,
                 protocol=new_protocol,
                 metadata=new_metadata,
                 schema=schema,

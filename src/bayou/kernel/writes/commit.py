@@ -10,12 +10,13 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bayou.errors import CommitConflictError, CommitFailedError, FileMissingError, StorageError
-from bayou.kernel.engine import ByteRange, Engine, FileStatus
+from bayou.kernel.engine import Engine
 from bayou.kernel.log_segment import log_path
-from bayou.kernel.replay import CommitActions, read_commit
+from bayou.kernel.replay import CommitActions
+from bayou.kernel.writes.committers import Committer, LogCommitter
 from bayou.kernel.writes.conflicts import ReadSet, WriteSet, check_winner, operation_of
 from bayou.protocol.actions import CommitInfo
 from bayou.protocol.file_names import CommitFile, commit_file_name, parse_log_file
@@ -43,6 +44,7 @@ class CommitAttempt:
         reads, writes: for the conflict check.
         max_retries: how often a lost commit is tried again.
         read_seconds_ago: when the version was read that it was made from.
+        committer: where the commit goes.
     """
 
     table: str
@@ -53,6 +55,7 @@ class CommitAttempt:
     writes: WriteSet
     max_retries: int
     read_seconds_ago: float = 0.0
+    committer: Committer = field(default_factory=LogCommitter)
 
 
 def commit_with_retries(engine: Engine, attempt: CommitAttempt) -> tuple[int, list[CommitActions]]:
@@ -75,7 +78,7 @@ def commit_with_retries(engine: Engine, attempt: CommitAttempt) -> tuple[int, li
     while not _put(engine, attempt, version, winners):
         # Every commit that has won by now is checked before the next try.
         before = version
-        while (winner := _winner(engine, attempt.table, version)) is not None:
+        while (winner := attempt.committer.find(engine, attempt.table, version)) is not None:
             if _txn_id(winner) == attempt.txn_id:
                 return version, winners
             check_winner(attempt.table, winner, attempt.reads, attempt.writes, lost + 1)
@@ -144,12 +147,11 @@ def _put(
 
     A put that failed may still arrive. The next try then finds the file, and its `txnId` is ours.
     """
-    path = _path(attempt.table, version)
     lines = attempt.lines(version, winners)
     failures = 0
     while True:
         try:
-            return engine.json.write_json_file_atomically(path, lines)
+            return attempt.committer.put(engine, attempt.table, version, lines)
         except StorageError as error:
             failures += 1
             committed = _own_commit_is_there(engine, attempt, version)
@@ -173,22 +175,10 @@ def _put(
 def _own_commit_is_there(engine: Engine, attempt: CommitAttempt, version: int) -> bool | None:
     """Whether the log has our commit under this version; None where it can't be read."""
     try:
-        winner = _winner(engine, attempt.table, version)
+        winner = attempt.committer.find(engine, attempt.table, version)
     except StorageError:
         return None
     return winner is not None and _txn_id(winner) == attempt.txn_id
-
-
-def _winner(engine: Engine, table: str, version: int) -> CommitActions | None:
-    """The commit of a version, None where there is none."""
-    path = _path(table, version)
-    try:
-        data = bytes(next(iter(engine.files.read_files([ByteRange(path=path)]))))
-    except FileMissingError:
-        return None
-    return read_commit(
-        table, version, FileStatus(path=path, size=len(data), modification_time=0), data
-    )
 
 
 def _txn_id(commit: CommitActions) -> object:

@@ -84,6 +84,8 @@ def _new(table: str, request: MetadataRequest) -> MetadataChange:
     if properties.ROW_TRACKING.read(configuration):
         configuration = {**configuration, **_row_tracking_columns()}
     kept, asked = _without_feature_keys(configuration)
+    if f"{features.FEATURE_PREFIX}{features.CATALOG_MANAGED}" in asked:
+        kept = {properties.IN_COMMIT_TIMESTAMPS.key: "true", **kept}
     metadata = Metadata(
         id=str(uuid.uuid4()),
         schema_string=schema.to_json(),

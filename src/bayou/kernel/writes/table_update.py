@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 import msgspec
 
 from bayou.errors import ConcurrentTransactionError, CorruptTableError
+from bayou.kernel.catalog import Catalog, CommittingCatalog, is_catalog_managed
 from bayou.kernel.replay import CommitActions
 from bayou.kernel.table_state import TableState
 from bayou.kernel.upkeep.commit_effect import CommitEffect
 from bayou.kernel.writes import rebase
 from bayou.kernel.writes.commit_contents import CommitContents
+from bayou.kernel.writes.committers import CatalogCommitter, Committer, LogCommitter
 from bayou.kernel.writes.identity import with_high_water_marks
 from bayou.kernel.writes.isolation import isolation_level
 from bayou.kernel.writes.operation import Operation
@@ -44,6 +46,7 @@ class TableUpdate:
     Attributes:
         table: its path.
         read_state: the version it is made from, None for a new table.
+        catalog: the one that manages the table, None for none.
         protocol, metadata: where the commit changes them, else None.
         schema, partition_columns, configuration: once it is committed.
         transaction_ids: version by application id.
@@ -69,6 +72,7 @@ class TableUpdate:
     max_retries: int
     domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
     generated_identity: tuple[str, ...] = ()
+    catalog: Catalog | None = None
     log_compaction_interval: int | None = None
 
     @property
@@ -83,6 +87,19 @@ class TableUpdate:
             return self.protocol
         assert self.read_state is not None  # a new table has a protocol
         return self.read_state.protocol
+
+    @property
+    def is_catalog_managed(self) -> bool:
+        """Whether a catalog decides which commits count."""
+        return is_catalog_managed(self.effective_protocol.reader_features or ())
+
+    @property
+    def committer(self) -> Committer:
+        """Where the commit goes."""
+        if self.is_catalog_managed:
+            assert isinstance(self.catalog, CommittingCatalog)  # `check_catalog` saw to it
+            return CatalogCommitter(self.catalog)
+        return LogCommitter()
 
     @property
     def tracks_rows(self) -> bool:

@@ -282,8 +282,12 @@ class Transaction:
                 writes=writes,
                 max_retries=update.max_retries,
                 read_seconds_ago=0.0 if state is None else state.age_seconds,
+                committer=update.committer,
             ),
         )
+        if update.is_catalog_managed:
+            # Checkpoints and the like are for those who ask the catalog.
+            return TransactionCommitResult(version=version)
         hooks = due_hooks(
             update.table,
             version,

@@ -5,12 +5,46 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bayou.errors import SchemaError, TablePropertyError, UnsupportedFeatureError
+from bayou.kernel.catalog import Catalog, CommittingCatalog, is_catalog_managed
+from bayou.kernel.table_state import TableState
 from bayou.protocol import features, properties
 from bayou.protocol.actions import Metadata, Protocol
 from bayou.protocol.change_data import is_feed_enabled, reserved_columns
 from bayou.protocol.schema import StructType
 
-__all__ = ["check_change_data_columns", "check_properties", "check_writable"]
+__all__ = ["check_catalog", "check_change_data_columns", "check_properties", "check_writable"]
+
+
+def check_catalog(
+    table: str, state: TableState | None, protocol: Protocol, catalog: Catalog | None
+) -> None:
+    """Check that a table which a catalog manages is committed to through that catalog.
+
+    Args:
+        state: the version that the commit is made from, None for a new table.
+
+    Raises:
+        UnsupportedFeatureError: no catalog is at hand, it can only be read, or the table isn't one
+            of a catalog yet.
+    """
+    if not is_catalog_managed(protocol.reader_features or ()):
+        return
+    if isinstance(catalog, CommittingCatalog) and (
+        state is None or is_catalog_managed(state.protocol.reader_features or ())
+    ):
+        return
+    if catalog is None:
+        what = "alone takes its commits: give that catalog with the table"
+    elif isinstance(catalog, CommittingCatalog):
+        what = "must take over an existing table itself: make a new table with it"
+    else:
+        what = "can't be written through this object: it has no method `commit`"
+    raise UnsupportedFeatureError(
+        f"{table} can't be written: a catalog manages it ({features.CATALOG_MANAGED}), which "
+        f"{what}.",
+        table=table,
+        features=[features.CATALOG_MANAGED],
+    )
 
 
 def check_properties(table: str, configuration: Mapping[str, str]) -> None:
