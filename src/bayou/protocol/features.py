@@ -153,6 +153,7 @@ FEATURES: Mapping[str, TableFeature] = {
         _reader_writer(VARIANT_SHREDDING, read=True),
         _reader_writer(VARIANT_SHREDDING_PREVIEW, read=True),
         _writer(CHECKPOINT_PROTECTION, write=True),
+        _writer(MATERIALIZE_PARTITION_COLUMNS, write=True),
     )
 }
 """Every feature that is known by name."""
@@ -412,6 +413,7 @@ _SWITCHES: Mapping[str, str] = {
     ICEBERG_COMPAT_V1: "delta.enableIcebergCompatV1",
     ICEBERG_COMPAT_V2: "delta.enableIcebergCompatV2",
     IN_COMMIT_TIMESTAMP: "delta.enableInCommitTimestamps",
+    MATERIALIZE_PARTITION_COLUMNS: "delta.enableMaterializePartitionColumnsFeature",
 }
 _MARKS: Mapping[str, str] = {
     GENERATED_COLUMNS: GENERATION_EXPRESSION_KEY,

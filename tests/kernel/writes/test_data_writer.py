@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory import MemoryEngine
 from bayou.errors import ConstraintViolationError, SchemaError, StorageError
@@ -169,3 +170,35 @@ def test_partition_values_must_be_those_of_the_table(engine, table_path, values,
     with pytest.raises(SchemaError) as caught:
         Transaction.get_write_context(engine, state_for(ROWS, table_path, "p"), values)
     assert caught.value.column == column
+
+
+def test_a_partition_value_that_is_too_long_for_a_folder_is_refused_before_a_file(tmp_path):
+    rows = pa.table({"id": [1, 2], "p": ["x", "é" * 130]})
+    path = tmp_path / "table"
+    with pytest.raises(SchemaError, match="262 bytes, 255 are the most") as caught:
+        bayou.write(str(path), rows, partition_by=["p"])
+    assert caught.value.column == "p"
+    assert [file for file in path.rglob("*") if file.is_file()] == []
+    bayou.write(
+        str(path), rows, partition_by=["p"], properties={"delta.randomizeFilePrefixes": "true"}
+    )
+    assert bayou.table(str(path)).to_arrow(filter="p <> 'x'").num_rows == 1
+
+
+def test_partition_columns_stand_in_the_files_where_the_table_asks_for_it(tmp_path):
+    path = tmp_path / "table"
+    asked = {"delta.enableMaterializePartitionColumnsFeature": "true"}
+    rows = pa.table({"p": ["a", "b", None], "id": [1, 2, 3]})
+    bayou.write(str(path), rows, partition_by=["p"], properties=asked)
+    assert "materializePartitionColumns" in (
+        bayou.table(str(path)).snapshot().protocol.writer_features
+    )
+    found = pa.concat_tables([pq.ParquetFile(file).read() for file in path.rglob("part-*.parquet")])
+    assert found.column_names == ["p", "id"]
+    assert sorted(found.to_pylist(), key=repr) == sorted(rows.to_pylist(), key=repr)
+    assert '"p"' not in "".join(bayou.table(str(path)).snapshot().files()["stats"].to_pylist())
+    assert bayou.table(str(path)).to_arrow(filter="p = 'a'").to_pylist() == [{"p": "a", "id": 1}]
+    bayou.table(str(path)).delete("id = 1")
+    assert bayou.table(str(path)).alter.drop_feature("materializePartitionColumns") == 2
+    bayou.write(str(path), rows)
+    assert bayou.table(str(path)).to_arrow().num_rows == 5

@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 _LOG = logging.getLogger(__name__)
+_LONGEST_NAME = 255
 _BUFFERED_BYTES = 256 << 20
 
 
@@ -231,6 +232,21 @@ def _write_files(
     adds.extend(generate_append_actions(state, statuses, context))
 
 
+def _check_folder(state: TransactionState, folder: str) -> None:
+    """File systems don't take longer names, and say so only once rows were written."""
+    for name, segment in zip(state.partition_columns, folder.split("/"), strict=False):
+        size = len(segment.encode())
+        if size > _LONGEST_NAME:
+            raise SchemaError(
+                f"A value of partition column {name!r} of {state.table} is too long for the name "
+                f"of a folder: {segment[:60]}... has {size} bytes, {_LONGEST_NAME} are the most. "
+                "Partition by another column, or set delta.randomizeFilePrefixes, by which folders "
+                "don't show values.",
+                table=state.table,
+                column=name,
+            )
+
+
 def write_context(state: TransactionState, values: Mapping[str, str | None]) -> WriteContext:
     """`get_write_context` for serialized values by physical names."""
     properties = TableProperties(state.configuration)
@@ -240,6 +256,7 @@ def write_context(state: TransactionState, values: Mapping[str, str | None]) -> 
         folder = uuid.uuid4().hex[: properties.random_prefix_length]
     else:
         folder = partition_directory(names, values)
+        _check_folder(state, folder)
     return WriteContext(
         target_directory=f"{state.table}/{folder}" if folder else state.table,
         statistics_columns=state.statistics_columns(),

@@ -32,9 +32,10 @@ class _WireState(msgspec.Struct, frozen=True, array_like=True):
     configuration: dict[str, str]
     generated_identity: tuple[str, ...]
     clustering_columns: tuple[str, ...]
+    materializes_partitions: bool
 
 
-_WIRE = WireFormat("transaction state", 3, _WireState)
+_WIRE = WireFormat("transaction state", 4, _WireState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,7 @@ class TransactionState:
         configuration: table properties.
         generated_identity: identity columns that the rows don't bring.
         clustering_columns: their dotted physical paths.
+        materializes_partitions: data files hold partition columns, too.
         writer: which writer of how many this is, see `for_writer`.
     """
 
@@ -74,6 +76,7 @@ class TransactionState:
     configuration: Mapping[str, str]
     generated_identity: tuple[str, ...] = ()
     clustering_columns: tuple[str, ...] = ()
+    materializes_partitions: bool = False
     writer: tuple[int, int] = field(default=(0, 1), compare=False)
     identity_counts: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
 
@@ -113,12 +116,13 @@ class TransactionState:
 
     @property
     def data_schema(self) -> StructType:
-        """The columns that stand in data files: neither partition columns nor void ones."""
+        """The columns in data files: no void ones, those of partitions only where asked for."""
         return StructType(
             tuple(
                 f
                 for f in self.schema
-                if f.name not in self.partition_columns and f.data_type != VOID
+                if (self.materializes_partitions or f.name not in self.partition_columns)
+                and f.data_type != VOID
             )
         )
 
@@ -141,7 +145,12 @@ class TransactionState:
         named = properties.data_skipping_columns
         if named is not None:
             return self._with_needed([".".join(self._physical(path)) for path in named])
-        leaves = [path for f in self.data_schema for path in _leaves(physical_name(f), f.data_type)]
+        leaves = [
+            path
+            for f in self.data_schema
+            if f.name not in self.partition_columns
+            for path in _leaves(physical_name(f), f.data_type)
+        ]
         count = properties.data_skipping_column_count
         return self._with_needed(leaves if count < 0 else leaves[:count])
 
@@ -166,6 +175,7 @@ class TransactionState:
                 dict(self.configuration),
                 self.generated_identity,
                 self.clustering_columns,
+                self.materializes_partitions,
             )
         )
 
@@ -185,6 +195,7 @@ class TransactionState:
                 configuration=wire.configuration,
                 generated_identity=wire.generated_identity,
                 clustering_columns=wire.clustering_columns,
+                materializes_partitions=wire.materializes_partitions,
                 writer=(0, 0),
             ),
         )

@@ -108,6 +108,13 @@ class TableUpdate:
         return supported and not self.table_properties.row_tracking_suspended
 
     @property
+    def materializes_partitions(self) -> bool:
+        """Whether data files hold partition columns, too (Materialize Partition Columns)."""
+        return features.MATERIALIZE_PARTITION_COLUMNS in features.writer_features(
+            self.effective_protocol
+        )
+
+    @property
     def clustering_columns(self) -> tuple[str, ...]:
         """Dotted physical paths of the clustering columns once it is committed.
 

@@ -94,6 +94,7 @@ class Transaction:
             configuration=dict(self._update.configuration),
             generated_identity=self._update.generated_identity,
             clustering_columns=self._update.clustering_columns,
+            materializes_partitions=self._update.materializes_partitions,
             identity_counts=self._identity_counts,
         )
 

@@ -18,8 +18,6 @@ from bayou.protocol.type_changes import TYPE_CHANGES_KEY
 
 __all__ = ["check_default", "described"]
 
-_OWN_KEYS = ("delta.columnMapping.", TYPE_CHANGES_KEY)
-
 
 def described(
     path: ColumnPath, field: StructField, *, with_type_changes: bool = False
@@ -28,7 +26,7 @@ def described(
     metadata: dict[str, Any] = {
         key: value
         for key, value in field.metadata.items()
-        if not key.startswith(_OWN_KEYS) or (with_type_changes and key == TYPE_CHANGES_KEY)
+        if with_type_changes or key != TYPE_CHANGES_KEY
     }
     return {
         "name": path_text((*path[:-1], field.name)),
