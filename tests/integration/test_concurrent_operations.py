@@ -13,6 +13,7 @@ import json
 import multiprocessing as mp
 import os
 import random
+import signal
 import threading
 import time
 from collections import Counter
@@ -41,6 +42,7 @@ SCALE = int(os.environ.get("BAYOU_TEST_MIX", "1"))
 ATTEMPTS = 30
 PARTITIONS = 4
 INTERVAL = 5
+KILLS = 10 * SCALE
 COLUMNS = ("id", "p", "v")
 ROW_ID = "_metadata.row_id"
 
@@ -59,6 +61,7 @@ VECTORS = {
     "delta.enableRowTracking": "true",
     "delta.enableInCommitTimestamps": "true",
 }
+V2_CHECKPOINTS = {"delta.checkpointPolicy": "v2"}
 SERIALIZABLE = {"delta.isolationLevel": "Serializable"}
 
 Step = Mapping[str, Any]
@@ -67,7 +70,9 @@ Step = Mapping[str, Any]
 # ------------------------------------------------------------------------- what a process does
 
 
-def work(path: str, options: dict[str, str], writer: int, steps: int, records: str, start) -> None:
+def work(
+    path: str, options: dict[str, str], writer: int, steps: int, records: str, start=None
+) -> None:
     """Do some operations, each until it is committed or has nothing to do."""
     engine = ArrowEngine(options)
     table = Table.for_path(engine, path)
@@ -75,7 +80,8 @@ def work(path: str, options: dict[str, str], writer: int, steps: int, records: s
     own: list[int] = []
     next_id = 1_000_000 * writer
     with Path(records, f"{writer}.jsonl").open("ab", buffering=0) as file:
-        start.wait()
+        if start is not None:
+            start.wait()
         for number in range(steps):
             step = chosen_step(chance, own, next_id)
             next_id += 4
@@ -411,3 +417,51 @@ def test_every_version_is_what_its_operation_made_of_the_rows_it_saw(
         theirs = deltalake.DeltaTable(path, storage_options=options)
         rows = pa.table(theirs.to_pyarrow_table()).select(COLUMNS).to_pylist()
         assert {r["id"]: r for r in rows} == model.rows()
+
+
+def test_processes_killed_at_any_time_lose_nothing_that_they_acknowledged(tmp_path):
+    path, records = str(tmp_path / "table"), tmp_path / "records"
+    records.mkdir()
+    first = create(path, {}, VECTORS | V2_CHECKPOINTS)
+    chance = random.Random(1)
+    spawn = mp.get_context("spawn")
+    processes: dict[int, Any] = {}
+    try:
+        for writer in range(1, KILLS + 1):
+            processes[writer] = spawn.Process(
+                target=work, args=(path, {}, writer, 1_000_000, str(records))
+            )
+            processes[writer].start()
+            if len(processes) == PROCESSES // 2:
+                kill(processes, chance, records)
+        while processes:
+            kill(processes, chance, records)
+    finally:
+        for process in processes.values():
+            process.kill()
+
+    attempts = read_records(records)
+    print(sorted(Counter((a["kind"], a["outcome"]) for a in attempts).items()))
+    model = check_history(path, {}, tmp_path / "table", first, attempts)
+    table = bayou.table(path)
+    assert table.snapshot().version == model.version
+    table.checkpoint()
+    table.optimize()
+    table.vacuum(0, enforce_retention_duration=False)
+    rows = table.to_arrow(COLUMNS).to_pylist()
+    assert len(rows) == len(model.rows())
+    assert {r["id"]: r for r in rows} == model.rows()
+
+
+def kill(processes: dict[int, Any], chance: random.Random, records: Path) -> None:
+    """SIGKILL one that is at work."""
+    writer = chance.choice(sorted(processes))
+    file = records / f"{writer}.jsonl"
+    while processes[writer].is_alive() and not (file.exists() and file.stat().st_size):
+        time.sleep(0.01)
+    time.sleep(chance.uniform(0, 0.5))
+    assert processes[writer].is_alive(), "it failed by itself"
+    process = processes.pop(writer)
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
