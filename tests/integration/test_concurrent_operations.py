@@ -372,13 +372,13 @@ def create(path: str, options: dict[str, str], properties: dict[str, str]) -> Ro
 
 
 def check_leftovers(folder: Path, last: int) -> None:
-    """Every data file is named by the log, and every checkpoint that was due is there."""
+    """The log names every data file; checkpoints that were due are there, with checksums."""
     log = folder / "_delta_log"
     named = "".join(f.read_text() for f in log.glob("*.json"))
     assert [f.name for f in folder.rglob("part-*.parquet") if f.name not in named] == []
     due = set(range(INTERVAL, last + 1, INTERVAL))
     assert due <= {int(f.name[:20]) for f in log.glob("*.checkpoint*.parquet")}
-    assert len(list(log.glob("*.crc"))) == last + 1
+    assert due <= {int(f.name[:20]) for f in log.glob("*.crc")}
 
 
 @pytest.mark.parametrize("store", ["disk", "s3"])
@@ -410,7 +410,8 @@ def test_every_version_is_what_its_operation_made_of_the_rows_it_saw(
     print(sorted(outcomes.items()))
     model = check_history(path, options, folder, first, attempts)
     assert {outcome for _, outcome in outcomes} <= {"committed", "nothing", "conflict"}
-    assert all(outcomes[kind, "committed"] > 0 for kind in HISTORY_NAMES)
+    for kind in HISTORY_NAMES.keys() - {"optimize"}:  # that may find nothing to do
+        assert outcomes[kind, "committed"] > 0
     check_leftovers(folder, model.version)
     assert bayou.table(path, options).snapshot().version == model.version
     if properties is REWRITING:
