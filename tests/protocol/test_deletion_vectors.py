@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
+import uuid
 
 import pytest
 from hypothesis import example, given
@@ -13,10 +14,12 @@ from bayou.protocol.deletion_vectors import (
     DeletionVectorError,
     bitmap_of,
     check_bitmap,
+    file_path,
     frame,
     inline_data,
     stored_vector,
     unframe,
+    vector_in_file,
     with_magic,
     z85_decode,
     z85_encode,
@@ -203,3 +206,12 @@ def test_inline_bytes_of_another_number_than_the_log_s_are_refused():
     text = z85_encode(BODY)
     with pytest.raises(DeletionVectorError, match="the log says"):
         inline_data(descriptor("i", text, None, len(BODY) + 1, 2))
+
+
+def test_a_descriptor_leads_to_the_file_it_was_made_for():
+    file = uuid.uuid4()
+    for prefix in ("", "ab3"):
+        descriptor = vector_in_file(file, prefix, offset=7, size=34, cardinality=2)
+        stored = stored_vector(descriptor)
+        assert stored.path == file_path(file, prefix)
+        assert (stored.offset, stored.length, stored.is_absolute) == (7, 42, False)

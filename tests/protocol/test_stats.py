@@ -21,7 +21,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
-from bayou.protocol.stats import FileStatistics, from_json, to_json
+from bayou.protocol.stats import FileStatistics, from_json, to_json, with_wide_bounds
 
 DECIMAL = DecimalType(38, 18)
 
@@ -146,3 +146,28 @@ def test_statistics_without_a_number_of_records_are_none(text):
 def test_what_isnt_a_json_object_is_an_error(text):
     with pytest.raises(ValueError, match="statistics"):
         from_json(text, SCHEMA)
+
+
+def test_bounds_become_wide_and_keep_every_digit():
+    text = (
+        '{"numRecords":3,"minValues":{"d":12345678901234567890123456789012345678,"x":0.1},'
+        '"nullCount":{"d":3,"s":{"x":3,"y":1}}}'
+    )
+    assert with_wide_bounds(text, 3, 0) == (
+        '{"numRecords":3,"minValues":{"d":12345678901234567890123456789012345678,"x":0.1},'
+        '"nullCount":{"d":3,"s":{"x":3,"y":1}},"tightBounds":false}'
+    )
+    assert with_wide_bounds(None, 5, 0) == '{"numRecords":5,"tightBounds":false}'
+
+
+def test_columns_of_nulls_have_as_many_as_the_file_has_rows():
+    text = '{"numRecords":5,"nullCount":{"a":3,"b":2,"s":{"c":3}},"tightBounds":true}'
+    wide = with_wide_bounds(text, 5, 2)
+    assert json.loads(wide)["nullCount"] == {"a": 5, "b": 2, "s": {"c": 5}}
+    assert with_wide_bounds(wide, 5, 4) == wide
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "7"])
+def test_what_is_not_statistics_cannot_become_wide(text):
+    with pytest.raises(ValueError, match="statistics"):
+        with_wide_bounds(text, 1, 0)
