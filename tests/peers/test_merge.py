@@ -142,7 +142,9 @@ def read(delta_spark: DeltaSpark, path: Path) -> list[Any]:
 def changes(delta_spark: DeltaSpark, path: Path, version: int) -> list[Any]:
     out = path.parent / f"{path.name}-changes"
     delta_spark.sql(
-        f"CREATE OR REPLACE TABLE delta.`{out}` USING delta AS "
+        f"CREATE OR REPLACE TABLE delta.`{out}` USING delta "
+        # The feed's columns have the table's defaults.
+        "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported') AS "
         f"SELECT * EXCEPT (_commit_timestamp) "
         f"FROM table_changes_by_path('{path}', {version}, {version})"
     )
