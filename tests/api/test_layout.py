@@ -73,3 +73,33 @@ def test_without_a_table_there_is_nothing_to_rearrange(path):
     for call in ("optimize", "purge"):
         with pytest.raises(TableNotFoundError):
             getattr(bayou.table(path), call)()
+
+
+def test_a_clustered_table_is_clustered_step_by_step(path):
+    source = random.Random(5)
+
+    def write(count: int) -> None:
+        x, y = ([source.randrange(1_000) for _ in range(count)] for _ in range(2))
+        bayou.write(path, pa.table({"x": x, "y": y}))
+
+    write(10_000)
+    table = bayou.table(path)
+    table.alter.cluster_by("x", "y")
+    before = rows(path)
+    size = sum(table.snapshot().files()["size"].to_pylist())
+    assert table.optimize(target_size=size // 8).num_output_cubes == 1
+    assert rows(path) == before
+    assert table.snapshot().files("x = 345 AND y = 678").num_rows <= 2
+    assert table.optimize().version is None
+    write(10)
+    assert table.optimize().num_files_removed > 1
+    assert table.optimize().version is None
+    entry = table.history(1)[0]
+    assert entry["operationParameters"]["clusterBy"] == '["x","y"]'
+    with pytest.raises(ArgumentError, match="clustered table"):
+        table.zorder(["x"])
+    with pytest.raises(ArgumentError, match="clustered table"):
+        table.optimize("x = 1")
+    table.alter.cluster_by("y")
+    assert table.optimize().version is None
+    assert table.optimize(full=True).num_output_cubes == 1

@@ -14,6 +14,7 @@ from bayou.protocol.file_names import (
     MultiPartCheckpoint,
     StagedCommit,
     UuidCheckpoint,
+    absolute_data_file_uri,
     data_file_path_to_uri,
     decode_data_file_uri,
     is_absolute_uri,
@@ -171,3 +172,16 @@ def test_a_table_without_partition_columns_has_no_folder():
 @given(st.dictionaries(st.text(min_size=1), st.none() | st.text(), min_size=1))
 def test_a_partition_folder_has_one_level_a_column(values):
     assert partition_directory(list(values), values).count("/") == len(values) - 1
+
+
+@pytest.mark.parametrize(
+    ("path", "uri"),
+    [
+        ("/lake/a b/ü%20#.parquet", "file:/lake/a%20b/ü%2520%23.parquet"),
+        ("s3://lake/a b/日", "s3://lake/a%20b/日"),
+        ("/lake/x:y=1", "file:/lake/x:y=1"),
+    ],
+)
+def test_absolute_uris_are_those_of_delta_spark(path, uri):
+    assert absolute_data_file_uri(path) == uri
+    assert decode_data_file_uri(uri).removeprefix("file:") == path

@@ -196,6 +196,7 @@ def list_prefix(version: int) -> str:
 # RFC 2396 characters that need no escape in a path, as java.net.URI (so delta-spark) sees it.
 _URI_SAFE = re.compile(r"[A-Za-z0-9_\-!.~'()*,;:$&+=@/]*")
 _URI_ESCAPED = re.compile(r"[^A-Za-z0-9_\-!.~'()*,;:$&+=@/]")
+_ASCII_ESCAPED = re.compile(r"(?![A-Za-z0-9_\-!.~'()*,;:$&+=@/])[\x00-\x7f\ud800-\udfff]")
 _ABSOLUTE_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _SCHEME_AND_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]*")
 
@@ -220,9 +221,15 @@ def data_file_path_to_uri(path: str) -> str:
 
 
 def absolute_data_file_uri(path: str) -> str:
-    """The absolute URI of a decoded, fully qualified path; a local one's begins with `file:/`."""
-    uri = data_file_path_to_uri(path)
-    return f"file:{uri}" if uri.startswith("/") else uri
+    """The absolute URI of a decoded, fully qualified path; a local one's begins with `file:/`.
+
+    Letters beyond ASCII stay as they are: delta-spark finds the rows of a file with an absolute
+    path by the text that it would write itself.
+    """
+    prefix = "file:"
+    if match := _SCHEME_AND_AUTHORITY.match(path):
+        prefix, path = match[0], path[match.end() :]
+    return prefix + _ASCII_ESCAPED.sub(_escape_uri_character, path)
 
 
 def decode_data_file_uri(uri: str) -> str:
