@@ -101,7 +101,7 @@ def vacuum(
     )
     if dry_run:
         return found
-    history = _History(engine, state.path, engine_info)
+    history = _History(engine, state, engine_info)
     parameters: dict[str, object] = {
         "retentionCheckEnabled": enforce_retention_duration,
         "defaultRetentionMillis": default,
@@ -165,19 +165,22 @@ def _asked(state: TableState, hours: float | None, default: int, *, enforce: boo
 
 
 class _History:
-    """Commits without files, that say what is done to the table's folder."""
+    """Commits without files, that say what is done to the table's folder.
 
-    def __init__(self, engine: Engine, table: str, engine_info: str) -> None:
+    Both are made from the version that was read, for they go with whatever was committed since.
+    """
+
+    def __init__(self, engine: Engine, state: TableState, engine_info: str) -> None:
         self._engine = engine
-        self._table = table
+        self._state = state
         self._engine_info = engine_info
 
     def commit(
         self, operation: Operation, parameters: Mapping[str, object], metrics: Mapping[str, object]
     ) -> None:
         builder = TransactionBuilder(
-            table=self._table,
-            read_state=None,
+            table=self._state.path,
+            read_state=self._state,
             engine_info=self._engine_info,
             operation=operation,
         )
