@@ -72,17 +72,20 @@ def test_opening_a_table_with_a_checkpoint_is_one_list_and_few_gets(
     assert snapshot.version == 11
     assert requests.calls["list"] == 1
     assert requests.calls["head"] == 0
-    assert requests.gets == 4  # the hint, two commits, the checkpoint
+    assert requests.gets == 4  # the hint, two commits, the checkpoint's checksum
 
 
-def test_planning_reads_a_small_checkpoint_no_more_and_a_file_is_one_get(
+def test_planning_reads_a_small_checkpoint_once_and_a_file_is_one_get(
     engine: ArrowEngine, requests: CountedRequests
 ) -> None:
     handle = TableHandle(engine, Table.for_path(engine, PATH))
     snapshot = handle.snapshot()
     requests.calls.clear()
     assert snapshot.to_arrow(columns=["id"], filter="id = 3").num_rows == 1
-    assert requests.gets == 1
+    assert requests.gets == 2  # the checkpoint and the file
+    requests.calls.clear()
+    assert snapshot.to_arrow(columns=["id"], filter="id = 3").num_rows == 1
+    assert requests.gets == 2
     assert set(requests.calls) <= {"get", "get_range"}
 
 

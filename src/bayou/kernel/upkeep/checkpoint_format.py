@@ -134,4 +134,4 @@ class CheckpointFormat:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-_NO_VALUES: Any = pa.array([], pa.map_(pa.string(), pa.string()))
+_NO_VALUES: Any = pa.nulls(0, pa.map_(pa.string(), pa.string()))  # pa.array imports pandas
