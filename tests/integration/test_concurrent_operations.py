@@ -315,7 +315,7 @@ def check_order(
 
 
 def check_rows(table, model: TableModel, properties: dict[str, str]) -> None:
-    """Of the model's latest version, read from the table; row ids stay with their rows."""
+    """Of the model's latest version, read from the table; no two rows have one row id."""
     tracked = properties.get("delta.enableRowTracking") == "true"
     columns = [*COLUMNS, ROW_ID] if tracked else list(COLUMNS)
     read = table.to_arrow(columns, version=model.version)

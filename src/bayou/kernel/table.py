@@ -107,7 +107,7 @@ class Table:
 
     def checkpoint(self, engine: Engine, version: int | None = None) -> int:
         """Write the checkpoint of a version, the latest where it is None; gives the version."""
-        return checkpoint(engine, self._path, version)
+        return checkpoint(engine, self._path, version, self._catalog)
 
     def clean_up_log(self, engine: Engine) -> LogCleanup:
         """Delete commits and checkpoints older than `delta.logRetentionDuration`.

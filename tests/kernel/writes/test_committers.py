@@ -9,7 +9,7 @@ import pytest
 
 from bayou.api.reading import Reading
 from bayou.engines.arrow import ArrowEngine
-from bayou.errors import CommitConflictError, StorageError, UnsupportedFeatureError
+from bayou.errors import ArgumentError, CommitConflictError, StorageError, UnsupportedFeatureError
 from bayou.kernel import Engine, Operation, Table, Transaction, write_data
 from bayou.kernel.arrow_types import from_arrow_schema
 from bayou.kernel.catalog import CommittingCatalog
@@ -153,3 +153,18 @@ def test_without_its_catalog_a_table_is_not_written(engine, catalog, table):
     append(engine, begin(engine, other))
     with pytest.raises(UnsupportedFeatureError):
         begin(engine, other, MANAGED)
+
+
+def test_a_published_version_gets_its_checkpoint(engine, table):
+    append(engine, begin(engine, table))
+    assert table.checkpoint(engine) == 1
+    assert rows(engine, table) == 6
+    assert Path(table.path, "_delta_log", f"{1:020}.checkpoint.parquet").exists()
+
+
+def test_a_version_that_is_only_ratified_gets_no_checkpoint(engine, tmp_path):
+    table = Table.for_path(engine, str(tmp_path / "table"), Unpublished(tmp_path / "catalog"))
+    append(engine, begin(engine, table, MANAGED))
+    append(engine, begin(engine, table))
+    with pytest.raises(ArgumentError, match="ratified by the catalog, and not published"):
+        table.checkpoint(engine)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from bayou.errors import TablePropertyError, UnsupportedFeatureError
+from bayou.errors import ArgumentError, TablePropertyError, UnsupportedFeatureError
+from bayou.kernel.catalog import Catalog
 from bayou.kernel.checksum import FileTotals
 from bayou.kernel.engine import Engine, FileSplit
 from bayou.kernel.log_segment import log_path
@@ -18,18 +19,23 @@ from bayou.kernel.upkeep.last_checkpoint_file import finish_checkpoint
 from bayou.kernel.upkeep.state_files import checkpoint_behind
 from bayou.kernel.upkeep.v2_checkpoint import write_v2_checkpoint
 from bayou.protocol import features, properties
-from bayou.protocol.file_names import checkpoint_file_name
+from bayou.protocol.file_names import STAGED_COMMIT_DIRECTORY, checkpoint_file_name
 from bayou.protocol.last_checkpoint import LastCheckpoint
 
 __all__ = ["checkpoint", "load_for_checkpoint"]
 
 
-def checkpoint(engine: Engine, table: str, version: int | None = None) -> int:
+def checkpoint(
+    engine: Engine, table: str, version: int | None = None, catalog: Catalog | None = None
+) -> int:
     """Write the checkpoint of a version, the latest where it is None, and point to it.
 
     Repeatable, safe beside other writers: the file is put whole, with the same contents whoever
     writes it. Memory is bounded by a row group of the checkpoint. A version checksum that counts
     the files otherwise is logged as a warning; a version without one gets it.
+
+    Args:
+        catalog: the one that manages the table, if any.
 
     Returns:
         The version.
@@ -39,8 +45,10 @@ def checkpoint(engine: Engine, table: str, version: int | None = None) -> int:
         UnsupportedFeatureError: the table has a feature that isn't known, so that the checkpoint
             might lack something.
         TablePropertyError: a property of checkpoints that can't be read.
+        ArgumentError: a version of a managed table that isn't published (PROTOCOL.md, Maintenance
+            Operations on Catalog-managed Tables).
     """
-    state = load_for_checkpoint(engine, table, version)
+    state = load_for_checkpoint(engine, table, version, catalog)
     layout = CheckpointFormat.of(state.schema, state.partition_columns, state.properties)
     counts = RowCounts()
     batches = counts.count(_rows(engine, state, layout))
@@ -59,13 +67,22 @@ def checkpoint(engine: Engine, table: str, version: int | None = None) -> int:
     return state.version
 
 
-def load_for_checkpoint(engine: Engine, table: str, version: int | None) -> TableState:
+def load_for_checkpoint(
+    engine: Engine, table: str, version: int | None, catalog: Catalog | None = None
+) -> TableState:
     """A version whose checkpoint can be written.
 
     Raises:
         BayouError: see `checkpoint`.
     """
-    state = load_table_state(engine, table, version)
+    state = load_table_state(engine, table, version, catalog=catalog)
+    staged = [c.path for c in state.log_segment.commits if f"/{STAGED_COMMIT_DIRECTORY}/" in c.path]
+    if staged:
+        raise ArgumentError(
+            f"Version {state.version} of {state.path} can't have a checkpoint yet: {staged[0]} is "
+            "ratified by the catalog, and not published. Publish it first.",
+            argument="version",
+        )
     named = features.all_features(state.protocol)
     unknown = [name for name in named if name not in features.FEATURES]
     if unknown:
