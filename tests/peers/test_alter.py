@@ -180,9 +180,10 @@ def test_what_history_says_is_the_same(delta_spark: DeltaSpark, tmp_path: Path) 
         (lambda: alter.add_constraint("Pos", "id > 0"), "ADD CONSTRAINT Pos CHECK (id > 0)"),
         (lambda: alter.drop_constraint("pos"), "DROP CONSTRAINT pos"),
         (lambda: alter.cluster_by("id", "s.a"), "CLUSTER BY (id, s.a)"),
+        (lambda: alter.set_properties({"mine": "1"}), "SET TBLPROPERTIES ('mine' = '1')"),
         (
-            lambda: alter.unset_properties("nope", if_exists=True),
-            "UNSET TBLPROPERTIES IF EXISTS ('nope')",
+            lambda: alter.unset_properties("mine", if_exists=True),
+            "UNSET TBLPROPERTIES IF EXISTS ('mine')",
         ),
         (lambda: alter.add_feature("allowColumnDefaults"), None),
         (lambda: alter.set_default("id", "1"), None),
@@ -205,6 +206,6 @@ def test_what_history_says_is_the_same(delta_spark: DeltaSpark, tmp_path: Path) 
 def _plain(parameters: dict) -> dict:
     """JSON texts as what they are: the order of their keys doesn't matter."""
     return {
-        key: json.loads(value) if isinstance(value, str) and value[:1] in "[{" else value
+        key: json.loads(value) if str(value).startswith(("[", "{")) else value
         for key, value in parameters.items()
     }

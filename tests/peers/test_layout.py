@@ -120,7 +120,7 @@ def test_restore(delta_spark: DeltaSpark, tmp_path: Path) -> None:
 
 
 def test_clones(delta_spark: DeltaSpark, tmp_path: Path) -> None:
-    source = tmp_path / "the source"
+    source = tmp_path / "the source%20ü"
     ours, theirs = tmp_path / "our clone", tmp_path / "theirs"
     make(delta_spark, source)
     bayou.table(str(source)).clone(str(ours))
