@@ -6,7 +6,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from bayou.errors import SerializationError
+from bayou.errors import CorruptTableError, SerializationError
 from bayou.kernel import ScanFile, ScanFileBatch
 from bayou.kernel.scan_file import SCAN_SCHEMA, adds_to_array, data_file_path, scan_batch
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor
@@ -77,6 +77,15 @@ def test_actions_survive_the_way_through_columns():
     batch = scan_batch("/lake/t", adds_to_array([FULL, BARE]))
     assert batch.schema == SCAN_SCHEMA
     assert [f.add for f in ScanFileBatch(batch).rows()] == [FULL, BARE]
+
+
+@pytest.mark.parametrize("field", ["path", "size"])
+def test_a_file_without_its_path_or_size_is_damage(field):
+    adds = adds_to_array([FULL, BARE])
+    columns = [pa.nulls(2, f.type) if f.name == field else adds.field(f.name) for f in adds.type]
+    damaged = pa.StructArray.from_arrays(columns, fields=list(adds.type))
+    with pytest.raises(CorruptTableError, match=f"of /lake/t has a file without its {field}"):
+        list(ScanFileBatch(scan_batch("/lake/t", damaged)).rows())
 
 
 def test_only_selected_rows_count():

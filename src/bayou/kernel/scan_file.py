@@ -163,11 +163,20 @@ class ScanFileBatch(FilteredColumnarBatch):
         """The files to be read, one by one.
 
         Raises:
-            CorruptTableError: the log has a text that isn't UTF-8.
+            CorruptTableError: the log has a text that isn't UTF-8, or a file without its path or
+                size.
         """
         batch = self.selected()
         add: Any = batch.column("add")
         roots: list[Any] = batch.column("tableRoot").to_pylist()
+        for required in ("path", "size"):
+            if add.field(required).null_count:
+                raise CorruptTableError(
+                    f"The log of {roots[0]} has a file without its {required}: its checkpoint is "
+                    "damaged. Restore that file, or delete the checkpoint if all commits from "
+                    "version 0 on are still there.",
+                    table=roots[0],
+                )
         try:
             fields = {f.name: _values(add.field(i)) for i, f in enumerate(add.type)}
         except UnicodeDecodeError as error:
