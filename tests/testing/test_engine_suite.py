@@ -68,4 +68,4 @@ def test_the_suites_pass_for_an_engine_that_keeps_its_promises() -> None:
 
 
 def test_everything_public_is_there() -> None:
-    assert bayou.testing.__all__ == ["EngineSuite"]
+    assert bayou.testing.__all__ == ["EngineSuite", "FileCatalog"]
