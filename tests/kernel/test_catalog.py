@@ -143,6 +143,18 @@ def test_published_commits_and_checkpoints_are_found_by_listing(log, catalog):
     assert paths(table, log) == ["b", "c", "d"]
 
 
+def test_a_checkpoint_that_cannot_be_read_is_survived_in_a_managed_table_too(log, catalog):
+    write(log, catalog)
+    log.commit(at(2), add("c"), version=2)
+    names = log.v2_checkpoint(2, [*head(), add("b"), add("c")], sidecars=1)
+    for version in (1, 2):
+        catalog.forget(version)
+    table = Table.for_path(log.engine, log.table, catalog)
+    assert paths(table, log) == ["b", "c", "d"]
+    log.delete(names[1])
+    assert paths(table, log) == ["c", "d", "published"]  # by the commits in the log
+
+
 def test_time_travel_and_history_know_commits_that_are_not_published(log, catalog):
     write(log, catalog)
     table = Table.for_path(log.engine, log.table, catalog)

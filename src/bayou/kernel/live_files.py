@@ -38,6 +38,7 @@ def live_files_without_checkpoint(
             source.table,
             source.version,
             without=[f.path for f in source.checkpoint.files],
+            catalog=source.catalog,
         )
     except TableError:
         raise error from None

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bayou.kernel.catalog import Catalog
 from bayou.kernel.checkpoint_adds import StatsForm, stats_forms
 from bayou.kernel.checkpoint_contents import CheckpointContents
 from bayou.kernel.checksum import FileTotals
@@ -43,6 +44,7 @@ class ScanSource:
             None where row tracking isn't enabled.
         stats_forms: in which forms a checkpoint may have statistics, the likelier first.
         column_mapping: how columns are found in data files and statistics.
+        catalog: the one that manages the table; None also where the scan came as bytes.
     """
 
     table: str
@@ -59,6 +61,7 @@ class ScanSource:
     row_tracking: tuple[str, str] | None
     stats_forms: tuple[StatsForm, ...]
     column_mapping: ColumnMappingMode
+    catalog: Catalog | None = None
 
     @classmethod
     def of(cls, state: TableState) -> ScanSource:
@@ -78,6 +81,7 @@ class ScanSource:
             row_tracking=_row_tracking_columns(state),
             stats_forms=_stats_forms(state),
             column_mapping=state.column_mapping,
+            catalog=state.catalog,
         )
 
     def with_whole_adds(self) -> ScanSource:
