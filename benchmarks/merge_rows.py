@@ -24,7 +24,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from million_files import CACHE
 from rich.console import Console
-from rich.table import Table as Grid
 
 import bayou
 
@@ -108,24 +107,7 @@ def run(console: Console, rows: int, runs: int) -> None:
             for name in PROGRAMS
         }
         assert len({one.result for one in measured.values()}) == 1, case
-        console.print(_grid(f"1% into {rows:,} rows, {case}", measured))
-
-
-def _grid(title: str, measured: dict[str, measure.Measurement]) -> Grid:
-    grid = Grid(title=title, title_justify="left")
-    grid.add_column("")
-    for heading in ("seconds", "beside deltalake", "peak MB", "beside deltalake"):
-        grid.add_column(heading, justify="right")
-    peer = measured["deltalake"]
-    for name, one in measured.items():
-        grid.add_row(
-            name,
-            f"{one.seconds:.2f}",
-            "" if one is peer else f"{one.seconds / peer.seconds:.2f}x",
-            f"{one.peak_bytes / 1e6:,.0f}",
-            "" if one is peer else f"{one.peak_bytes / peer.peak_bytes:.2f}x",
-        )
-    return grid
+        console.print(measure.beside_peer(f"1% into {rows:,} rows, {case}", measured, "deltalake"))
 
 
 def _measured(name: str, case: str, rows: int) -> None:
