@@ -15,6 +15,8 @@ VENV := .venv
 PEERS := .venv-peers
 PEERS_KAFKA := .venv-peers-kafka
 BIN := $(VENV)/bin
+# How many processes run the tests; each may start a Spark session of its own (2 GB).
+JOBS ?= 2
 
 # Spark's workers take the first python3 of the PATH unless told.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
@@ -47,7 +49,7 @@ demo: java $(VENV)/.installed
 
 test: java $(VENV)/.installed-dev
 	@$(BIN)/python tools/fetch_servers.py
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 test-peers: java $(VENV)/.installed-dev $(PEERS)/.installed
 	@BAYOU_PEERS=$(CURDIR)/$(PEERS) $(BIN)/python -m pytest -q tests/peers

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
+import conformance
 import pytest
 from hypothesis import settings
 
@@ -16,3 +18,40 @@ settings.load_profile("bayou")
 
 # Their environment is made by `make test-peers`, which says so.
 collect_ignore = [] if "BAYOU_PEERS" in os.environ else ["peers"]
+
+_TOTALS = pytest.StashKey[dict[str, str]]()
+_SENT = "conformance_totals"
+
+
+@pytest.fixture(scope="session")
+def conformance_totals(pytestconfig: pytest.Config) -> dict[str, str]:
+    """Where the conformance sets put their totals: the summary of the run prints them."""
+    return pytestconfig.stash[_TOTALS]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Nothing has run yet."""
+    config.stash[_TOTALS] = {}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """With several processes the totals come from the one that ran the set."""
+    node.config.stash[_TOTALS].update(getattr(node, "workeroutput", {}).get(_SENT, {}))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand this process's totals to the one that prints."""
+    sent: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    if sent is not None:
+        sent[_SENT] = session.config.stash[_TOTALS]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The conformance sets are counted by case, or were not there."""
+    if conformance.folder() is None:
+        terminalreporter.write_line(
+            "conformance sets: not beside the repository, their tests were not collected"
+        )
+    for name, total in terminalreporter.config.stash[_TOTALS].items():
+        terminalreporter.write_line(f"conformance set {name}: {total}")

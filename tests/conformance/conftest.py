@@ -8,31 +8,20 @@ from functools import cache
 import conformance
 import pytest
 
-_totals: dict[str, str] = {}
-
 if conformance.folder() is None:
     collect_ignore_glob = ["test_*.py"]
 
 
-@cache
-def _run(name: str) -> conformance.Outcome:
-    sets = conformance.folder()
-    assert sets is not None
-    outcome = conformance.run(sets, name)
-    _totals[name] = outcome.total
-    return outcome
-
-
 @pytest.fixture(scope="session")
-def run_set() -> Callable[[str], conformance.Outcome]:
+def run_set(conformance_totals: dict[str, str]) -> Callable[[str], conformance.Outcome]:
     """Runs a set once a session."""
-    return _run
 
+    @cache
+    def run(name: str) -> conformance.Outcome:
+        sets = conformance.folder()
+        assert sets is not None
+        outcome = conformance.run(sets, name)
+        conformance_totals[name] = outcome.total
+        return outcome
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if conformance.folder() is None:
-        terminalreporter.write_line(
-            "conformance sets: not beside the repository, their tests were not collected"
-        )
-    for name, total in _totals.items():
-        terminalreporter.write_line(f"conformance set {name}: {total}")
+    return run
