@@ -14,18 +14,23 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from bayou.spark import hooks
 from bayou.spark.java import check_java
 
 __all__ = ["disable", "enable", "start_session"]
 
-_ENABLED = "spark.bayou.enabled"
 _FILTER_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_CONF = (hooks.ENABLED, _FILTER_PUSHDOWN)
 _DELTA_SPARK = "io/delta/sql/DeltaSparkSessionExtension.class"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
 def enable(spark: Any) -> None:
-    """Set what a session needs to get the most out of Bayou. Calling it again changes nothing.
+    """Have a session read and write Delta tables by Bayou's own ways. Calling it again is harmless.
+
+    Hooks in PySpark's readers and writers, installed once, answer for the format `delta` wherever
+    the conf `spark.bayou.enabled` is true: in this session, in `foreachBatch`, and in sessions that
+    are begun from it later.
 
     In a local classic session, workers that were to run another Python than this one (Spark takes
     `python3` from the PATH) run this one, so that a virtual environment needn't be activated; on a
@@ -39,11 +44,7 @@ def enable(spark: Any) -> None:
     Args:
         spark: a `SparkSession`, classic or Connect (which has no JVM to look into).
     """
-    spark.conf.set(_ENABLED, "true")
-    spark.conf.set(_FILTER_PUSHDOWN, "true")
-    if not isinstance(spark, SparkSession):
-        return
-    if _has_delta_spark(spark):
+    if isinstance(spark, SparkSession) and _has_delta_spark(spark):
         warnings.warn(
             "delta-spark's JAR is on the class path, so Spark takes it for the format 'delta' and "
             "never asks Bayou. Remove io.delta:delta-spark from spark.jars and "
@@ -51,13 +52,23 @@ def enable(spark: Any) -> None:
             stacklevel=2,
         )
         return
-    _use_this_python(spark)
+    hooks.install(spark)
+    for key in _CONF:
+        spark.conf.set(key, "true")
+        _new_sessions_conf(spark, key, "true")
+    if isinstance(spark, SparkSession):
+        _use_this_python(spark)
 
 
 def disable(spark: Any) -> None:
-    """Take back what `enable` has set in the session's conf."""
-    spark.conf.unset(_ENABLED)
-    spark.conf.unset(_FILTER_PUSHDOWN)
+    """Take back what `enable` has set, in this session and in those that are begun from now on.
+
+    The hooks stay where they are and do nothing. A streaming query that runs keeps the conf that it
+    was started with.
+    """
+    for key in _CONF:
+        spark.conf.unset(key)
+        _new_sessions_conf(spark, key, None)
 
 
 def start_session(
@@ -107,6 +118,17 @@ def start_session(
     spark = builder.getOrCreate()
     enable(spark)
     return spark
+
+
+def _new_sessions_conf(spark: Any, key: str, value: str | None) -> None:
+    """Set what `newSession` of the same application starts with; None takes it back."""
+    if not isinstance(spark, SparkSession):
+        return
+    shared: Any = spark._jsparkSession.sharedState().conf()  # noqa: SLF001  # published nowhere
+    if value is None:
+        shared.remove(key)
+    else:
+        shared.set(key, value)
 
 
 def _has_delta_spark(spark: SparkSession) -> bool:
