@@ -232,6 +232,10 @@ def scanned(engine: Engine, snapshot: Snapshot, max_slices: int | None) -> list[
 def check(engine: Engine, table: str, version: int, expected: Reference, slices: int | None):
     snapshot = Snapshot.load(engine, table, version)
     assert snapshot.version == version
+    check_snapshot(engine, snapshot, expected, slices)
+
+
+def check_snapshot(engine: Engine, snapshot: Snapshot, expected: Reference, slices: int | None):
     assert snapshot.transactions == expected.transactions
     assert snapshot.schema.names == tuple(f"c{i}" for i in range(expected.columns))
     sizes = {key: action["add"]["size"] for key, action in expected.files.items()}
@@ -254,3 +258,19 @@ def test_every_version_is_what_the_reference_says(history, max_slices):
             check(memory, log.table, version, expected, max_slices)
             check(ArrowEngine(), folder, version, expected, max_slices)
         assert Snapshot.load(memory, log.table).version == len(history.commits) - 1
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(history=histories(), steps=st.sets(st.integers(0, 8)))
+def test_a_snapshot_kept_up_to_date_is_the_one_that_is_read_anew(history, steps):
+    engine = MemoryEngine()
+    log = LogWriter(engine, f"memory://{uuid.uuid4().hex}/table")
+    known: Snapshot | None = None
+    for version, actions in enumerate(history.commits):
+        log.commit(*actions)
+        if version in steps or version == len(history.commits) - 1:
+            known = Snapshot.load(engine, log.table) if known is None else known.refreshed(engine)
+            assert known.version == version
+            check_snapshot(engine, known, history.versions[version], None)
+        if history.checkpoints.get(version) is not None:
+            log.checkpoint(version, history.versions[version].checkpoint())

@@ -46,6 +46,7 @@ __all__ = [
     "read_commit_files",
     "read_commits",
     "replay_commits",
+    "replay_newer_commits",
 ]
 
 pc: Any = pyarrow.compute
@@ -89,6 +90,10 @@ class TouchedKeys:
             pa.array(sorted({path for path, _ in known}), pa.string()),
             pa.array([path + _KEY_SEPARATOR + dv_id for path, dv_id in known], pa.string()),
         )
+
+    def and_those_of(self, other: TouchedKeys) -> TouchedKeys:
+        """The keys of both."""
+        return TouchedKeys(_union(self.paths, other.paths), _union(self.keys, other.keys))
 
     @property
     def has_vectors(self) -> bool:
@@ -238,10 +243,58 @@ def replay_commits(engine: Engine, segment: LogSegment) -> ReplayState:
     """
     if segment.compacted:
         try:
-            return _replay(engine, segment)
+            return _replay(engine, segment)[0]
         except CorruptTableError:
             segment = replace(segment, compacted=())
-    return _replay(engine, segment)
+    return _replay(engine, segment)[0]
+
+
+def replay_newer_commits(
+    engine: Engine, segment: LogSegment, before: ReplayState, newer: int
+) -> ReplayState | None:
+    """The commit phase of a segment whose commits but the last ones have been replayed.
+
+    Args:
+        segment: up to the newest commit.
+        before: of the same segment without its last `newer` commits.
+
+    Returns:
+        None where a newer commit changes protocol or metadata: replay all of them.
+
+    Raises:
+        CorruptTableError: a commit is gone, or a line of it isn't an action.
+    """
+    commits = segment.commits[len(segment.commits) - newer :]
+    since, touched = _replay(engine, replace(segment, commits=commits, compacted=()))
+    if since.protocol is not None or since.metadata is not None:
+        return None
+    untouched = touched.untouched(before.adds)
+    kept = before.adds if untouched is None else before.adds.filter(untouched)
+    adds = pa.concat_arrays([kept, since.adds])
+    assert isinstance(adds, pa.StructArray)
+    keys = set(touched.keys.to_pylist())
+    double = before.double_files
+    return ReplayState(
+        protocol=before.protocol,
+        metadata=before.metadata,
+        transactions={**before.transactions, **since.transactions},
+        domains={**before.domains, **since.domains},
+        touched=before.touched.and_those_of(since.touched),
+        adds=adds,
+        # Fewer than there are, perhaps, which loses nothing but skipped files.
+        double_files=double.filter(pc.invert(pc.is_in(double, value_set=touched.paths))),
+        removes=(
+            *since.removes,
+            *(r for r in before.removes if r.path + _KEY_SEPARATOR + (r.key[1] or "") not in keys),
+        ),
+        commit_info=since.commit_info,
+    )
+
+
+def _union(one: pa.Array[Any], other: pa.Array[Any]) -> pa.Array[Any]:
+    distinct = pc.unique(pa.concat_arrays([one, other]))
+    ordered: pa.Array[Any] = distinct.take(pc.sort_indices(distinct))
+    return ordered
 
 
 def _newest_first(engine: Engine, segment: LogSegment) -> CloseableIterator[CommitActions]:
@@ -262,7 +315,8 @@ def _newest_first(engine: Engine, segment: LogSegment) -> CloseableIterator[Comm
     return read_commits(engine, segment.table, reversed(files))
 
 
-def _replay(engine: Engine, segment: LogSegment) -> ReplayState:
+def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, TouchedKeys]:
+    """The state, and all keys that the commits touched: the state has them for a checkpoint."""
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     transactions: dict[str, Transaction] = {}
@@ -311,17 +365,19 @@ def _replay(engine: Engine, segment: LogSegment) -> ReplayState:
         seen.update(keys)
     adds.reverse()  # oldest first, as the log has them
     versions.reverse()
-    return ReplayState(
+    touched = TouchedKeys.of(written)
+    state = ReplayState(
         protocol=protocol,
         metadata=metadata,
         transactions=transactions,
         domains=domains,
-        touched=TouchedKeys.of(written) if segment.checkpoint else TouchedKeys.of(()),
+        touched=touched if segment.checkpoint else TouchedKeys.of(()),
         adds=adds_to_array(adds),
         double_files=double_files(history, adds, versions, seen, repeated),
         removes=tuple(removes),
         commit_info=commit_info,
     )
+    return state, touched
 
 
 def _line_at_fault(data: bytes) -> str:

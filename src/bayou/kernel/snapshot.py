@@ -8,6 +8,7 @@ from bayou.errors import CorruptTableError
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.commit_times import commit_timestamp
 from bayou.kernel.engine import Engine
+from bayou.kernel.refresh import refreshed_state
 from bayou.kernel.scan import ScanBuilder
 from bayou.kernel.snapshot_metrics import measured
 from bayou.kernel.table_state import TableState, load_table_state
@@ -49,7 +50,10 @@ class Snapshot(TableState):
             return load_table_state(engine, table, version, catalog=catalog)
 
         reporter = engine.metrics_reporter
-        state = load() if reporter is None else measured(reporter, table, version, load)
+        return cls._of(load() if reporter is None else measured(reporter, table, version, load))
+
+    @classmethod
+    def _of(cls, state: TableState) -> Snapshot:
         return cls(
             segment=state.log_segment,
             replay=state.replay_state,
@@ -63,6 +67,19 @@ class Snapshot(TableState):
             transactions=state.transaction_actions,
             domains=state.domain_actions,
         )
+
+    def refreshed(self, engine: Engine) -> Snapshot:
+        """The latest version; this very object where there is none behind it.
+
+        Costs one listing of the log, from this version on, and reading the commits that are new;
+        see `refreshed_state`.
+
+        Raises:
+            TableNotFoundError, CorruptTableError, UnsupportedFeatureError: see
+                `Table.latest_snapshot`.
+        """
+        state = refreshed_state(engine, self)
+        return self if state is self else self._of(state)
 
     @property
     def timestamp(self) -> int:

@@ -221,6 +221,23 @@ class TableState:
             return self._contents.size
         return 0 if self._segment.checkpoint is None else self._segment.checkpoint.size
 
+    @property
+    def memory_bytes(self) -> int:
+        """About what this takes in memory; what a scan will read isn't part of it."""
+        replay = self._replay
+        columns = (replay.adds, replay.touched.paths, replay.touched.keys, replay.double_files)
+        own = () if self._contents is None else self._contents.adds
+        actions = len(replay.removes) + len(self._transactions) + len(self._domains) + len(own)
+        return (
+            sum(column.nbytes for column in columns)
+            + _ACTION_BYTES * (actions + len(self._segment.commits))
+            + len(self._metadata.schema_string)
+        )
+
+
+_ACTION_BYTES = 500
+"""About what an action or a file's status takes as a Python object."""
+
 
 def load_table_state(
     engine: Engine,

@@ -1,4 +1,5 @@
 from bayou.spark.errors import short_message
+from bayou.spark.replay import clear_cache
 from bayou.spark.session import disable, enable, start_session
 
-__all__ = ["disable", "enable", "short_message", "start_session"]
+__all__ = ["clear_cache", "disable", "enable", "short_message", "start_session"]

@@ -1,0 +1,96 @@
+"""Snapshots of the driver's process: kept, kept up to date, bounded."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pytest
+
+import bayou
+from bayou.engines.arrow import ArrowEngine
+from bayou.errors import TableNotFoundError
+from bayou.spark.replay.snapshot_cache import SnapshotCache
+
+
+@pytest.fixture
+def paths(tmp_path) -> list[str]:
+    found = [str(tmp_path / name) for name in "abc"]
+    for path in found:
+        write(path)
+    return found
+
+
+def write(path: str) -> None:
+    bayou.write(path, pa.table({"id": [1]}))
+
+
+def test_an_unchanged_table_is_the_same_object(paths):
+    cache, engine = SnapshotCache(), ArrowEngine()
+    first = cache.latest(engine, paths[0])
+    assert cache.latest(ArrowEngine(), paths[0]) is first
+    assert (len(cache), cache.memory_bytes) == (1, first.memory_bytes)
+
+
+def test_commits_of_others_are_seen_at_once(paths):
+    cache, engine = SnapshotCache(), ArrowEngine()
+    for version in range(4):
+        assert cache.latest(engine, paths[0]).version == version
+        write(paths[0])
+    assert len(cache) == 1
+
+
+def test_other_credentials_share_nothing(paths):
+    cache = SnapshotCache()
+    first = cache.latest(ArrowEngine(), paths[0])
+    assert cache.latest(ArrowEngine({"aws_access_key_id": "k"}), paths[0]) is not first
+
+
+def test_the_table_read_longest_ago_goes_first(paths):
+    engine = ArrowEngine()
+    sizes = [SnapshotCache().latest(engine, path).memory_bytes for path in paths]
+    cache = SnapshotCache(sum(sizes[:2]) + 10)
+    first, second = (cache.latest(engine, path) for path in paths[:2])
+    assert cache.latest(engine, paths[0]) is first
+    cache.latest(engine, paths[2])
+    assert cache.memory_bytes <= sum(sizes[:2]) + 10
+    assert cache.latest(engine, paths[0]) is first
+    assert cache.latest(engine, paths[1]) is not second
+
+
+def test_a_limit_of_zero_keeps_nothing(paths):
+    cache = SnapshotCache()
+    cache.latest(ArrowEngine(), paths[0])
+    cache.latest(ArrowEngine(), paths[1], max_bytes=0)
+    assert (len(cache), cache.memory_bytes) == (0, 0)
+
+
+def test_a_table_that_is_gone_is_forgotten(paths, tmp_path):
+    cache, engine = SnapshotCache(), ArrowEngine()
+    cache.latest(engine, paths[0])
+    (tmp_path / "a").rename(tmp_path / "moved")
+    with pytest.raises(TableNotFoundError):
+        cache.latest(engine, paths[0])
+    assert (len(cache), cache.memory_bytes) == (0, 0)
+
+
+def test_clearing_gives_the_memory_back(paths):
+    cache, engine = SnapshotCache(), ArrowEngine()
+    first = cache.latest(engine, paths[0])
+    cache.clear()
+    assert (len(cache), cache.memory_bytes) == (0, 0)
+    assert cache.latest(engine, paths[0]) is not first
+
+
+def test_many_threads_see_what_was_committed_before_they_asked(paths):
+    cache, engine = SnapshotCache(), ArrowEngine()
+
+    def look(_: int) -> bool:
+        write(paths[0])
+        known = SnapshotCache().latest(engine, paths[0]).version
+        return cache.latest(engine, paths[0]).version >= known
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(look, range(8)))
+    assert len(cache) == 1
+    assert cache.memory_bytes == cache.latest(engine, paths[0]).memory_bytes
