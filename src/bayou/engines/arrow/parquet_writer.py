@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from bayou.engines.arrow.conversion import children, converter
 from bayou.engines.arrow.dictionary_columns import dictionary_columns
 from bayou.engines.arrow.os_errors import storage_errors
+from bayou.engines.arrow.parallel_encoding import ParallelWriter, is_worth_threads
 from bayou.engines.arrow.statistics import StatisticsCollector
 from bayou.errors import ArgumentError, SchemaError
 from bayou.kernel.closeable import closeable
@@ -71,21 +72,18 @@ def write_data_files(
         )
         try:
             with files.open_output(path) as sink:
-                footers: list[pq.FileMetaData] = []
-                repeating = dictionary_columns(group)
-                with _writer(sink, group.schema, codec, path, footers, repeating) as writer:
+                with _data_file(sink, group, codec, path) as file:
                     while group is not None:
-                        with _write_errors(path):
-                            writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
+                        file.write(group)
                         collector.add(group)
                         group = next(groups, None)
-                        if sink.tell() >= options.target_file_size:
+                        if group is not None and file.has_reached(options.target_file_size):
                             break
                 size = sink.tell()
         except BaseException:
             files.delete_files([path])
             raise
-        yield _status(path, size, collector.finish(footers[0]))
+        yield _status(path, size, collector.finish(file.footer))
         part += 1
 
 
@@ -104,6 +102,93 @@ def write_atomically(
 
 
 @contextmanager
+def _data_file(
+    sink: IO[bytes], first: pa.Table, codec: _Codec, path: str
+) -> Iterator[_SerialFile | _ParallelFile]:
+    """A file that begins with a row group, which isn't written yet; complete behind the block."""
+    with _write_errors(path):
+        repeating = dictionary_columns(first)
+    if is_worth_threads(first):
+        with ParallelWriter(
+            sink, first.schema, lambda out, schema: _parquet_writer(out, schema, codec, repeating)
+        ) as parallel:
+            file = _ParallelFile(sink, path, parallel)
+            yield file
+            with _write_errors(path):
+                file.footer = parallel.finish()
+        return
+    footers: list[pq.FileMetaData] = []
+    with _writer(sink, first.schema, codec, path, footers, repeating) as writer:
+        serial = _SerialFile(sink, path, writer)
+        yield serial
+    serial.footer = footers[0]
+
+
+class _SerialFile:
+    """A file by one thread, which is as quick where it is small."""
+
+    footer: pq.FileMetaData
+
+    def __init__(self, sink: IO[bytes], path: str, writer: pq.ParquetWriter) -> None:
+        self._sink = sink
+        self._path = path
+        self._writer = writer
+
+    def write(self, group: pa.Table) -> None:
+        with _write_errors(self._path):
+            self._writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
+
+    def has_reached(self, size: int) -> bool:
+        return self._sink.tell() >= size
+
+
+class _ParallelFile:
+    """A file by several threads."""
+
+    footer: pq.FileMetaData
+
+    def __init__(self, sink: IO[bytes], path: str, writer: ParallelWriter) -> None:
+        self._sink = sink
+        self._path = path
+        self._writer = writer
+        self._under_way = 0
+
+    def write(self, group: pa.Table) -> None:
+        self._under_way = group.nbytes
+        with _write_errors(self._path):
+            self._writer.write(group)
+
+    def has_reached(self, size: int) -> bool:
+        # Waiting for the row group under way only where it may matter: it shrinks.
+        if self._sink.tell() + self._under_way < size:
+            return False
+        with _write_errors(self._path):
+            self._writer.flush()
+        self._under_way = 0
+        return self._sink.tell() >= size
+
+
+def _parquet_writer(
+    sink: Any,
+    schema: pa.Schema,
+    codec: _Codec,
+    dictionary: Any,  # a truth value, or paths of leaf columns
+    footers: list[pq.FileMetaData] | None = None,
+) -> pq.ParquetWriter:
+    return pq.ParquetWriter(
+        sink,
+        schema,
+        compression=codec,
+        use_dictionary=dictionary,
+        coerce_timestamps="us",
+        store_decimal_as_integer=True,
+        # Without pyarrow's own copy of the schema a file means the same to every reader.
+        store_schema=False,
+        metadata_collector=footers,
+    )
+
+
+@contextmanager
 def _writer(  # noqa: PLR0917
     sink: IO[bytes],
     schema: pa.Schema,
@@ -114,17 +199,7 @@ def _writer(  # noqa: PLR0917
 ) -> Iterator[pq.ParquetWriter]:
     """A writer to `sink` that leaves its footer in `footers`."""
     with _write_errors(path):
-        writer = pq.ParquetWriter(
-            sink,
-            schema,
-            compression=codec,
-            use_dictionary=dictionary,
-            coerce_timestamps="us",
-            store_decimal_as_integer=True,
-            # Without pyarrow's own copy of the schema a file means the same to every reader.
-            store_schema=False,
-            metadata_collector=footers,
-        )
+        writer = _parquet_writer(sink, schema, codec, dictionary, footers)
     try:
         yield writer
     except BaseException:

@@ -1,0 +1,196 @@
+"""Parquet files whose columns are encoded side by side.
+
+pyarrow encodes a file by one thread. Here runs of columns of a row group become Parquet files of
+their own in memory, each by a thread; what stands between magic and footer goes into the file as
+it is, for pages know nothing of where they are, and the footers become one.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import IO, Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bayou.engines.thrift_compact import (
+    INT64,
+    LIST,
+    STRUCT,
+    ThriftStruct,
+    decode_struct,
+    encode_struct,
+    from_number,
+    to_number,
+)
+
+__all__ = ["ParallelWriter", "is_worth_threads"]
+
+_MAGIC = b"PAR1"
+_TAIL = 8
+"""Bytes behind the footer: its length, and the magic."""
+
+_WORTH_THREADS = 8 << 20
+"""Bytes in memory of a file's first row group from which threads pay."""
+
+_MOST_THREADS = 8
+_RUNS_A_THREAD = 4
+
+# Fields of FileMetaData, RowGroup, ColumnChunk and ColumnMetaData (parquet.thrift).
+_NUM_ROWS, _ROW_GROUPS = (3, INT64), (4, LIST)
+_COLUMNS, _TOTAL_BYTES, _GROUP_ROWS = (1, LIST), (2, INT64), (3, INT64)
+_GROUP_OFFSET, _COMPRESSED_BYTES = (5, INT64), (6, INT64)
+_CHUNK_OFFSET, _CHUNK = (2, INT64), (3, STRUCT)
+_PAGE_OFFSETS = ((9, INT64), (10, INT64), (11, INT64))
+
+NewWriter = Callable[[Any, pa.Schema], pq.ParquetWriter]
+
+
+def is_worth_threads(first: pa.Table) -> bool:
+    """Whether a file that begins with such a row group is written by several threads."""
+    return pa.cpu_count() > 1 and first.num_columns > 1 and first.nbytes >= _WORTH_THREADS
+
+
+class ParallelWriter:
+    """Writes one Parquet file, a row group at a time, in a `with` block that ends its threads.
+
+    While a row group is encoded the caller may get the next one; no more than one waits.
+
+    Args:
+        sink: where the file goes; it stays open.
+        schema: of the file; at least two columns.
+        new_writer: makes pyarrow's writer of some of its columns.
+    """
+
+    def __init__(self, sink: IO[bytes], schema: pa.Schema, new_writer: NewWriter) -> None:
+        self._sink = sink
+        self._schema = schema
+        self._new_writer = new_writer
+        self._threads = min(pa.cpu_count(), _MOST_THREADS, len(schema))
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="bayou-encode")
+        self._waiting: list[Future[_Encoded]] = []
+        self._groups: list[ThriftStruct] = []
+        self._num_rows = 0
+        self._size = sink.write(_MAGIC)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def write(self, group: pa.Table) -> None:
+        """Begin to encode a row group, once the one before is in the file."""
+        self.flush()
+        runs = list(_runs(group, self._threads * _RUNS_A_THREAD))
+        # The largest first, so that no thread is left with it at the end.
+        largest = sorted(range(len(runs)), key=lambda i: -runs[i].nbytes)
+        begun = {i: self._pool.submit(self._encoded, runs[i]) for i in largest}
+        self._waiting = [begun[i] for i in range(len(runs))]
+
+    def flush(self) -> None:
+        """Have all row groups in the file."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        start = self._size
+        chunks: list[ThriftStruct] = []
+        total = compressed = rows = 0
+        for future in waiting:
+            encoded = future.result()
+            for chunk in encoded.group[_COLUMNS][1]:
+                _move(chunk, self._size - len(_MAGIC))
+                chunks.append(chunk)
+            self._sink.write(encoded.pages)
+            self._size += len(encoded.pages)
+            total += to_number(encoded.group[_TOTAL_BYTES])
+            compressed += to_number(encoded.group[_COMPRESSED_BYTES])
+            rows = to_number(encoded.group[_GROUP_ROWS])
+        self._num_rows += rows
+        self._groups.append(
+            {
+                _COLUMNS: (STRUCT, chunks),
+                _TOTAL_BYTES: from_number(total),
+                _GROUP_ROWS: from_number(rows),
+                _GROUP_OFFSET: from_number(start),
+                _COMPRESSED_BYTES: from_number(compressed),
+            }
+        )
+
+    def finish(self) -> pq.FileMetaData:
+        """Write the footer; gives it."""
+        self.flush()
+        template = io.BytesIO()
+        self._new_writer(template, self._schema).close()
+        footer = _footer(template.getbuffer())
+        footer[_NUM_ROWS] = from_number(self._num_rows)
+        footer[_ROW_GROUPS] = (STRUCT, self._groups)
+        data = encode_struct(footer)
+        tail = data + len(data).to_bytes(4, "little") + _MAGIC
+        self._sink.write(tail)
+        return pq.read_metadata(pa.BufferReader(_MAGIC + tail))
+
+    def _encoded(self, run: pa.Table) -> _Encoded:
+        out = pa.BufferOutputStream()
+        writer = self._new_writer(out, run.schema)
+        try:
+            writer.write_table(run, row_group_size=max(1, run.num_rows))
+        except BaseException:
+            writer.is_open = False
+            raise
+        writer.close()
+        return _Encoded(memoryview(out.getvalue()))
+
+
+class _Encoded:
+    """A Parquet file of one row group, taken apart.
+
+    Attributes:
+        pages: what stands between magic and footer.
+        group: the footer's row group.
+    """
+
+    __slots__ = ("group", "pages")
+
+    def __init__(self, data: memoryview) -> None:
+        end = len(data) - _TAIL - _footer_length(data)
+        self.pages = data[len(_MAGIC) : end]
+        (self.group,) = _footer(data)[_ROW_GROUPS][1]
+
+
+def _runs(group: pa.Table, count: int) -> Iterator[pa.Table]:
+    """Neighbouring columns together, at most `count` tables of about the same size or larger."""
+    names: Sequence[str] = group.schema.names
+    least = group.nbytes / count
+    first, size = 0, 0
+    for i, column in enumerate(group.columns):
+        size += column.nbytes
+        if size >= least or i == len(names) - 1:
+            yield group.select(list(range(first, i + 1)))
+            first, size = i + 1, 0
+
+
+def _move(chunk: ThriftStruct, by: int) -> None:
+    """A column chunk's places in its file, where that is put elsewhere."""
+    metadata = chunk[_CHUNK]
+    for name in _PAGE_OFFSETS:
+        if name in metadata:
+            metadata[name] = from_number(to_number(metadata[name]) + by)
+    if chunk.get(_CHUNK_OFFSET):
+        chunk[_CHUNK_OFFSET] = from_number(to_number(chunk[_CHUNK_OFFSET]) + by)
+
+
+def _footer_length(data: memoryview) -> int:
+    return int.from_bytes(data[-_TAIL : -_TAIL + 4], "little")
+
+
+def _footer(data: memoryview) -> ThriftStruct:
+    return decode_struct(bytes(data[len(data) - _TAIL - _footer_length(data) : -_TAIL]))
