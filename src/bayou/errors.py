@@ -26,6 +26,7 @@
     │   └── FileMissingError              no such file
     ├── PredicateError                    filter text or expression that can't be understood
     │   └── EvaluationError               a value that an expression can't take: overflow, 1/0, ...
+    ├── StatementError                    a SQL statement that can't be understood or run
     ├── ArgumentError                     an argument or option of ours with an unusable value
     ├── SerializationError                bytes that this version of the package can't read back
     ├── ConfigurationError                the pipeline's YAML: names file, line and key
@@ -67,6 +68,7 @@ __all__ = [
     "ProtocolChangedError",
     "SchemaError",
     "SerializationError",
+    "StatementError",
     "StorageError",
     "TableAlreadyExistsError",
     "TableError",
@@ -338,6 +340,18 @@ class PredicateError(BayouError):
     def __init__(self, message: str, *, expression: str) -> None:
         super().__init__(message, expression=expression)
         self.expression = expression
+
+
+class StatementError(BayouError):
+    """A SQL statement that can't be understood, or that isn't one that can be run here.
+
+    Attributes:
+        statement: its text.
+    """
+
+    def __init__(self, message: str, *, statement: str) -> None:
+        super().__init__(message, statement=statement)
+        self.statement = statement
 
 
 class EvaluationError(PredicateError):

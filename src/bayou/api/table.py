@@ -21,6 +21,7 @@ from bayou.api.timestamps import Timestamp, milliseconds
 from bayou.engines import for_path
 from bayou.errors import ArgumentError
 from bayou.kernel import Catalog, CommitBoundary, Engine, Predicate, Snapshot, Table
+from bayou.kernel.table_detail import TableDetail, table_detail
 from bayou.protocol.actions import Protocol
 from bayou.protocol.schema import StructType
 
@@ -157,6 +158,13 @@ class TableHandle(RowOperations, Maintenance, Layout, Alterations):
         if limit is not None and (type(limit) is not int or limit < 0):
             raise ArgumentError(f"limit is {limit!r}; it is a number of commits.", argument="limit")
         return self._table.history(self._engine, limit)
+
+    def detail(self) -> TableDetail:
+        """What the latest version is: id, place, layout, number of files, properties, protocol.
+
+        Without a checksum of the version its files are counted, by streaming their sizes.
+        """
+        return table_detail(self._engine, self._table.latest_snapshot(self._engine))
 
     def changes(
         self, start: int | dt.datetime | str, end: int | dt.datetime | str | None = None

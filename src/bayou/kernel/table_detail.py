@@ -1,0 +1,94 @@
+"""What a version of a table is, in one record, named as `DESCRIBE DETAIL` names it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.compute as pc
+
+from bayou.kernel.checksum import FileTotals
+from bayou.kernel.engine import Engine
+from bayou.kernel.snapshot import Snapshot
+from bayou.protocol.features import all_features
+
+__all__ = ["TableDetail", "file_totals", "table_detail"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDetail:
+    """A version of a table.
+
+    Attributes:
+        id: the table's id.
+        name: as its metadata says; None where it has none.
+        description: likewise.
+        location: where it is.
+        version: the version that this is about.
+        created_at: ms since the epoch; None where the metadata doesn't say.
+        last_modified: when the version was committed, ms since the epoch.
+        partition_columns: in the order of the directories.
+        clustering_columns: dotted paths.
+        num_files: live files.
+        size_in_bytes: of all live files.
+        properties: table properties as they stand in the log.
+        min_reader_version: of the protocol.
+        min_writer_version: of the protocol.
+        table_features: those listed and those that the versions imply, sorted.
+    """
+
+    id: str
+    name: str | None
+    description: str | None
+    location: str
+    version: int
+    created_at: int | None
+    last_modified: int
+    partition_columns: tuple[str, ...]
+    clustering_columns: tuple[str, ...]
+    num_files: int
+    size_in_bytes: int
+    properties: Mapping[str, str]
+    min_reader_version: int
+    min_writer_version: int
+    table_features: tuple[str, ...]
+
+
+def table_detail(engine: Engine, snapshot: Snapshot) -> TableDetail:
+    """Describe a version.
+
+    Without a checksum of the version its files are counted, by streaming their sizes.
+    """
+    totals = file_totals(engine, snapshot)
+    metadata, protocol = snapshot.metadata, snapshot.protocol
+    return TableDetail(
+        id=metadata.id,
+        name=metadata.name,
+        description=metadata.description,
+        location=snapshot.path,
+        version=snapshot.version,
+        created_at=metadata.created_time,
+        last_modified=snapshot.timestamp,
+        partition_columns=tuple(snapshot.partition_columns),
+        clustering_columns=tuple(".".join(path) for path in snapshot.clustering_columns),
+        num_files=totals.files,
+        size_in_bytes=totals.size,
+        properties=dict(snapshot.properties),
+        min_reader_version=protocol.min_reader_version,
+        min_writer_version=protocol.min_writer_version,
+        table_features=tuple(sorted(all_features(protocol))),
+    )
+
+
+def file_totals(engine: Engine, snapshot: Snapshot) -> FileTotals:
+    """Number and bytes of the live files: what the version's checksum says, else counted."""
+    if snapshot.stated_totals is not None:
+        return snapshot.stated_totals
+    files = size = 0
+    with snapshot.scan_builder().build().scan_files(engine) as batches:
+        for batch in batches:
+            adds: Any = batch.selected().column("add")
+            files += len(adds)
+            size += pc.sum(adds.field("size")).as_py() or 0
+    return FileTotals(files, size)

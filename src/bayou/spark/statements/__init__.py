@@ -1,0 +1,3 @@
+from bayou.spark.statements.execution import sql
+
+__all__ = ["sql"]
