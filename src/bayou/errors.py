@@ -6,6 +6,7 @@
     │   ├── TableAlreadyExistsError       mode "error" or a create met an existing table
     │   ├── VersionNotFoundError          version or timestamp outside of what the log can rebuild
     │   ├── ChangeDataFeedError           changes weren't recorded, or their schema changed
+    │   ├── StreamingSourceError          a stream of a table can't start or can't go on
     │   ├── UnsupportedFeatureError       the protocol asks for something that isn't supported
     │   ├── FeatureInUseError             a table feature can't be dropped: something needs it
     │   ├── CorruptTableError             the log or a data file breaks PROTOCOL.md
@@ -70,6 +71,7 @@ __all__ = [
     "SerializationError",
     "StatementError",
     "StorageError",
+    "StreamingSourceError",
     "TableAlreadyExistsError",
     "TableError",
     "TableNotFoundError",
@@ -144,6 +146,22 @@ class ChangeDataFeedError(TableError):
 
     def __init__(self, message: str, *, table: str, version: int) -> None:
         super().__init__(message, table=table, version=version)
+        self.version = version
+
+
+class StreamingSourceError(TableError):
+    """A stream of a table can't start or can't go on; the message says what helps.
+
+    Attributes:
+        condition: the name that delta-spark has for it, such as `DELTA_SOURCE_IGNORE_DELETE`.
+        version: the version at fault, None where it isn't one.
+    """
+
+    def __init__(
+        self, message: str, *, table: str, condition: str, version: int | None = None
+    ) -> None:
+        super().__init__(message, table=table, condition=condition, version=version)
+        self.condition = condition
         self.version = version
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from bayou.protocol.file_names import decode_data_file_uri, is_absolute_uri
 
-__all__ = ["canonical_path", "spellings"]
+__all__ = ["canonical_path", "hadoop_spelling", "spellings"]
 
 
 def canonical_path(uri: str) -> str:
@@ -52,6 +52,14 @@ def spellings(uri: str) -> tuple[str, ...]:
     else:
         found = [spelled for text in encoded for spelled in (text, _without_scheme(text))]
     return tuple(dict.fromkeys([uri, *(s for s in found if canonical_path(s) == canonical)]))
+
+
+def hadoop_spelling(uri: str) -> str:
+    """The canonical path as Hadoop's `Path` spells it: what delta-spark orders files by."""
+    if _SPELLED_ALIKE.fullmatch(uri):
+        return uri
+    prefix, path = _split(uri) if is_absolute_uri(uri) else ("", uri)
+    return prefix + _HADOOP.sub(_escape, decode_data_file_uri(path))
 
 
 _LOCAL = "file:"

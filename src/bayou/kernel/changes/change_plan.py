@@ -37,7 +37,7 @@ from bayou.protocol.actions import (
 from bayou.protocol.change_data import CHANGE_COLUMNS, CHANGE_TYPE, DELETE, INSERT
 from bayou.protocol.data_file_paths import canonical_path, spellings
 
-__all__ = ["ChangePlan"]
+__all__ = ["ChangePlan", "changed_nothing"]
 
 pc: Any = pyarrow.compute
 
@@ -85,7 +85,7 @@ class ChangePlan:
                 return
             if isinstance(action, RemoveFile) and action.data_change:
                 removes[canonical_path(action.path)] = action
-        if _changed_nothing(commit):
+        if changed_nothing(commit):
             return
         replaced: dict[str, AddFile] = {}
         if removes:
@@ -262,7 +262,7 @@ def _recorded(table: str, commit: CommitActions, cdc: AddCDCFile) -> ChangeFile:
     )
 
 
-def _changed_nothing(commit: CommitActions) -> bool:
+def changed_nothing(commit: CommitActions) -> bool:
     """A MERGE may rewrite files without changing a row; its metrics say so (as in delta-spark)."""
     info = next(commit.decoded(CommitInfo), None)
     if not isinstance(info, CommitInfo) or info.get("operation") != "MERGE":

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType as SparkStructType
 
-from bayou.errors import BayouError, PredicateError, SchemaError
+from bayou.errors import BayouError, PredicateError
 from bayou.kernel import Scan, ScanFile, ScanState
 from bayou.kernel.engine_description import EngineDescription
 from bayou.kernel.predicates.evaluation import resolve
@@ -28,11 +28,12 @@ from bayou.kernel.predicates.wire import from_wire, to_wire
 from bayou.protocol.schema import StructField, StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.source import tasks
+from bayou.spark.source.columns import conform, table_columns
 from bayou.spark.source.filters import conjunction, to_predicate
 from bayou.spark.source.options import SourceOptions
 from bayou.spark.source.partitions import MAX_TASK_BYTES, deal, task_bytes
 from bayou.spark.source.snapshots import PinnedVersion, open_pinned
-from bayou.spark.types import from_spark, same_type, to_spark_arrow
+from bayou.spark.types import from_spark, to_spark_arrow
 
 __all__ = ["DeltaReader", "FilesPartition", "ReadTask", "SlicePartition"]
 
@@ -78,7 +79,7 @@ class DeltaReader(DataSourceReader):
         self._options = options
         self._engine, self._snapshot = open_pinned(options, pinned)
         self._schema = from_spark(schema, table=self._snapshot.path)
-        self._columns = _table_columns(self._schema, self._snapshot.schema, self._snapshot.path)
+        self._columns = table_columns(self._schema, self._snapshot.schema, self._snapshot.path)
         self._filter = _parsed(options.filter, self._snapshot.schema)
         self._pushed: Predicate | None = None
         self._plan: tuple[ReadTask, list[InputPartition]] | None = None
@@ -201,7 +202,7 @@ class ReadTask:
             expected = to_spark_arrow(StructType.from_json(self.schema))
             for batch in self._filtered(partition):
                 if batch.num_rows:
-                    yield _conform(batch, expected)
+                    yield conform(batch, expected)
 
     def _filtered(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if self.filter is None:
@@ -220,30 +221,6 @@ class ReadTask:
             case SlicePartition():
                 assert self.scan is not None  # slices are planned with the scan beside them
                 yield from tasks.read_slice(self.engine, self.state, self.scan, partition.log_slice)
-
-
-def _table_columns(wanted: StructType, table_schema: StructType, table: str) -> StructType:
-    """The table's columns for those that Spark asks for, which the user may have narrowed."""
-    columns = []
-    for field in wanted:
-        known = table_schema.get(field.name)
-        if known is None:
-            raise SchemaError(
-                f"{table} has no column {field.name!r}; it has {', '.join(table_schema.names)}. "
-                "A schema given to the reader selects columns, it can't add any.",
-                table=table,
-                column=field.name,
-            )
-        if not same_type(known.data_type, field.data_type):
-            raise SchemaError(
-                f"Column {known.name!r} of {table} has the type {known.data_type}, not "
-                f"{field.data_type}. A schema given to the reader selects columns as they are; "
-                "cast them after load().",
-                table=table,
-                column=field.name,
-            )
-        columns.append(known)
-    return StructType(tuple(columns))
 
 
 class _PushFilters:
@@ -290,16 +267,3 @@ def _without_statistics(file: ScanFile) -> ScanFile:
         return file
     add = msgspec.structs.replace(file.add, stats=None, tags=None)
     return ScanFile(table_root=file.table_root, add=add)
-
-
-def _conform(batch: pa.RecordBatch, expected: pa.Schema) -> pa.RecordBatch:
-    """The first columns, under the names and with the exact types that Spark checks for."""
-    if batch.schema.equals(expected):
-        return batch
-    columns = [
-        column if column.type.equals(field.type) else column.cast(field.type)
-        for column, field in zip(batch.columns, expected, strict=False)
-    ]
-    if not columns:
-        return batch.select([])
-    return pa.RecordBatch.from_arrays(columns, schema=expected)

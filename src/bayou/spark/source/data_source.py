@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
 )
@@ -15,6 +16,7 @@ from bayou.spark.source.batch_read import DeltaReader
 from bayou.spark.source.batch_write import DeltaWriter
 from bayou.spark.source.options import SourceOptions
 from bayou.spark.source.snapshots import PinnedVersion, open_pinned
+from bayou.spark.source.stream_read import DeltaStreamReader, source_schema
 from bayou.spark.source.stream_write import DeltaStreamWriter
 from bayou.spark.types import to_spark
 
@@ -36,9 +38,9 @@ class DeltaDataSource(DataSource):
 
     def schema(self) -> StructType:
         with readable_errors():
-            _, snapshot = open_pinned(SourceOptions.parse(self.options), None)
+            engine, snapshot = open_pinned(SourceOptions.parse(self.options), None)
             self._pinned = PinnedVersion(version=snapshot.version, table_id=snapshot.table_id)
-            return to_spark(snapshot.schema)
+            return to_spark(source_schema(engine, snapshot, self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with readable_errors():
@@ -47,6 +49,10 @@ class DeltaDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         with readable_errors():
             return DeltaWriter(SourceOptions.parse(self.options), schema, overwrite=overwrite)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        with readable_errors():
+            return DeltaStreamReader(dict(self.options), schema, self._pinned)
 
     def streamWriter(  # noqa: N802  # Spark's name
         self, schema: StructType, overwrite: bool

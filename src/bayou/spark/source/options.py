@@ -43,8 +43,6 @@ _NOT_YET = {
     "datachange": "false",
     "overwriteschema": "true",
     "partitionoverwritemode": "dynamic",
-    "readchangedata": "true",
-    "readchangefeed": "true",
 }
 """Options of delta-spark, with the value that asks for what isn't supported; to pass over one of
 them would read or overwrite other rows than the user means."""

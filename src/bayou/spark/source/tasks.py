@@ -12,21 +12,34 @@ import pyarrow as pa
 
 from bayou.engines import from_description
 from bayou.kernel import (
+    ChangeFile,
+    ChangeState,
     LogSlice,
     Scan,
     ScanFile,
+    ScanFileBatch,
     ScanState,
     TransactionState,
     delete_data_files,
+    read_change_file,
     read_scan_file,
     with_vectors,
     write_data,
 )
 from bayou.kernel.engine_description import EngineDescription
+from bayou.kernel.scan_file import scan_batch
 from bayou.protocol.actions import AddFile, decode_actions, encode_actions
 from bayou.spark.source.partitions import row_groups_of
 
-__all__ = ["decode_adds", "delete_task_files", "read_files", "read_slice", "write_task"]
+__all__ = [
+    "decode_adds",
+    "delete_task_files",
+    "read_adds",
+    "read_change_files",
+    "read_files",
+    "read_slice",
+    "write_task",
+]
 
 
 def read_files(
@@ -73,6 +86,54 @@ def read_slice(
     prepared = with_vectors(engine, scan_state.table, files, lambda f: [f.deletion_vector])
     for file, vectors in prepared:
         yield from read_scan_file(engine, scan_state, file, vectors=vectors)
+
+
+def read_adds(
+    description: EngineDescription, state: bytes, log_slice: bytes
+) -> Iterator[pa.RecordBatch]:
+    """The rows of the files that a slice holds in itself.
+
+    Args:
+        description: how to reach the store.
+        state: a `ScanState`.
+        log_slice: a `LogSlice` with files, none of a checkpoint.
+    """
+    engine = from_description(description)
+    scan_state = ScanState.from_bytes(state)
+    adds = LogSlice.from_bytes(log_slice).adds
+    assert adds is not None  # that is what the slice was made of
+    files = ScanFileBatch(scan_batch(scan_state.table, adds)).rows()
+    prepared = with_vectors(engine, scan_state.table, files, lambda f: [f.deletion_vector])
+    for file, vectors in prepared:
+        yield from read_scan_file(engine, scan_state, file, vectors=vectors)
+
+
+def read_change_files(
+    description: EngineDescription, state: bytes, shares: Sequence[tuple[bytes, int, int]]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of shares of files of changes.
+
+    Args:
+        description: how to reach the store.
+        state: a `ChangeState`.
+        shares: `ChangeFile`, share, number of shares.
+
+    Returns:
+        Batches of the table's columns that are read and those of the change data feed.
+    """
+    engine = from_description(description)
+    change_state = ChangeState.from_bytes(state)
+    files = ((ChangeFile.from_bytes(data), part, parts) for data, part, parts in shares)
+    table = change_state.scan_state.table
+    prepared = with_vectors(engine, table, files, lambda f: f[0].deletion_vectors)
+    for (file, part, parts), vectors in prepared:
+        if parts == 1:
+            yield from read_change_file(engine, change_state, file, vectors=vectors)
+            continue
+        groups = engine.parquet.read_row_groups(file.file.status)
+        first, end = row_groups_of(groups, part, parts)
+        if first < end:
+            yield from read_change_file(engine, change_state, file, first, end, vectors=vectors)
 
 
 def write_task(

@@ -1,0 +1,132 @@
+"""The initial snapshot's files in their order, in memory or, where they are many, on disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.kernel.scan_file import ADD_TYPE
+from bayou.spark.streaming.external_sort import BATCH_ROWS, sorted_batches
+
+__all__ = ["DEFAULT_SORT_MEMORY", "SortedFiles"]
+
+pc: Any = pyarrow.compute
+
+DEFAULT_SORT_MEMORY = 64 * 1024 * 1024
+
+_KEYS = ("modificationTime", "order")
+_SCHEMA = pa.schema([("modificationTime", pa.int64()), ("order", pa.string()), ("add", ADD_TYPE)])
+
+
+class SortedFiles:
+    """Files sorted by (modification time, path), each with its place from 0 on.
+
+    `build` sorts with bounded memory. What doesn't fit stays in a file of the local disk, from
+    which ranges are read as they are asked for; `close` deletes it.
+    """
+
+    def __init__(
+        self, *, count: int, size: int, batches: list[pa.RecordBatch], folder: Path | None
+    ) -> None:
+        self.count = count
+        self.size = size
+        self._batches = batches
+        self._folder = folder
+        self._reader: Any = None
+
+    @classmethod
+    def build(
+        cls, files: Iterable[tuple[pa.StructArray, pa.Array[Any]]], memory: int | None = None
+    ) -> SortedFiles:
+        """Sort files.
+
+        Args:
+            files: `ADD_TYPE`, and the text that orders files of one time, one for each.
+            memory: about how many bytes of them may be held, `DEFAULT_SORT_MEMORY` if None.
+        """
+        limit = memory or DEFAULT_SORT_MEMORY
+        folder = Path(tempfile.mkdtemp(prefix="bayou-stream-", dir=_local_folder()))
+        count = size = held = 0
+        kept: list[pa.RecordBatch] = []
+        writer: Any = None
+        try:
+            for batch in sorted_batches((_keyed(*f) for f in files), _KEYS, folder, limit):
+                count += len(batch)
+                size += pc.sum(pc.struct_field(batch.column("add"), "size")).as_py() or 0
+                if writer is None:
+                    kept.append(batch)
+                    held += batch.nbytes
+                    if held > limit:
+                        writer = pa.ipc.new_file(str(_index(folder)), _SCHEMA)
+                        for earlier in kept:
+                            writer.write_batch(earlier)
+                        kept = []
+                else:
+                    writer.write_batch(batch)
+            if writer is not None:
+                writer.close()
+                return cls(count=count, size=size, batches=[], folder=folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        shutil.rmtree(folder, ignore_errors=True)
+        return cls(count=count, size=size, batches=kept, folder=None)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the files can still be read; someone may have cleaned up the disk."""
+        return self._folder is None or _index(self._folder).exists()
+
+    def adds(self, start: int, end: int | None = None) -> Iterator[pa.StructArray]:
+        """The files from one place to before another, `ADD_TYPE`, in pieces."""
+        end = self.count if end is None else min(end, self.count)
+        place = start
+        while place < end:
+            number, offset = divmod(place, BATCH_ROWS)
+            piece = self._batch(number).column("add").slice(offset, end - place)
+            assert isinstance(piece, pa.StructArray)
+            yield piece
+            place += len(piece)
+
+    def sizes(self, start: int) -> Iterator[pa.Array[Any]]:
+        """The files' sizes from a place on, in pieces."""
+        for piece in self.adds(start):
+            yield pc.struct_field(piece, "size")
+
+    def close(self) -> None:
+        """Delete what is on disk."""
+        self._reader = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _batch(self, number: int) -> pa.RecordBatch:
+        if self._folder is None:
+            return self._batches[number]
+        if self._reader is None:
+            self._reader = pa.ipc.open_file(pa.memory_map(str(_index(self._folder))))
+        batch: pa.RecordBatch = self._reader.get_batch(number)
+        return batch
+
+
+def _keyed(adds: pa.StructArray, order: pa.Array[Any]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [pc.struct_field(adds, "modificationTime"), order, adds], schema=_SCHEMA
+    )
+
+
+def _index(folder: Path) -> Path:
+    return folder / "sorted.arrow"
+
+
+def _local_folder() -> str | None:
+    """Where Spark has its own temporary files, which it cleans up after a crash."""
+    folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
+    usable = [f for f in folders if f and os.path.isdir(f) and os.access(f, os.W_OK)]
+    return usable[0] if usable else None

@@ -1,0 +1,455 @@
+"""A Delta table as a stream: where it begins, how far the next micro-batch goes, what is in it.
+
+It knows nothing of Spark. It reads the log when it is asked, keeps what it will be asked for next,
+and gives the same answers after a restart: everything that matters is in the offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.errors import VersionNotFoundError
+from bayou.kernel import ChangeFile, ChangeState, ScanBuilder, ScanFileBatch, ScanState
+from bayou.kernel.changes.change_plan import ChangePlan
+from bayou.kernel.changes.commit_files import CommitFiles, without_statistics
+from bayou.kernel.changes.path_order import path_order
+from bayou.kernel.commit_times import commit_timestamp
+from bayou.kernel.engine import Engine
+from bayou.kernel.scan_file import scan_batch
+from bayou.kernel.table_state import TableState, load_table_state
+from bayou.protocol.change_data import INSERT, is_feed_enabled
+from bayou.protocol.data_file_paths import canonical_path
+from bayou.protocol.schema import StructType
+from bayou.spark.streaming.admission import Admission
+from bayou.spark.streaming.commit_rules import check_commit
+from bayou.spark.streaming.errors import refusal
+from bayou.spark.streaming.offsets import BASE_INDEX, SourceOffset
+from bayou.spark.streaming.options import StreamOptions
+from bayou.spark.streaming.progress import CommitPlaces, next_feed_offset, next_offset
+from bayou.spark.streaming.schema_changes import ReadSchema
+from bayou.spark.streaming.schema_tracking import SchemaTracking
+from bayou.spark.streaming.sorted_files import SortedFiles
+from bayou.spark.streaming.starting import starting_version
+from bayou.spark.streaming.tail import Tail
+
+__all__ = ["StreamBatch", "TableStream"]
+
+pc: Any = pyarrow.compute
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamBatch:
+    """What a micro-batch reads.
+
+    Attributes:
+        state: how files become rows.
+        adds: files, `ADD_TYPE`; none for the change data feed.
+        changes: files of changes, for the change data feed.
+    """
+
+    state: ScanState
+    adds: tuple[pa.StructArray, ...] = ()
+    changes: tuple[ChangeFile, ...] = ()
+
+    @property
+    def change_state(self) -> ChangeState:
+        """How files of changes become rows."""
+        return ChangeState(scan_state=self.state)
+
+
+class TableStream:
+    """One stream of one table; its calls come one after another.
+
+    Args:
+        engine: reaches the table.
+        state: the version at which the stream is opened; new streams begin with it.
+        columns: those of the table that are read.
+        options: of the stream.
+        starting_timestamp: `startingTimestamp` in ms since the epoch.
+        tracking: the schema log, where there is one.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        state: TableState,
+        columns: StructType,
+        options: StreamOptions,
+        *,
+        starting_timestamp: int | None = None,
+        tracking: SchemaTracking | None = None,
+    ) -> None:
+        self._engine = engine
+        self._state = state
+        self._columns = columns
+        self._options = options
+        self._starting_timestamp = starting_timestamp
+        self._tracking = tracking
+        self._read_state = state if tracking is None else tracking.read_state
+        self._schema = ReadSchema(state=state, starts_somewhere=options.starts_somewhere)
+        self._tail = Tail(
+            state.path, feed=options.read_change_feed, fail_on_data_loss=options.fail_on_data_loss
+        )
+        self._tail.latest = state.version
+        self._initial: SourceOffset | None = None
+        self._available_now = False
+        self._bound: SourceOffset | None = None
+        self._snapshot: tuple[TableState, SortedFiles] | None = None
+        self._schema_checked = False
+        self._feed_checked_to = -1
+
+    @property
+    def table(self) -> str:
+        """The table's path."""
+        return self._state.path
+
+    def initial_offset(self) -> SourceOffset:
+        """Where a new stream begins; stays what it is for as long as this object lives.
+
+        Raises:
+            StreamingSourceError: the version or time to start with isn't there.
+        """
+        if self._initial is None:
+            version = starting_version(
+                self._engine, self._state, self._options, self._starting_timestamp
+            )
+            self._initial = SourceOffset(
+                table_id=self._state.table_id,
+                version=self._state.version if version is None else version,
+                initial=version is None,
+            )
+        return self._initial
+
+    def offset_from_json(self, data: dict[str, Any]) -> SourceOffset:
+        """An offset of a checkpoint; raises as `SourceOffset.from_json` does."""
+        return SourceOffset.from_json(data, table_id=self._state.table_id, table=self.table)
+
+    def prepare_for_available_now(self) -> None:
+        """From now on nothing counts that comes later than the first call of `latest_offset`."""
+        self._available_now = True
+
+    def latest_offset(
+        self, start: SourceOffset, *, files: int | None = None, unlimited: bool = False
+    ) -> SourceOffset:
+        """Where the next micro-batch ends; `start` where there is nothing to read.
+
+        Args:
+            files: how many files it takes in, the option if None.
+            unlimited: no limit counts.
+
+        Raises:
+            StreamingSourceError: a commit that must be read can't be; names it, and what helps.
+        """
+        if self._tracking is not None:
+            self._initialize_tracking(start, None)
+            pending = self._tracking.pending(self._engine, start)
+            if pending is not None:
+                return pending
+        if self._available_now and self._bound is None:
+            self._bound = self._next(start, None)
+        admission = None
+        if not unlimited:
+            limit = self._options.files_limit if files is None else files
+            admission = Admission(limit, self._options.max_bytes)
+        end = self._next(start, admission)
+        if end != start:
+            self._check_schema_once(start.version, None)
+        return end
+
+    def latest_known(self) -> SourceOffset:
+        """The end of the table, as far as it has been seen."""
+        return SourceOffset(table_id=self._state.table_id, version=self._tail.latest + 1)
+
+    def batch(self, start: SourceOffset, end: SourceOffset) -> StreamBatch:
+        """The files of a micro-batch.
+
+        Args:
+            start: the last one's end; for the first batch `initial_offset`, also one of a later
+                run, as the end says where the batch began.
+
+        Raises:
+            StreamingSourceError: as `latest_offset`, or changes weren't recorded.
+        """
+        start = _first_start(start, end)
+        if start.place < end.place:
+            last = end.version if end.index >= 0 else end.version - 1
+            if self._tracking is not None:
+                self._initialize_tracking(start, last)
+            self._check_schema_once(start.version, last)
+        scan = ScanBuilder(self._read_state).with_read_schema(self._columns).build()
+        state = scan.scan_state(self._engine)
+        if self._options.read_change_feed:
+            return StreamBatch(state=state, changes=tuple(self._changes(start, end)))
+        adds = tuple(a for a in self._adds(start, end) if len(a))
+        vectors = any(pc.struct_field(a, "deletionVector").null_count < len(a) for a in adds)
+        return StreamBatch(state=replace(state, deletion_vectors=vectors), adds=adds)
+
+    def commit(self, end: SourceOffset) -> None:
+        """A micro-batch is through: take over a change of schema that stands at its end.
+
+        Raises:
+            StreamingSourceError: there is one; the query must be started again.
+        """
+        if self._tracking is not None:
+            self._tracking.evolve(self._engine, end)
+
+    def close(self) -> None:
+        """Give back memory and disk."""
+        if self._snapshot is not None:
+            self._snapshot[1].close()
+            self._snapshot = None
+
+    def _next(self, start: SourceOffset, admission: Admission | None) -> SourceOffset:
+        bound = self._bound
+        if bound is not None and start.place >= bound.place:
+            return start
+        plan = next_feed_offset if self._options.read_change_feed else next_offset
+        return plan(start, self._places(start), admission, bound)
+
+    def _places(self, start: SourceOffset) -> Iterator[CommitPlaces]:
+        version = start.version
+        if start.initial:
+            yield self._snapshot_places(version)
+            version += 1
+        end = None
+        if self._bound is not None:
+            end = self._bound.version - (self._bound.index == BASE_INDEX)
+        for files in self._tail.commits(self._engine, version, end):
+            yield self._commit_places(files)
+
+    def _snapshot_places(self, version: int) -> CommitPlaces:
+        _, files = self._initial_snapshot(version)
+        left_out = frozenset[int]()
+        if self._options.read_change_feed and self._options.exclude is not None:
+            paths = (p for a in files.adds(0) for p in pc.struct_field(a, "path").to_pylist())
+            left_out = self._excluded(paths)
+        return CommitPlaces(
+            version=version, count=files.count, sizes=files.sizes, left_out=left_out
+        )
+
+    def _commit_places(self, files: CommitFiles) -> CommitPlaces:
+        skipped = self._checked(files)
+        left_out = frozenset[int]()
+        if self._options.read_change_feed and self._options.exclude is not None:
+            left_out = self._excluded(files.paths.to_pylist())
+        sizes = files.sizes
+        return CommitPlaces(
+            version=files.version,
+            count=0 if skipped else len(sizes),
+            sizes=lambda first: [sizes.slice(first)],
+            left_out=left_out,
+            recorded=files.recorded,
+            whole=files.whole,
+            barrier=self._tracking is not None and self._tracking.is_change(files),
+        )
+
+    def _checked(self, files: CommitFiles) -> bool:
+        """Whether the commit is skipped; raises where it can't be read."""
+        if files.metadata is not None and self._tracking is None:
+            self._schema.check(files.metadata, files.version, at_start=False)
+        if self._options.read_change_feed:
+            return False
+        return check_commit(files, self._options, self.table)
+
+    def _excluded(self, paths: Iterable[str]) -> frozenset[int]:
+        exclude = self._options.exclude
+        assert exclude is not None  # else nobody asks
+        return frozenset(n for n, path in enumerate(paths) if exclude.search(path))
+
+    def _adds(self, start: SourceOffset, end: SourceOffset) -> Iterator[pa.StructArray]:
+        version = start.version
+        if start.initial:
+            _, files = self._initial_snapshot(version)
+            stop = end.index + 1 if end.version == version else None
+            for adds in files.adds(max(0, start.index + 1), stop):
+                yield self._without_excluded(adds)
+            version += 1
+        for commit, first, stop in self._commits_between(version, start, end):
+            assert commit.adds is not None  # it isn't a feed
+            if not self._checked(commit):
+                piece = commit.adds.slice(first, stop - first)
+                assert isinstance(piece, pa.StructArray)
+                yield self._without_excluded(piece)
+
+    def _without_excluded(self, adds: pa.StructArray) -> pa.StructArray:
+        if self._options.exclude is None:
+            return adds
+        search = self._options.exclude.search
+        kept = [search(path) is None for path in pc.struct_field(adds, "path").to_pylist()]
+        filtered = adds.filter(pa.array(kept, pa.bool_()))
+        assert isinstance(filtered, pa.StructArray)
+        return filtered
+
+    def _changes(self, start: SourceOffset, end: SourceOffset) -> Iterator[ChangeFile]:
+        version, first_version = start.version, start.version
+        if start.initial:
+            state, files = self._initial_snapshot(version)
+            self._check_recorded(state.metadata.configuration, version, first_version, end)
+            timestamp = commit_timestamp(state)
+            stop = end.index + 1 if end.version == version else None
+            for adds in files.adds(max(0, start.index + 1), stop):
+                batch = ScanFileBatch(scan_batch(self.table, self._without_excluded(adds)))
+                for file in batch.rows():
+                    yield ChangeFile(
+                        file=file, version=version, timestamp=timestamp, change_type=INSERT
+                    )
+            version += 1
+        elif start.place < end.place and self._feed_checked_to < version - 1:
+            state = load_table_state(self._engine, self.table, version)
+            self._check_recorded(state.metadata.configuration, version, first_version, end)
+        plan = self._change_plan()
+        for commit, first, stop in self._commits_between(version, start, end):
+            if commit.metadata is not None:
+                configuration = commit.metadata.configuration
+                self._check_recorded(configuration, commit.version, first_version, end)
+            self._checked(commit)
+            yield from self._changes_of(plan, commit, first, stop)
+            self._feed_checked_to = commit.version
+
+    def _changes_of(
+        self, plan: ChangePlan, commit: CommitFiles, first: int, stop: int
+    ) -> Iterator[ChangeFile]:
+        """The commit's files of changes with some numbers."""
+        left_out = frozenset[int]()
+        paths = commit.paths.to_pylist()
+        if self._options.exclude is not None:
+            left_out = self._excluded(paths)
+        numbers = [n for n in range(first, stop) if n not in left_out]
+        if not numbers:
+            return
+        wanted = {canonical_path(paths[n]) for n in numbers}
+        for change in plan.files_of(self._engine, commit.commit):
+            if canonical_path(change.file.path) in wanted:
+                yield change
+
+    def _change_plan(self) -> ChangePlan:
+        state = self._read_state
+        return ChangePlan(
+            commits=None,
+            read_state=state,
+            partitioned=bool(state.partition_columns),
+            scan=ScanBuilder(state).with_read_schema(self._columns).build(),
+            prunes=False,
+            feed_filters=(),
+        )
+
+    def _commits_between(
+        self, version: int, start: SourceOffset, end: SourceOffset
+    ) -> Iterator[tuple[CommitFiles, int, int]]:
+        """Commits of a batch from a version on, each with its first file and the end of files."""
+        last = end.version if end.index >= 0 else end.version - 1
+        expected = version
+        for commit in self._tail.commits(self._engine, version, last):
+            first = max(0, start.index + 1) if commit.version == start.version else 0
+            stop = len(commit.sizes)
+            if commit.version == end.version:
+                stop = min(stop, end.index + 1)
+            yield commit, first, max(first, stop)
+            expected = commit.version + 1
+        if expected <= last and self._options.fail_on_data_loss:
+            raise refusal(
+                "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
+                f"The checkpoint says that {self.table} has version {last}, but commits from "
+                f"{expected} on are missing. Restore them, or start over with a new checkpoint.",
+                table=self.table,
+                version=expected,
+            )
+
+    def _initial_snapshot(self, version: int) -> tuple[TableState, SortedFiles]:
+        """The sorted files of a version, sorted anew where they aren't there (any more)."""
+        known = self._snapshot
+        if known is not None and known[0].version == version and known[1].is_there:
+            return known
+        self.close()
+        state = self._state if version == self._state.version else self._load(version)
+        if self._tracking is not None:
+            self._tracking.check_initial(self._engine, state)
+        scan = ScanBuilder(state).build()
+        with scan.scan_files(self._engine) as batches:
+            files = SortedFiles.build(
+                (_ordered(batch) for batch in batches), self._options.sort_memory
+            )
+        self._snapshot = (state, files)
+        return self._snapshot
+
+    def _load(self, version: int) -> TableState:
+        try:
+            return load_table_state(self._engine, self.table, version)
+        except VersionNotFoundError as error:
+            raise refusal(
+                "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
+                f"The stream stands in version {version} of {self.table}, which the log can't "
+                f"rebuild any more ({error.message}) Start over with a new checkpoint; a longer "
+                "delta.logRetentionDuration keeps versions for slower streams.",
+                table=self.table,
+                version=version,
+            ) from error
+
+    def _initialize_tracking(self, start: SourceOffset, end: int | None) -> None:
+        assert self._tracking is not None
+        if self._tracking.needs_initialization:
+            fresh = start.initial or start == self.initial_offset()
+            self._tracking.initialize(self._engine, start, end, fresh)
+
+    def _check_schema_once(self, start: int, end: int | None) -> None:
+        """Compare the schema at a stream's start with the one that is read with.
+
+        Versions up to the end of a batch that was planned by an earlier run are looked at too.
+        """
+        if self._tracking is not None or self._schema_checked:
+            return
+        state: TableState | None = self._state
+        if start != self._state.version:
+            try:
+                state = load_table_state(self._engine, self.table, start)
+            except VersionNotFoundError as error:
+                state = None
+                if self._state.column_mapping != "none":
+                    raise refusal(
+                        "DELTA_STREAMING_CHECK_COLUMN_MAPPING_NO_SNAPSHOT",
+                        f"Version {start} of {self.table} can't be rebuilt, so that nobody knows "
+                        "how its columns were mapped when the stream begins. Choose a later "
+                        "startingVersion.",
+                        table=self.table,
+                        version=start,
+                    ) from error
+        if state is not None:
+            self._schema.check(state.metadata, state.version, at_start=True)
+            if end is not None and end >= start:
+                for commit in self._tail.commits(self._engine, start, end):
+                    if commit.metadata is not None:
+                        self._schema.check(commit.metadata, commit.version, at_start=True)
+        self._schema_checked = True
+
+    def _check_recorded(
+        self, configuration: dict[str, str], version: int, first: int, end: SourceOffset
+    ) -> None:
+        if is_feed_enabled(configuration):
+            return
+        raise refusal(
+            "DELTA_MISSING_CHANGE_DATA",
+            f"{self.table} didn't record its changes at version {version}, so those of versions "
+            f"{first} to {end.version} can't be read. Set the table property "
+            "delta.enableChangeDataFeed to true and start at a version from there on "
+            "(startingVersion).",
+            table=self.table,
+            version=version,
+        )
+
+
+def _first_start(start: SourceOffset, end: SourceOffset) -> SourceOffset:
+    """Where a batch that begins with the initial snapshot really begins: its end says which."""
+    if not (start.initial and start.index == BASE_INDEX):
+        return start
+    version = end.version if end.initial else end.version - 1
+    return replace(start, version=version)
+
+
+def _ordered(batch: ScanFileBatch) -> tuple[pa.StructArray, pa.Array[Any]]:
+    adds: Any = batch.selected().column("add")
+    return without_statistics(adds), path_order(pc.struct_field(adds, "path"))
