@@ -44,7 +44,6 @@ def test_a_value_that_makes_no_sense_names_its_option(name, value):
         ("replaceWhere", "day = '2024-01-05'"),
         ("overwriteSchema", "true"),
         ("partitionOverwriteMode", "dynamic"),
-        ("readChangeFeed", "true"),
         ("dataChange", "false"),
     ],
 )

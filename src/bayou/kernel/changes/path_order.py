@@ -21,6 +21,7 @@ def path_order(paths: pa.Array[Any]) -> pa.Array[Any]:
     several = pc.match_substring_regex(paths, _SPELLED_IN_SEVERAL_WAYS)
     if not pc.any(several).as_py():
         return paths
-    texts = [hadoop_spelling(path) for path in paths.filter(several).to_pylist()]
+    found: list[Any] = paths.filter(several).to_pylist()
+    texts = [hadoop_spelling(path) for path in found]
     ordered: pa.Array[Any] = pc.replace_with_mask(paths, several, pa.array(texts, pa.string()))
     return ordered

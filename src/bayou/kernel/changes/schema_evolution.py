@@ -97,14 +97,14 @@ def schema_of(table: str, metadata: Metadata) -> StructType:
     return table_schema(table, metadata)
 
 
-def partition_schema(table: str, metadata: Metadata) -> StructType:
+def partition_schema(metadata: Metadata) -> StructType:
     """The partition columns of metadata, in their order."""
     schema = StructType.from_json(metadata.schema_string)
     fields = {field.name: field for field in schema}
     return StructType(tuple(fields[name] for name in metadata.partition_columns))
 
 
-def same_metadata(table: str, left: Metadata, right: Metadata) -> bool:
+def same_metadata(left: Metadata, right: Metadata) -> bool:
     """Whether schema, partition columns and Delta's own properties are the same."""
     return (
         StructType.from_json(left.schema_string) == StructType.from_json(right.schema_string)

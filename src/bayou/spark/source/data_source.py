@@ -11,6 +11,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from bayou.errors import ArgumentError
 from bayou.spark.errors import readable_errors
 from bayou.spark.source.batch_read import DeltaReader
 from bayou.spark.source.batch_write import DeltaWriter
@@ -18,6 +19,7 @@ from bayou.spark.source.options import SourceOptions
 from bayou.spark.source.snapshots import PinnedVersion, open_pinned
 from bayou.spark.source.stream_read import DeltaStreamReader, source_schema
 from bayou.spark.source.stream_write import DeltaStreamWriter
+from bayou.spark.streaming import reads_change_feed
 from bayou.spark.types import to_spark
 
 __all__ = ["DeltaDataSource"]
@@ -44,6 +46,12 @@ class DeltaDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with readable_errors():
+            if reads_change_feed({k.lower(): v for k, v in self.options.items()}):
+                raise ArgumentError(
+                    "The option readChangeFeed is for streams (spark.readStream) in this version "
+                    "of Bayou; bayou.table(path).changes(...) reads the changes of a range.",
+                    argument="readChangeFeed",
+                )
             return DeltaReader(SourceOptions.parse(self.options), schema, self._pinned)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

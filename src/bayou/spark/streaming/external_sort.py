@@ -21,7 +21,7 @@ BATCH_ROWS = 8192
 def sorted_batches(
     batches: Iterable[pa.RecordBatch], keys: Sequence[str], folder: Path, memory: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows in the order of some columns, nulls first.
+    """The rows in the order of some columns, which have no nulls.
 
     Args:
         batches: all of one schema, in any order.
@@ -61,7 +61,7 @@ def sorted_batches(
 def _sorted(batches: Sequence[pa.RecordBatch], keys: Sequence[str]) -> pa.Table:
     table = pa.Table.from_batches(batches)
     order = [(key, "ascending") for key in keys]
-    return table.take(pc.sort_indices(table, sort_keys=order, null_placement="at_start"))
+    return table.take(pc.sort_indices(table, sort_keys=order))
 
 
 def _pieces(table: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -115,9 +115,9 @@ def _last_key(batch: pa.RecordBatch, keys: Sequence[str]) -> tuple[Any, ...]:
 
 
 def _key(batch: pa.RecordBatch, keys: Sequence[str], row: int) -> tuple[Any, ...]:
-    """Of a row, in an order that Python and Arrow agree on; texts as bytes, null before all."""
+    """Of a row, in an order that Python and Arrow agree on: texts as bytes."""
     values = (batch.column(key)[row].as_py() for key in keys)
-    return tuple((v is not None, v.encode() if isinstance(v, str) else v) for v in values)
+    return tuple(v.encode() if isinstance(v, str) else v for v in values)
 
 
 def _count_up_to(batch: pa.RecordBatch, keys: Sequence[str], limit: tuple[Any, ...]) -> int:

@@ -90,7 +90,9 @@ class SourceOffset:
             StreamingSourceError: it is an offset of another table.
         """
         offset_format = data.get("sourceVersion")
-        found = (data.get("reservoirId"), data.get("reservoirVersion"), data.get("index"))
+        found: tuple[Any, ...] = tuple(
+            data.get(name) for name in ("reservoirId", "reservoirVersion", "index")
+        )
         if not isinstance(offset_format, int) or [type(v) for v in found] != [str, int, int]:
             raise ArgumentError(
                 "[DELTA_INVALID_SOURCE_OFFSET_FORMAT] The checkpoint's offset isn't that of a "

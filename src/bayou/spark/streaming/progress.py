@@ -177,7 +177,7 @@ def _admitted_of(commit: CommitPlaces, numbers: Sequence[int], admission: Admiss
 
 
 def _total(commit: CommitPlaces, numbers: Sequence[int]) -> int:
-    sizes = _all_sizes(commit).to_pylist() if numbers else []
+    sizes: list[Any] = _all_sizes(commit).to_pylist() if numbers else []
     return sum(sizes[n] for n in numbers)
 
 

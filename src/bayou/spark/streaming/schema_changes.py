@@ -74,7 +74,7 @@ class ReadSchema:
         help_text = (
             "Start the query again: it goes on with the new schema."
             if retryable
-            else "Rows of both can't be read in one stream. Start over with a new checkpointLocation"
+            else "No stream can read rows of both. Start over with a new checkpointLocation"
             + (
                 " and a startingVersion or startingTimestamp behind the change."
                 if self.starts_somewhere

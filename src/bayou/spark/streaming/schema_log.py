@@ -50,7 +50,6 @@ class SchemaLogEntry:
     @classmethod
     def of(
         cls,
-        table: str,
         version: int,
         metadata: Metadata,
         protocol: Protocol,
@@ -62,7 +61,7 @@ class SchemaLogEntry:
             table_id=metadata.id,
             version=version,
             data_schema=StructType.from_json(metadata.schema_string).to_json(),
-            partition_schema=partition_schema(table, metadata).to_json(),
+            partition_schema=partition_schema(metadata).to_json(),
             source_path=source_path,
             configuration=dict(metadata.configuration),
             protocol=encode_action(protocol).decode(),

@@ -135,7 +135,6 @@ class SchemaTracking:
             return
         known = self._state
         entry = SchemaLogEntry.of(
-            known.path,
             last,
             metadata or current.metadata(known.metadata),
             protocol or current.protocol_action(known.protocol),
@@ -222,15 +221,13 @@ class SchemaTracking:
         self.read_state = with_metadata(state, metadata, entry.protocol_action(state.protocol))
         self._entry = entry
 
-    def _differs(
-        self, metadata: Metadata | None, protocol: Protocol | None, version: int
-    ) -> bool:
+    def _differs(self, metadata: Metadata | None, protocol: Protocol | None, version: int) -> bool:
         if self._entry is not None and self._entry.version >= version:
             return False
         read = self.read_state
         if protocol is not None and not same_protocol(protocol, read.protocol):
             return True
-        return metadata is not None and not same_metadata(read.path, metadata, read.metadata)
+        return metadata is not None and not same_metadata(metadata, read.metadata)
 
     def _write(
         self,
@@ -242,9 +239,7 @@ class SchemaTracking:
     ) -> None:
         known = self._log.current
         source = self._source_path(engine) if known is None else known.source_path
-        self._log.write(
-            SchemaLogEntry.of(self._state.path, version, metadata, protocol, source, previous)
-        )
+        self._log.write(SchemaLogEntry.of(version, metadata, protocol, source, previous))
 
     def _source_path(self, engine: Engine) -> str:
         """The source's folder in the checkpoint, which Spark doesn't tell.

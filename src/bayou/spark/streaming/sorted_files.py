@@ -22,7 +22,12 @@ pc: Any = pyarrow.compute
 DEFAULT_SORT_MEMORY = 64 * 1024 * 1024
 
 _KEYS = ("modificationTime", "order")
-_SCHEMA = pa.schema([("modificationTime", pa.int64()), ("order", pa.string()), ("add", ADD_TYPE)])
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field("modificationTime", pa.int64()),
+    pa.field("order", pa.string()),
+    pa.field("add", ADD_TYPE),
+]
+_SCHEMA = pa.schema(_FIELDS)
 
 
 class SortedFiles:
@@ -116,9 +121,8 @@ class SortedFiles:
 
 
 def _keyed(adds: pa.StructArray, order: pa.Array[Any]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(
-        [pc.struct_field(adds, "modificationTime"), order, adds], schema=_SCHEMA
-    )
+    times = pc.fill_null(pc.struct_field(adds, "modificationTime"), 0)
+    return pa.RecordBatch.from_arrays([times, order, adds], schema=_SCHEMA)
 
 
 def _index(folder: Path) -> Path:

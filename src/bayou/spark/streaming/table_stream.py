@@ -256,7 +256,7 @@ class TableStream:
             return False
         return check_commit(files, self._options, self.table)
 
-    def _excluded(self, paths: Iterable[str]) -> frozenset[int]:
+    def _excluded(self, paths: Iterable[Any]) -> frozenset[int]:
         exclude = self._options.exclude
         assert exclude is not None  # else nobody asks
         return frozenset(n for n, path in enumerate(paths) if exclude.search(path))
@@ -316,7 +316,7 @@ class TableStream:
     ) -> Iterator[ChangeFile]:
         """The commit's files of changes with some numbers."""
         left_out = frozenset[int]()
-        paths = commit.paths.to_pylist()
+        paths: list[Any] = commit.paths.to_pylist()
         if self._options.exclude is not None:
             left_out = self._excluded(paths)
         numbers = [n for n in range(first, stop) if n not in left_out]
