@@ -19,7 +19,12 @@ from typing import Any, Literal, TypeAlias
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from bayou.spark.requests import read_request, stream_write_request, write_request
+from bayou.spark.requests import (
+    SqlRequest,
+    read_request,
+    stream_write_request,
+    write_request,
+)
 
 __all__ = ["ENABLED", "Handler", "HookName", "install", "is_enabled", "register"]
 
@@ -28,10 +33,11 @@ _LOG = logging.getLogger(__name__)
 ENABLED = "spark.bayou.enabled"
 """The conf by which a session has its hooks on."""
 
-HookName: TypeAlias = Literal["load", "save", "stream_load", "stream_start"]
+HookName: TypeAlias = Literal["load", "save", "stream_load", "stream_start", "sql"]
 """`load`: a `ReadRequest` of `DataFrameReader.load`. `save`: a `WriteRequest` of `save`,
 `saveAsTable` or `insertInto`. `stream_load`: a `ReadRequest` of `DataStreamReader.load`.
-`stream_start`: a `StreamWriteRequest` of `start` or `toTable`."""
+`stream_start`: a `StreamWriteRequest` of `start` or `toTable`. `sql`: a `SqlRequest` of
+`SparkSession.sql`."""
 
 Handler: TypeAlias = Callable[[Any], Any]
 
@@ -40,6 +46,7 @@ _handlers: dict[HookName, list[Handler]] = {
     "save": [],
     "stream_load": [],
     "stream_start": [],
+    "sql": [],
 }
 _hooked: set[type] = set()
 
@@ -48,7 +55,8 @@ def register(hook: HookName, handler: Handler) -> None:
     """Ask a handler too, after those that are registered already; once only.
 
     Handlers of `load`, `stream_load` and `stream_start`, and those of `save` for `save` and
-    `saveAsTable`, are asked for the format `delta` only; for `insertInto`, which has none, always.
+    `saveAsTable`, are asked for the format `delta` only; for `insertInto` and `sql`, which have
+    none, always.
     """
     if handler not in _handlers[hook]:
         _handlers[hook].append(handler)
@@ -57,8 +65,10 @@ def register(hook: HookName, handler: Handler) -> None:
 def install(spark: Any) -> None:
     """Put the hooks on the classes that a session's readers and writers have; once only."""
     if isinstance(spark, SparkSession):
+        session = "pyspark.sql.session"
         batch, stream = "pyspark.sql.readwriter", "pyspark.sql.streaming.readwriter"
     else:
+        session = "pyspark.sql.connect.session"
         batch = "pyspark.sql.connect.readwriter"
         stream = "pyspark.sql.connect.streaming.readwriter"
     batch_module, stream_module = importlib.import_module(batch), importlib.import_module(stream)
@@ -70,6 +80,7 @@ def install(spark: Any) -> None:
         ),
         (stream_module.DataStreamReader, {"load": _stream_load}),
         (stream_module.DataStreamWriter, {"start": _start, "toTable": _to_table}),
+        (importlib.import_module(session).SparkSession, {"sql": _sql}),
     ):
         if hooked not in _hooked:
             _hooked.add(hooked)
@@ -201,6 +212,19 @@ def _to_table(original: Callable[..., Any]) -> Callable[..., Any]:
         return start(self, tableName, *arguments, **options)
 
     return to_table
+
+
+def _sql(original: Callable[..., Any]) -> Callable[..., Any]:
+    def sql(self: Any, sqlQuery: str, args: Any = None, **kwargs: Any) -> Any:  # noqa: N803
+        if is_enabled(self):
+            request = SqlRequest(spark=self, text=sqlQuery, args=args, frames=kwargs)
+            for handler in tuple(_handlers["sql"]):
+                answer = handler(request)
+                if answer is not NotImplemented:
+                    return answer
+        return original(self, sqlQuery, args, **kwargs)
+
+    return sql
 
 
 def _answer(hook: HookName, make: Callable[..., Any], proceed: Callable[[], Any]) -> Any:

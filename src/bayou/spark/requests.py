@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 __all__ = [
     "ReadRequest",
+    "SqlRequest",
     "StreamWriteRequest",
     "WriteRequest",
     "read_request",
@@ -48,6 +49,23 @@ class ReadRequest:
     options: Mapping[str, str] = field(repr=False)
     schema: StructType | None
     proceed: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlRequest:
+    """`SparkSession.sql`.
+
+    Attributes:
+        spark: the session.
+        text: the statement.
+        args: values of its parameters.
+        frames: what stands for `{name}` in it.
+    """
+
+    spark: Any
+    text: str
+    args: Any
+    frames: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

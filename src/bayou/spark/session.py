@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from bayou.spark import hooks
 from bayou.spark.java import check_java
+from bayou.spark.statements import answer_sql
 
 __all__ = ["disable", "enable", "start_session"]
 
@@ -53,6 +54,7 @@ def enable(spark: Any) -> None:
         )
         return
     hooks.install(spark)
+    hooks.register("sql", answer_sql)
     for key in _CONF:
         spark.conf.set(key, "true")
         _new_sessions_conf(spark, key, "true")

@@ -5,10 +5,11 @@ import os
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException, ParseException
 
 import bayou
 from bayou.errors import StatementError, TableNotFoundError
-from bayou.spark import sql
+from bayou.spark import disable, enable, sql
 from bayou.spark.statements.describe import DETAIL_SCHEMA, HISTORY_SCHEMA
 
 pytestmark = pytest.mark.spark
@@ -117,6 +118,21 @@ def test_detail_is_delta_spark_s_frame(spark, path, quoted):
     assert row["lastModified"] == dt.datetime(2024, 1, 5, 2)
     assert (row["minReaderVersion"], row["minWriterVersion"]) == (1, 2)
     assert row["tableFeatures"] == ["appendOnly", "invariants"]
+
+
+def test_an_enabled_session_s_own_sql_takes_the_same(spark, quoted):
+    assert ids(spark.sql(f"SELECT * FROM {quoted} VERSION AS OF 0")) == [0]
+    assert ids(spark.sql("SELECT id FROM {f} WHERE id > :n", {"n": 1}, f=spark.range(3))) == [2]
+    assert spark.sql(f"DESCRIBE HISTORY {quoted}").count() == 3
+    with pytest.raises(ParseException):
+        spark.sql("SELECT 'open")
+    disable(spark)
+    try:
+        with pytest.raises(AnalysisException, match="direct query on files"):
+            spark.sql(f"SELECT * FROM {quoted}")
+        assert ids(sql(spark, f"SELECT * FROM {quoted} VERSION AS OF 0")) == [0]
+    finally:
+        enable(spark)
 
 
 def test_other_statements_go_to_spark(spark):

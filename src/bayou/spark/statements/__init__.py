@@ -1,3 +1,3 @@
-from bayou.spark.statements.execution import sql
+from bayou.spark.statements.execution import answer_sql, sql
 
-__all__ = ["sql"]
+__all__ = ["answer_sql", "sql"]
