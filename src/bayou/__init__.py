@@ -11,14 +11,21 @@ from bayou.errors import BayouError
 from bayou.version import VERSION as __version__  # noqa: N811  # the name that tools look for
 
 if TYPE_CHECKING:
-    from bayou.api import table, write
+    from bayou.api import table, variants_from_json, variants_to_json, write
 
-__all__ = ["BayouError", "__version__", "table", "write"]
+__all__ = [
+    "BayouError",
+    "__version__",
+    "table",
+    "variants_from_json",
+    "variants_to_json",
+    "write",
+]
 
 
 def __getattr__(name: str) -> object:
-    """`table` and `write` bring an engine with them, so they are loaded on use."""
-    if name in ("table", "write"):
+    """What brings an engine or Arrow with it is loaded on use."""
+    if name in ("table", "variants_from_json", "variants_to_json", "write"):
         from bayou import api
 
         return getattr(api, name)

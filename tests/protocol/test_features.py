@@ -5,6 +5,7 @@ import pytest
 from bayou.protocol.actions import Protocol
 from bayou.protocol.features import (
     FEATURES,
+    features_in_use,
     protocol_for,
     reader_features,
     unsupported_for_read,
@@ -95,17 +96,12 @@ def test_a_feature_that_isnt_in_use_doesnt_keep_a_table_from_being_written(proto
 @pytest.mark.parametrize(
     ("protocol", "configuration", "schema", "names"),
     [
+        # Off-spec: a column has the type, the feature isn't listed.
         (
-            listed("variantType"),
-            {},
-            StructType((StructField(name="v", data_type=VARIANT),)),
-            ["variantType"],
-        ),
-        (
-            listed("variantType", "variantShredding-preview"),
+            listed("timestampNtz"),
             {},
             StructType((StructField(name="v", data_type=ArrayType(element_type=VARIANT)),)),
-            ["variantType", "variantShredding-preview"],
+            ["variantType"],
         ),
         # Off-spec: the mode is on, the feature isn't among the reader's.
         (listed(), {"delta.columnMapping.mode": "name"}, PLAIN, ["columnMapping"]),
@@ -214,3 +210,18 @@ def test_every_feature_of_the_spec_is_known():
         "timestampNtz", "domainMetadata", "v2Checkpoint", "catalogManaged", "icebergCompatV1",
         "icebergCompatV2", "clustering", "vacuumProtocolCheck", "inCommitTimestamp",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("feature", "schema", "configuration"),
+    [
+        ("variantType", StructType((StructField(name="v", data_type=VARIANT),)), {}),
+        ("variantShredding", PLAIN, {"delta.enableVariantShredding": "true"}),
+        ("typeWidening", PLAIN, {"delta.enableTypeWidening": "true"}),
+    ],
+)
+def test_a_feature_isnt_given_where_its_preview_stands_for_it(feature, schema, configuration):
+    assert features_in_use(schema, configuration) == [feature]
+    assert features_in_use(schema, configuration, listed(f"{feature}-preview")) == []
+    asked = {**configuration, f"delta.feature.{feature}-preview": "supported"}
+    assert features_in_use(schema, asked) == [f"{feature}-preview"]

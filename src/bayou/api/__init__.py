@@ -2,6 +2,16 @@
 
 from bayou.api.changes import ChangesHandle
 from bayou.api.table import SnapshotHandle, TableHandle, table
+from bayou.api.variants import VariantType, variants_from_json, variants_to_json
 from bayou.api.write import write
 
-__all__ = ["ChangesHandle", "SnapshotHandle", "TableHandle", "table", "write"]
+__all__ = [
+    "ChangesHandle",
+    "SnapshotHandle",
+    "TableHandle",
+    "VariantType",
+    "table",
+    "variants_from_json",
+    "variants_to_json",
+    "write",
+]

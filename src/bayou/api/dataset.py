@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["to_dataset"]
 
-_FEATURES = ("variantType", "variantType-preview", "variantShredding-preview")
+_FEATURES = (
+    "variantType",
+    "variantType-preview",
+    "variantShredding",
+    "variantShredding-preview",
+)
 """Reader features by which a column isn't what pyarrow takes it for."""
 
 

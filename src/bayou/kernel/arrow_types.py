@@ -20,6 +20,7 @@ from bayou.protocol.schema import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    VARIANT,
     VOID,
     ArrayType,
     DataType,
@@ -31,12 +32,19 @@ from bayou.protocol.schema import (
 )
 
 __all__ = [
+    "VARIANT_EXTENSION",
     "from_arrow_schema",
     "from_arrow_type",
     "relabelled",
     "to_arrow_schema",
     "to_arrow_type",
 ]
+
+VARIANT_EXTENSION = "arrow.parquet.variant"
+"""Name of Arrow's extension type for variants, over a struct of `metadata` and `value`."""
+
+_VARIANT_NAMES = frozenset({VARIANT_EXTENSION, "parquet.variant"})  # the latter is older
+_EXTENSION_NAME_KEY = b"ARROW:extension:name"
 
 _TO_ARROW: dict[DataType, pa.DataType] = {
     STRING: pa.string(),
@@ -127,7 +135,8 @@ def from_arrow_schema(schema: pa.Schema, *, table: str = "") -> StructType:
     """The Delta schema that holds data of an Arrow schema.
 
     Unsigned integers become the next wider signed type (uint64: decimal(20,0)), timestamps of any
-    unit become microseconds, dictionaries and extension types their value or storage type.
+    unit become microseconds, dictionaries and extension types their value or storage type, but for
+    Arrow's type of variants, which may also be what a field's metadata says.
 
     Raises:
         SchemaError: a column of a type that Delta doesn't have (time, duration, null, ...).
@@ -153,7 +162,7 @@ def from_arrow_type(arrow_type: pa.DataType, *, table: str = "", column: str = "
     if types.is_map(kind):
         return MapType(
             key_type=from_arrow_type(kind.key_type, table=table, column=f"{column}.key"),
-            value_type=from_arrow_type(kind.item_type, table=table, column=f"{column}.value"),
+            value_type=_from_inner_field(kind.item_field, table, f"{column}.value"),
             value_contains_null=kind.item_field.nullable,
         )
     if (
@@ -164,12 +173,14 @@ def from_arrow_type(arrow_type: pa.DataType, *, table: str = "", column: str = "
         or types.is_large_list_view(kind)
     ):
         return ArrayType(
-            element_type=from_arrow_type(kind.value_type, table=table, column=f"{column}.element"),
+            element_type=_from_inner_field(kind.value_field, table, f"{column}.element"),
             contains_null=kind.value_field.nullable,
         )
     if types.is_fixed_size_binary(kind):
         return BINARY
     if isinstance(kind, pa.BaseExtensionType):
+        if kind.extension_name in _VARIANT_NAMES:
+            return VARIANT
         return from_arrow_type(kind.storage_type, table=table, column=column)
     raise SchemaError(
         f"column {column!r}: Delta has no type for Arrow's {arrow_type}; cast the column first"
@@ -210,6 +221,14 @@ def _from_arrow_field(field: pa.Field[Any], table: str, prefix: str) -> StructFi
     name = prefix + field.name
     return StructField(
         name=field.name,
-        data_type=from_arrow_type(field.type, table=table, column=name),
+        data_type=_from_inner_field(field, table, name),
         nullable=field.nullable,
     )
+
+
+def _from_inner_field(field: pa.Field[Any], table: str, column: str) -> DataType:
+    """The type of what a field holds; its metadata name an extension that isn't registered."""
+    extension = (field.metadata or {}).get(_EXTENSION_NAME_KEY, b"").decode()
+    if extension in _VARIANT_NAMES:
+        return VARIANT
+    return from_arrow_type(field.type, table=table, column=column)

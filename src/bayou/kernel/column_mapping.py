@@ -165,13 +165,12 @@ def _written_field(
     """As Parquet has it; below what may be null everything may, for the rows where that is null."""
     name = field.name if mode == "none" else physical_name(field)
     field_id = None if mode == "none" else field.metadata.get(ID_KEY)
-    ids: dict[bytes | str, bytes | str] | None = None
+    marks = _type_metadata(field.data_type)
     if isinstance(field_id, int):
-        ids = {FIELD_ID_KEY: str(field_id).encode()}
+        marks[FIELD_ID_KEY] = str(field_id).encode()
     nullable = field.nullable or optional
-    return pa.field(
-        name, _written_type(field.data_type, mode, optional=nullable), nullable, metadata=ids
-    )
+    written = _written_type(field.data_type, mode, optional=nullable)
+    return pa.field(name, written, nullable, metadata=marks or None)
 
 
 def _written_type(data_type: DataType, mode: ColumnMappingMode, *, optional: bool) -> pa.DataType:

@@ -148,10 +148,11 @@ FEATURES: Mapping[str, TableFeature] = {
         _writer(IN_COMMIT_TIMESTAMP, write=True),
         _reader_writer(TYPE_WIDENING, read=True, write=True),
         _reader_writer(TYPE_WIDENING_PREVIEW, read=True, write=True),
-        _reader_writer(VARIANT_TYPE, read=True),
-        _reader_writer(VARIANT_TYPE_PREVIEW, read=True),
-        _reader_writer(VARIANT_SHREDDING, read=True),
-        _reader_writer(VARIANT_SHREDDING_PREVIEW, read=True),
+        _reader_writer(VARIANT_TYPE, read=True, write=True),
+        _reader_writer(VARIANT_TYPE_PREVIEW, read=True, write=True),
+        # Writers may shred variants, and needn't: ours doesn't.
+        _reader_writer(VARIANT_SHREDDING, read=True, write=True),
+        _reader_writer(VARIANT_SHREDDING_PREVIEW, read=True, write=True),
         _writer(CHECKPOINT_PROTECTION, write=True),
         _writer(MATERIALIZE_PARTITION_COLUMNS, write=True),
     )
@@ -186,6 +187,13 @@ _REQUIRES: Mapping[str, tuple[str, ...]] = {
     ICEBERG_COMPAT_V2: (COLUMN_MAPPING,),
     VARIANT_SHREDDING: (VARIANT_TYPE,),
 }
+
+_PREVIEWS: Mapping[str, str] = {
+    TYPE_WIDENING: TYPE_WIDENING_PREVIEW,
+    VARIANT_TYPE: VARIANT_TYPE_PREVIEW,
+    VARIANT_SHREDDING: VARIANT_SHREDDING_PREVIEW,
+}
+"""The names that features had before; either does."""
 
 
 def reader_features(protocol: Protocol) -> tuple[str, ...]:
@@ -241,7 +249,8 @@ def unsupported_for_write(
     mapped = _is_active(COLUMN_MAPPING, configuration, schema)
     if mapped and COLUMN_MAPPING not in (*found, *all_features(protocol)):
         found.append(COLUMN_MAPPING)
-    if VARIANT in _types(schema) and not any(name.startswith(VARIANT_TYPE) for name in found):
+    variant_features = {VARIANT_TYPE, VARIANT_TYPE_PREVIEW}
+    if VARIANT in _types(schema) and variant_features.isdisjoint(all_features(protocol)):
         found.append(VARIANT_TYPE)
     if protocol.min_writer_version > TABLE_FEATURES_WRITER_VERSION:
         found.append(f"writer version {protocol.min_writer_version}")
@@ -353,17 +362,27 @@ def _version(configuration: Mapping[str, str], key: str) -> int:
     return int(configuration.get(key, "0"))
 
 
-def features_in_use(schema: StructType, configuration: Mapping[str, str]) -> list[str]:
-    """Features that a schema and properties make use of, `delta.feature.*` included, by name."""
+def features_in_use(
+    schema: StructType, configuration: Mapping[str, str], protocol: Protocol | None = None
+) -> list[str]:
+    """Features that a schema and properties make use of, `delta.feature.*` included, by name.
+
+    Args:
+        protocol: the table's so far; where it has a feature under the name of its preview, the
+            feature isn't given.
+    """
+    asked = [
+        key.removeprefix(FEATURE_PREFIX) for key in configuration if key.startswith(FEATURE_PREFIX)
+    ]
+    there = {*asked, *(() if protocol is None else all_features(protocol))}
     used = [
         name
         for name in FEATURES
-        if not name.endswith("-preview") and _switches_on(name, configuration, schema)
+        if not name.endswith("-preview")
+        and _PREVIEWS.get(name) not in there
+        and _switches_on(name, configuration, schema)
     ]
-    used += [
-        key.removeprefix(FEATURE_PREFIX) for key in configuration if key.startswith(FEATURE_PREFIX)
-    ]
-    return list(dict.fromkeys(used))
+    return list(dict.fromkeys((*used, *asked)))
 
 
 def _is_active(name: str, configuration: Mapping[str, str], schema: StructType) -> bool:
@@ -414,6 +433,7 @@ _SWITCHES: Mapping[str, str] = {
     ICEBERG_COMPAT_V2: "delta.enableIcebergCompatV2",
     IN_COMMIT_TIMESTAMP: "delta.enableInCommitTimestamps",
     MATERIALIZE_PARTITION_COLUMNS: "delta.enableMaterializePartitionColumnsFeature",
+    VARIANT_SHREDDING: "delta.enableVariantShredding",
 }
 _MARKS: Mapping[str, str] = {
     GENERATED_COLUMNS: GENERATION_EXPRESSION_KEY,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from bayou.protocol.schema import (
@@ -30,6 +31,8 @@ __all__ = [
     "is_widening",
     "unsupported_type_changes",
     "was_float",
+    "widens_by_itself",
+    "with_type_changes",
 ]
 
 TYPE_CHANGES_KEY = "delta.typeChanges"
@@ -53,6 +56,80 @@ def is_widening(before: DataType, after: DataType) -> bool:
         if before in _INTEGER_DIGITS:
             return after.precision - after.scale >= _INTEGER_DIGITS[before]
     return False
+
+
+def widens_by_itself(before: DataType, after: DataType) -> bool:
+    """Whether a column takes a type that rows bring, where the schema may evolve.
+
+    Those are fewer widenings than may be asked for: a whole number doesn't become a decimal or a
+    double because of some rows.
+    """
+    whole_to_other = before in _INTEGERS and after not in _INTEGERS
+    return is_widening(before, after) and not whole_to_other
+
+
+def with_type_changes(
+    before: StructType, after: StructType, table_version: int | None = None
+) -> StructType:
+    """A schema with what changed of its columns' types in their metadata, behind earlier changes.
+
+    Args:
+        before: the schema as it was; columns are the same by name.
+        table_version: of the commit; None unless the table has the feature's preview.
+    """
+    fields: list[StructField] = []
+    for field in after:
+        old = before.get(field.name)
+        if old is None or old.data_type == field.data_type:
+            fields.append(field)
+            continue
+        entries = list(_type_changes(old.data_type, field.data_type, (), table_version))
+        inner = _with_inner_changes(old.data_type, field.data_type, table_version)
+        metadata = dict(field.metadata)
+        if entries:
+            metadata[TYPE_CHANGES_KEY] = [*_changes(metadata.get(TYPE_CHANGES_KEY)), *entries]
+        fields.append(replace(field, data_type=inner, metadata=metadata))
+    return StructType(tuple(fields))
+
+
+def _type_changes(
+    before: DataType, after: DataType, path: tuple[str, ...], version: int | None
+) -> Iterator[dict[str, Any]]:
+    """Entries for what changed outside of structs, whose fields have their own."""
+    match before, after:
+        case StructType(), StructType():
+            return
+        case ArrayType(), ArrayType():
+            inner = (*path, "element")
+            yield from _type_changes(before.element_type, after.element_type, inner, version)
+        case MapType(), MapType():
+            key, value = (*path, "key"), (*path, "value")
+            yield from _type_changes(before.key_type, after.key_type, key, version)
+            yield from _type_changes(before.value_type, after.value_type, value, version)
+        case _ if is_widening(before, after):
+            entry: dict[str, Any] = {"toType": str(after), "fromType": str(before)}
+            if path:
+                entry["fieldPath"] = ".".join(path)
+            if version is not None:
+                entry["tableVersion"] = version
+            yield entry
+
+
+def _with_inner_changes(before: DataType, after: DataType, version: int | None) -> DataType:
+    match before, after:
+        case StructType(), StructType():
+            return with_type_changes(before, after, version)
+        case ArrayType(), ArrayType():
+            element = _with_inner_changes(before.element_type, after.element_type, version)
+            return replace(after, element_type=element)
+        case MapType(), MapType():
+            return replace(
+                after,
+                key_type=_with_inner_changes(before.key_type, after.key_type, version),
+                value_type=_with_inner_changes(before.value_type, after.value_type, version),
+            )
+        case _:
+            return after
 
 
 def unsupported_type_changes(schema: StructType) -> list[str]:

@@ -1,13 +1,14 @@
 """Variants in binary form (PROTOCOL.md, Variant Data Type; Parquet's Variant Binary Encoding).
 
-As much of it as putting a shredded variant together takes: objects and arrays are built from the
-encoded values in them, whatever those are.
+As much of it as making variants takes, and putting shredded ones together: objects and arrays are
+built from the encoded values in them, whatever those are.
 """
 
 from __future__ import annotations
 
+import itertools
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "decimal",
     "field_ids",
     "integer",
+    "metadata",
     "number",
     "object_",
     "object_fields",
@@ -54,6 +56,15 @@ _NUMBERS: Mapping[str, tuple[int, str]] = {
 }
 _DECIMALS = ((9, 8, 4), (18, 9, 8), (38, 10, 16))
 """Most digits, type and bytes."""
+
+
+def metadata(names: Iterable[str]) -> bytes:
+    """A variant's metadata: the names of its fields, whose ids are their positions."""
+    texts = [name.encode() for name in names]
+    width = _width(max(len(texts), sum(map(len, texts))))
+    ends = itertools.accumulate(map(len, texts), initial=0)
+    numbers = b"".join(n.to_bytes(width, "little") for n in (len(texts), *ends))
+    return bytes([1 | (width - 1) << 6]) + numbers + b"".join(texts)
 
 
 def field_ids(metadata: bytes) -> dict[str, int]:

@@ -5,14 +5,26 @@ from __future__ import annotations
 import pytest
 
 from bayou.errors import SchemaError
-from bayou.kernel.writes.schema_evolution import check_fits, merge_schemas
+from bayou.kernel.writes.schema_evolution import (
+    SchemaMerge,
+    check_fits,
+    merge_schemas,
+    widened_columns,
+)
 from bayou.protocol.schema import (
+    BINARY,
+    DATE,
     DOUBLE,
+    FLOAT,
     INTEGER,
     LONG,
+    SHORT,
     STRING,
+    TIMESTAMP_NTZ,
+    VARIANT,
     ArrayType,
     DataType,
+    DecimalType,
     MapType,
     StructField,
     StructType,
@@ -94,3 +106,49 @@ def test_columns_and_nested_fields_that_the_table_lacks_are_named():
 
 def test_fewer_columns_fit():
     check_fits("t", schema(id=LONG, name=STRING), schema(name=STRING))
+
+
+@pytest.mark.parametrize(
+    ("current", "incoming", "merged"),
+    [
+        (INTEGER, LONG, LONG),
+        (FLOAT, DOUBLE, DOUBLE),
+        (DATE, TIMESTAMP_NTZ, TIMESTAMP_NTZ),
+        (DecimalType(5, 2), DecimalType(7, 3), DecimalType(7, 3)),
+        (array(INTEGER), array(LONG), array(LONG)),
+        (schema(x=SHORT), schema(X=INTEGER), schema(x=INTEGER)),
+    ],
+    ids=str,
+)
+def test_columns_become_wider_where_types_widen(current, incoming, merged):
+    def columns(kind: DataType) -> StructType:
+        return schema(a=kind)
+
+    found = merge_schemas("t", columns(current), columns(incoming), widens=True)
+    assert found == columns(merged)
+    (path,) = widened_columns(columns(current), found)
+    assert path[0] == "a"
+    casting = SchemaMerge(table="t", casts=True, widens=True)
+    assert casting.merged(columns(current), columns(incoming)) == columns(merged)
+    assert casting.merged(columns(merged), columns(current)) == columns(merged)
+    with pytest.raises(SchemaError, match="DELTA_FAILED_TO_MERGE_FIELDS"):
+        merge_schemas("t", columns(merged), columns(current), widens=True)
+
+
+@pytest.mark.parametrize(
+    ("current", "incoming"),
+    [(INTEGER, DOUBLE), (INTEGER, DecimalType(10, 0)), (LONG, STRING), (LONG, DOUBLE)],
+    ids=str,
+)
+def test_some_rows_dont_turn_whole_numbers_into_others(current, incoming):
+    with pytest.raises(SchemaError, match="DELTA_FAILED_TO_MERGE_FIELDS"):
+        merge_schemas("t", schema(a=current), schema(a=incoming), widens=True)
+    casting = SchemaMerge(table="t", casts=True, widens=True)
+    assert casting.merged(schema(a=current), schema(a=incoming)) == schema(a=current)
+
+
+def test_a_struct_of_two_byte_strings_goes_into_a_variant():
+    rows = schema(v=schema(value=BINARY, metadata=BINARY))
+    assert merge_schemas("t", schema(v=VARIANT), rows) == schema(v=VARIANT)
+    with pytest.raises(SchemaError, match="DELTA_FAILED_TO_MERGE_FIELDS"):
+        merge_schemas("t", schema(v=VARIANT), schema(v=schema(value=BINARY)))

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bayou.engines.arrow.conversion import children, count_leaves
+from bayou.engines.arrow.conversion import children, count_leaves, is_variant
 from bayou.protocol.stats import FileStatistics
 
 __all__ = ["StatisticsCollector", "footer_bounds", "put"]
@@ -28,7 +28,10 @@ _UNICODE_MAX = "\U0010ffff"
 
 @dataclass(slots=True)
 class _Leaf:
-    """A column with statistics, and what was seen of it so far."""
+    """A column with statistics, and what was seen of it so far.
+
+    A variant is one too, and its `footer_column` the first of its two: null where the variant is.
+    """
 
     path: tuple[str, ...]
     indices: tuple[int, ...]
@@ -158,7 +161,7 @@ def _leaves(
 ) -> Iterator[_Leaf]:
     for i, child in enumerate(fields):
         here, steps = (*path, child.name), (*indices, i)
-        if pa.types.is_struct(child.type):
+        if pa.types.is_struct(child.type) and not is_variant(child):
             yield from _leaves(children(child.type), here, steps, first_leaf)
         else:
             yield _Leaf(here, steps, child.type, first_leaf)

@@ -280,7 +280,7 @@ def _statistics(table: pa.Table, columns: Sequence[str], prefix_length: int) -> 
     nulls: dict[str, Any] = {}
     for field in table.schema:
         values = table.column(field.name).to_pylist()
-        for path, kind, leaf in _leaves((field.name,), field.type, values):
+        for path, kind, leaf in _leaves((field.name,), field, values):
             dotted = ".".join(path)
             if not any(dotted == c or dotted.startswith(f"{c}.") for c in columns):
                 continue
@@ -296,15 +296,16 @@ def _statistics(table: pa.Table, columns: Sequence[str], prefix_length: int) -> 
 
 
 def _leaves(
-    path: tuple[str, ...], kind: pa.DataType, values: list[Any]
+    path: tuple[str, ...], field: pa.Field[Any], values: list[Any]
 ) -> Iterator[tuple[tuple[str, ...], pa.DataType, list[Any]]]:
-    if not pa.types.is_struct(kind):
+    kind: Any = field.type
+    if not pa.types.is_struct(kind) or VARIANT_KEY in (field.metadata or {}):
         yield path, kind, values
         return
     for i in range(kind.num_fields):
         name = kind.field(i).name
         below = [None if v is None else v[name] for v in values]
-        yield from _leaves((*path, name), kind.field(i).type, below)
+        yield from _leaves((*path, name), kind.field(i), below)
 
 
 def _bounds(kind: pa.DataType, values: list[Any], prefix_length: int) -> tuple[Any, Any]:

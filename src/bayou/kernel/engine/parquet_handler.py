@@ -38,7 +38,8 @@ FIELD_ID_KEY = b"PARQUET:field_id"
 
 VARIANT_KEY = b"bayou.variant"
 """Key in the metadata of a field of type `struct<metadata: binary, value: binary>` that makes it a
-variant: a file may hold it shredded, and the handler puts it together."""
+variant: a file may hold it shredded, and the handler puts it together. Its statistics are a null
+count of its own, and no bounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,7 +68,9 @@ class DefaultExpressionEvaluator:
         self._type = to_arrow_type(output_type)
 
     def eval(self, batch: pa.RecordBatch) -> pa.Array[Any]:
-        values: pa.Array[Any] = pc.cast(self._evaluation.values(batch), self._type)
+        values: pa.Array[Any] = self._evaluation.values(batch)
+        if values.type != self._type:  # a cast refuses null structs of fields that may not be null
+            values = pc.cast(values, self._type)
         return values
 
 

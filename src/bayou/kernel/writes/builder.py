@@ -318,7 +318,7 @@ class TransactionBuilder:
         if protocol is None:
             return features.protocol_for(change.schema, configuration)
         if state is None or change.metadata != state.metadata or change.asked_features:
-            used = features.features_in_use(change.schema, configuration)
+            used = features.features_in_use(change.schema, configuration, protocol)
             return features.with_asked_versions(features.upgraded(protocol, used), configuration)
         return protocol
 

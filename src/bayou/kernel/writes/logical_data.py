@@ -9,7 +9,8 @@ import pyarrow.compute
 
 from bayou.errors import ConstraintViolationError, SchemaError
 from bayou.kernel.arrow_types import from_arrow_type, to_arrow_type
-from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
+from bayou.kernel.writes.variants import conform_variants
+from bayou.protocol.schema import VARIANT, ArrayType, DataType, MapType, StructField, StructType
 
 __all__ = ["conform"]
 
@@ -95,6 +96,8 @@ def _conform(table: str, data_type: DataType, array: pa.Array[Any], path: str) -
             ],
             mask=_null_mask(array),
         )
+    if data_type == VARIANT and isinstance(array, pa.StructArray):
+        return conform_variants(table, array, path)
     if array.type == target:
         return array
     if isinstance(data_type, ArrayType) and isinstance(array, pa.ListArray):

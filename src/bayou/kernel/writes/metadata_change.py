@@ -12,12 +12,19 @@ import msgspec
 from bayou.errors import SchemaError, TablePropertyError, UnsupportedFeatureError
 from bayou.kernel.table_state import TableState
 from bayou.kernel.writes.column_ids import with_column_ids
-from bayou.kernel.writes.schema_evolution import check_fits, check_new_table, merge_schemas
+from bayou.kernel.writes.dependencies import refuse_if_used
+from bayou.kernel.writes.schema_evolution import (
+    check_fits,
+    check_new_table,
+    merge_schemas,
+    widened_columns,
+)
 from bayou.protocol import column_rules, features, properties
 from bayou.protocol.actions import Metadata
 from bayou.protocol.schema import StructType
+from bayou.protocol.type_changes import with_type_changes
 
-__all__ = ["MetadataChange", "MetadataRequest", "changed_metadata"]
+__all__ = ["MetadataChange", "MetadataRequest", "changed_metadata", "preview_version"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +136,7 @@ def _updated(state: TableState, request: MetadataRequest) -> MetadataChange:
     if properties.ROW_TRACKING.read(merged) and _ROW_ID_COLUMN not in merged:
         merged.update(_row_tracking_columns())
     if request.schema is not None and request.evolves:
-        schema = merge_schemas(state.path, schema, request.schema, mapped=_is_mapped(merged))
+        schema = _evolved(state, schema, request.schema, merged)
     elif request.schema is not None:
         check_fits(state.path, schema, request.schema)
     if request.metadata is None or not request.files_checked:
@@ -139,6 +146,31 @@ def _updated(state: TableState, request: MetadataRequest) -> MetadataChange:
     if merged != metadata.configuration:
         metadata = msgspec.structs.replace(metadata, configuration=merged)
     return MetadataChange(metadata=metadata, schema=schema, asked_features=asked)
+
+
+def preview_version(state: TableState) -> int | None:
+    """What the next commit's version is where type changes tell it: in the feature's preview."""
+    has_preview = features.TYPE_WIDENING_PREVIEW in features.all_features(state.protocol)
+    return state.version + 1 if has_preview else None
+
+
+def _evolved(
+    state: TableState, schema: StructType, rows: StructType, configuration: Mapping[str, str]
+) -> StructType:
+    """The schema with the columns, and where types widen the types, that rows bring."""
+    merged = merge_schemas(
+        state.path,
+        schema,
+        rows,
+        mapped=_is_mapped(configuration),
+        widens=properties.TYPE_WIDENING.read(configuration),
+    )
+    widened = widened_columns(schema, merged)
+    if not widened:
+        return merged
+    for path in widened:
+        refuse_if_used(state, path, "changed to a wider type, which the rows have")
+    return with_type_changes(schema, merged, preview_version(state))
 
 
 def _is_mapped(configuration: Mapping[str, str]) -> bool:

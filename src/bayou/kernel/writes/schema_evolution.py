@@ -1,12 +1,14 @@
 """Does a schema fit a table, and what does the table's become with new columns.
 
 Names match without regard to case; types must be equal, as delta-spark asks of an append: it
-doesn't cast (`DELTA_FAILED_TO_MERGE_FIELDS`).
+doesn't cast (`DELTA_FAILED_TO_MERGE_FIELDS`). A MERGE does. With type widening columns take a wider
+type along.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from bayou.errors import SchemaError
 from bayou.protocol.column_rules import (
@@ -15,6 +17,9 @@ from bayou.protocol.column_rules import (
     IDENTITY_START_KEY,
 )
 from bayou.protocol.schema import (
+    BINARY,
+    VARIANT,
+    VOID,
     ArrayType,
     DataType,
     MapType,
@@ -22,8 +27,17 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
+from bayou.protocol.type_changes import widens_by_itself
 
-__all__ = ["check_fits", "check_names", "check_new_table", "merge_schemas"]
+__all__ = [
+    "SchemaMerge",
+    "check_fits",
+    "check_names",
+    "check_new_table",
+    "is_variant",
+    "merge_schemas",
+    "widened_columns",
+]
 
 _FORBIDDEN_CHARACTERS = " ,;{}()\n\t="
 
@@ -129,63 +143,133 @@ def check_names(table: str, schema: StructType, prefix: str = "", *, mapped: boo
 
 
 def merge_schemas(
-    table: str, current: StructType, incoming: StructType, *, mapped: bool = False
+    table: str,
+    current: StructType,
+    incoming: StructType,
+    *,
+    mapped: bool = False,
+    widens: bool = False,
 ) -> StructType:
     """The table's schema with the columns that it lacks, put last, nullable; nested ones too.
+
+    Args:
+        mapped: the table has column mapping, so that any character may stand in a name.
+        widens: a column takes the wider type that the rows have (`delta.enableTypeWidening`).
 
     Raises:
         SchemaError: a column of another type, or a missing column that may not be null.
     """
     check_names(table, incoming, "", mapped=mapped)
-    return _merge_structs(table, current, incoming, "")
+    return SchemaMerge(table=table, widens=widens).merged(current, incoming)
 
 
-def _merge_structs(
-    table: str, current: StructType, incoming: StructType, prefix: str
-) -> StructType:
-    by_name = {f.name.lower(): f for f in incoming}
-    fields: list[StructField] = []
-    for field in current:
-        path = prefix + field.name
-        other = by_name.pop(field.name.lower(), None)
-        if other is None:
-            if not field.nullable and not _is_made(field):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaMerge:
+    """How a table's schema takes in that of rows.
+
+    Attributes:
+        widens: columns take wider types.
+        casts: values are cast to the type of their column, and rows needn't have every column, as
+            in a MERGE; else types must be equal.
+    """
+
+    table: str
+    widens: bool = False
+    casts: bool = False
+
+    def merged(self, current: StructType, incoming: StructType) -> StructType:
+        """The table's columns, then those that only the rows have, nullable.
+
+        Raises:
+            SchemaError: a column of another type, a missing column that may not be null, or a new
+                one of nothing but nulls.
+        """
+        return self._struct(current, incoming, "")
+
+    def _struct(self, current: StructType, incoming: StructType, prefix: str) -> StructType:
+        by_name = {f.name.lower(): f for f in incoming}
+        fields: list[StructField] = []
+        for field in current:
+            path = prefix + field.name
+            other = by_name.pop(field.name.lower(), None)
+            if other is not None:
+                fields.append(
+                    field.with_data_type(self._type(field.data_type, other.data_type, path))
+                )
+                continue
+            if not self.casts and not field.nullable and not _is_made(field):
                 raise SchemaError(
-                    f"Column {path!r} of {table} may not be null, and the data doesn't have it.",
-                    table=table,
+                    f"Column {path!r} of {self.table} may not be null, and the data doesn't have "
+                    "it.",
+                    table=self.table,
                     column=path,
                 )
             fields.append(field)
-        else:
-            fields.append(
-                field.with_data_type(_merge_types(table, field.data_type, other.data_type, path))
-            )
-    fields.extend(_nullable(f) for f in by_name.values())
-    return StructType(tuple(fields))
+        fields.extend(self._new(f, prefix + f.name) for f in by_name.values())
+        return StructType(tuple(fields))
 
-
-def _merge_types(table: str, current: DataType, incoming: DataType, path: str) -> DataType:
-    match current, incoming:
-        case StructType(), StructType():
-            return _merge_structs(table, current, incoming, f"{path}.")
-        case ArrayType(), ArrayType():
-            element = _merge_types(
-                table, current.element_type, incoming.element_type, f"{path}.element"
-            )
-            return replace(current, element_type=element)
-        case MapType(), MapType():
-            key = _merge_types(table, current.key_type, incoming.key_type, f"{path}.key")
-            value = _merge_types(table, current.value_type, incoming.value_type, f"{path}.value")
-            return replace(current, key_type=key, value_type=value)
-        case _ if current == incoming:
-            return current
-        case _:
+    def _new(self, field: StructField, path: str) -> StructField:
+        if self.casts and field.data_type == VOID:
             raise SchemaError(
-                f"Column {path!r} of {table} has type {current}, the data has {incoming}; they "
-                "can't be merged (DELTA_FAILED_TO_MERGE_FIELDS). Cast the data first.",
-                table=table,
+                f"Column {path!r} can't be added to {self.table}: the source has nothing but nulls "
+                "without a type for it (DELTA_MERGE_ADD_VOID_COLUMN). Cast it.",
+                table=self.table,
                 column=path,
             )
+        return replace(field, nullable=True)
+
+    def _type(self, current: DataType, incoming: DataType, path: str) -> DataType:
+        match current, incoming:
+            case StructType(), StructType():
+                return self._struct(current, incoming, f"{path}.")
+            case ArrayType(), ArrayType():
+                element = self._type(current.element_type, incoming.element_type, f"{path}.element")
+                return replace(current, element_type=element)
+            case MapType(), MapType():
+                key = self._type(current.key_type, incoming.key_type, f"{path}.key")
+                value = self._type(current.value_type, incoming.value_type, f"{path}.value")
+                return replace(current, key_type=key, value_type=value)
+            case _ if self.widens and widens_by_itself(current, incoming):
+                return incoming
+            case _ if self.casts or current == incoming or is_variant(current, incoming):
+                return current
+            case _:
+                raise SchemaError(
+                    f"Column {path!r} of {self.table} has type {current}, the data has {incoming}; "
+                    "they can't be merged (DELTA_FAILED_TO_MERGE_FIELDS). Cast the data first.",
+                    table=self.table,
+                    column=path,
+                )
+
+
+def widened_columns(before: StructType, after: StructType) -> list[tuple[str, ...]]:
+    """Paths of the columns and fields whose type is another one, `element` and such among them."""
+    return list(_widened(before, after, ()))
+
+
+def _widened(before: DataType, after: DataType, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    match before, after:
+        case StructType(), StructType():
+            for field in before:
+                other = after.get(field.name)
+                if other is not None:
+                    yield from _widened(field.data_type, other.data_type, (*path, field.name))
+        case ArrayType(), ArrayType():
+            yield from _widened(before.element_type, after.element_type, (*path, "element"))
+        case MapType(), MapType():
+            yield from _widened(before.key_type, after.key_type, (*path, "key"))
+            yield from _widened(before.value_type, after.value_type, (*path, "value"))
+        case _ if before != after:
+            yield path
+
+
+def is_variant(current: DataType, incoming: DataType) -> bool:
+    """Whether rows bring a variant as what it is in Arrow without a name: a struct of two."""
+    return (
+        current == VARIANT
+        and isinstance(incoming, StructType)
+        and {f.name: f.data_type for f in incoming} == {"metadata": BINARY, "value": BINARY}
+    )
 
 
 def _is_made(field: StructField) -> bool:
@@ -194,10 +278,6 @@ def _is_made(field: StructField) -> bool:
         key in field.metadata
         for key in (GENERATION_EXPRESSION_KEY, IDENTITY_START_KEY, CURRENT_DEFAULT_KEY)
     )
-
-
-def _nullable(field: StructField) -> StructField:
-    return replace(field, nullable=True)
 
 
 def _structs_in(data_type: DataType, path: str) -> list[tuple[str, StructType]]:

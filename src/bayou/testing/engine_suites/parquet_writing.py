@@ -17,6 +17,7 @@ import pytest
 from bayou.errors import FileMissingError
 from bayou.kernel.engine import (
     FIELD_ID_KEY,
+    VARIANT_KEY,
     ByteRange,
     DataFileStatus,
     Engine,
@@ -142,6 +143,17 @@ class ParquetWritingSuite(HandlerSuite):
         assert statistics.min_values == {"s": {"i": {"x": 3, "f": 1.0}}}
         assert statistics.max_values == {"s": {"i": {"x": 5, "f": 2.0}}}
         assert statistics.null_count == {"s": {"i": {"x": 3, "l": 3, "f": 3}}}
+
+    def test_a_variant_is_a_leaf_with_a_null_count(self, engine: Engine, root: str) -> None:
+        kind: Any = pa.struct(
+            [pa.field("metadata", pa.binary(), False), pa.field("value", pa.binary(), False)]
+        )
+        rows: list[Any] = [{"metadata": b"\x01\x00\x00", "value": b"\x00"}, None, None]
+        field: Any = pa.field("v", kind, metadata={VARIANT_KEY: b"true"})
+        batch = pa.RecordBatch.from_arrays([pa.array(rows, kind)], schema=pa.schema([field]))
+        statistics = _statistics_of(engine, root, [batch])
+        assert statistics.min_values == {}
+        assert statistics.null_count == {"v": 2}
 
     def test_only_the_columns_asked_for_have_statistics(self, engine: Engine, root: str) -> None:
         batch = pa.RecordBatch.from_pydict(

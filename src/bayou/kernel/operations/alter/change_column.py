@@ -14,7 +14,6 @@ from bayou.kernel.operations.alter.alteration import (
     as_json,
     with_schema,
 )
-from bayou.kernel.operations.alter.dependencies import refuse_if_used
 from bayou.kernel.operations.alter.existing_rows import refuse_nulls
 from bayou.kernel.operations.alter.field_rules import check_default, described
 from bayou.kernel.operations.alter.schema_paths import (
@@ -26,6 +25,8 @@ from bayou.kernel.operations.alter.schema_paths import (
     with_changed_field,
 )
 from bayou.kernel.table_state import TableState
+from bayou.kernel.writes.dependencies import refuse_if_used
+from bayou.kernel.writes.metadata_change import preview_version
 from bayou.kernel.writes.operation import Operation
 from bayou.protocol import features
 from bayou.protocol.column_rules import (
@@ -34,8 +35,8 @@ from bayou.protocol.column_rules import (
     GENERATION_EXPRESSION_KEY,
     IDENTITY_START_KEY,
 )
-from bayou.protocol.schema import STRING, DataType, StructField, StructType
-from bayou.protocol.type_changes import TYPE_CHANGES_KEY, is_widening
+from bayou.protocol.schema import STRING, StructField, StructType
+from bayou.protocol.type_changes import is_widening, with_type_changes
 from bayou.protocol.type_text import length_limits
 
 __all__ = [
@@ -140,7 +141,7 @@ def change_type(
             column=path_text(path),
         )
     schema = change.edited(lambda f: f.with_data_type(to.data_type))
-    return change.commit(_recorded(state, schema, path, field.data_type, to.data_type))
+    return change.commit(with_type_changes(state.schema, schema, preview_version(state)))
 
 
 def change_nullability(
@@ -258,26 +259,6 @@ def _with_limit(table: str, path: ColumnPath, field: StructField, to: StructFiel
             column=path_text(path),
         )
     return _with_metadata(field, CHAR_VARCHAR_KEY, None if after is None else str(after))
-
-
-def _recorded(
-    state: TableState, schema: StructType, path: ColumnPath, before: DataType, after: DataType
-) -> StructType:
-    """The schema with the change in the metadata of the column that it happened in."""
-    entry: dict[str, Any] = {"toType": str(after), "fromType": str(before)}
-    column = _column_of(schema, path)
-    inside = path[len(column) :]
-    if inside:
-        entry["fieldPath"] = ".".join(inside)
-    if features.TYPE_WIDENING_PREVIEW in features.all_features(state.protocol):
-        entry["tableVersion"] = state.version + 1
-
-    def record(field: StructField) -> StructField:
-        earlier = field.metadata.get(TYPE_CHANGES_KEY, [])
-        metadata = {**field.metadata, TYPE_CHANGES_KEY: [*earlier, entry]}
-        return replace(field, metadata=metadata)
-
-    return with_changed_field(state.path, schema, column, record)
 
 
 def _column_of(schema: StructType, path: ColumnPath) -> ColumnPath:

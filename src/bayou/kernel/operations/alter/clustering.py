@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from bayou.kernel.engine import Engine
 from bayou.kernel.operations.alter.alteration import Alteration, AlterationMetrics
-from bayou.kernel.operations.alter.dependencies import clustering_paths
 from bayou.kernel.operations.alter.schema_paths import ColumnPath, path_text
 from bayou.kernel.table_state import TableState
 from bayou.kernel.writes.clustering import checked_clustering_columns
+from bayou.kernel.writes.dependencies import clustering_paths
 from bayou.kernel.writes.operation import Operation
 from bayou.protocol import features
 

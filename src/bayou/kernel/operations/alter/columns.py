@@ -13,7 +13,6 @@ from bayou.kernel.operations.alter.alteration import (
     as_json,
     with_schema,
 )
-from bayou.kernel.operations.alter.dependencies import refuse_if_used, refuse_if_used_for_layout
 from bayou.kernel.operations.alter.field_rules import check_default, described
 from bayou.kernel.operations.alter.schema_paths import (
     ColumnPath,
@@ -26,6 +25,7 @@ from bayou.kernel.operations.alter.schema_paths import (
     without_field,
 )
 from bayou.kernel.table_state import TableState
+from bayou.kernel.writes.dependencies import refuse_if_used, refuse_if_used_for_layout
 from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.schema_evolution import check_names
 from bayou.protocol.column_rules import CURRENT_DEFAULT_KEY

@@ -15,7 +15,6 @@ from bayou.kernel.arrow_types import to_arrow_type
 from bayou.kernel.column_mapping import physical_name, to_physical_schema, without_mapping
 from bayou.kernel.engine import Engine, FileSplit
 from bayou.kernel.operations.alter.alteration import Alteration, with_schema
-from bayou.kernel.operations.alter.dependencies import clustering_paths
 from bayou.kernel.operations.optimize import reading_and_writing
 from bayou.kernel.operations.rewrite_plan import RewritePlan, run_plan
 from bayou.kernel.operations.rewriting import Rewrite, rewrite
@@ -32,6 +31,7 @@ from bayou.kernel.upkeep.state_files import (
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.commit_contents import num_records
 from bayou.kernel.writes.data_writer import delete_data_files
+from bayou.kernel.writes.dependencies import clustering_paths
 from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.removal import remove_of
 from bayou.kernel.writes.schema_evolution import check_names

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from bayou.errors import SchemaError
+from bayou.kernel.writes.dependencies import ColumnPath, path_text
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 
 __all__ = [
@@ -24,15 +25,8 @@ __all__ = [
     "without_field",
 ]
 
-ColumnPath: TypeAlias = tuple[str, ...]
-
 Position: TypeAlias = str | None
 """Name of the field to stand behind; empty: first; None: last, or where it is."""
-
-
-def path_text(path: ColumnPath) -> str:
-    """A path as delta-spark writes it into the history: names with a dot in quotes."""
-    return ".".join(f"`{name}`" if "." in name else name for name in path)
 
 
 def spelled(table: str, schema: StructType, path: ColumnPath) -> ColumnPath:

@@ -12,6 +12,7 @@ from bayou.errors import EvaluationError, SchemaError
 from bayou.kernel.arrow_types import to_arrow_type
 from bayou.kernel.predicates.casts import can_cast, cast
 from bayou.kernel.predicates.types import is_numeric
+from bayou.kernel.writes.schema_evolution import is_variant
 from bayou.protocol.schema import VOID, ArrayType, DataType, MapType, StructType
 
 __all__ = ["Place", "check_assignable", "put_into", "struct_of"]
@@ -43,7 +44,7 @@ def check_assignable(place: Place, given: DataType, *, growing: bool) -> None:
             isn't cast.
     """
     match given, place.data_type:
-        case _, wanted if given == VOID or _same(given, wanted):
+        case _, wanted if given == VOID or _same(given, wanted) or is_variant(wanted, given):
             return
         case StructType(), StructType() as wanted:
             unknown = [f.name for f in given if wanted.get(f.name) is None]
@@ -98,8 +99,8 @@ def put_into(
         EvaluationError: a value that can't be cast; names the column.
     """
     wanted = place.data_type
-    if original is None and _same(given, wanted):
-        return values
+    if (original is None and _same(given, wanted)) or is_variant(wanted, given):
+        return values  # the order of a variant's two fields is seen to where rows are checked
     match given, wanted:
         case StructType(), StructType():
             return _struct(place, values, given, original)

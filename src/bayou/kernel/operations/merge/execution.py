@@ -36,6 +36,7 @@ from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.transaction import Transaction
 from bayou.protocol.column_rules import identity_of
+from bayou.protocol.properties import TYPE_WIDENING
 from bayou.protocol.schema import StructField, StructType
 
 __all__ = ["merge"]
@@ -73,7 +74,13 @@ def merge(
         UnsupportedFeatureError, DataFileError, CommitFailedError: as the names say.
     """
     clock = _Clock(time.perf_counter() if started is None else started)
-    plan = MergePlan.build(table.path, table.schema, source.schema, definition)
+    plan = MergePlan.build(
+        table.path,
+        table.schema,
+        source.schema,
+        definition,
+        widens=TYPE_WIDENING.read(table.properties),
+    )
     transaction = _transaction(
         table, plan, definition, engine_info=engine_info, user_metadata=user_metadata
     ).build(engine)

@@ -40,7 +40,7 @@ class NewVersionsOfRows:
         self._plan = plan
         self._rules = RowRules(engine, state)
         self._source = source
-        self._made = NewRows(plan.table, plan.names.schema, plan.schema)
+        self._made = NewRows(plan.table, plan.joined, plan.schema)
         self._clauses = (*plan.matched, *plan.not_matched_by_source)
         self._names = plan.schema.names
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from bayou.errors import PredicateError, SchemaError
@@ -35,6 +35,7 @@ from bayou.kernel.operations.merge.schema_evolution import grown_schema
 from bayou.kernel.predicates.model import Column, Expression, Literal, Predicate
 from bayou.kernel.predicates.resolution import type_of
 from bayou.kernel.predicates.sql import parse_expression
+from bayou.kernel.writes.schema_evolution import widened_columns
 from bayou.protocol.column_rules import (
     CURRENT_DEFAULT_KEY,
     GENERATION_EXPRESSION_KEY,
@@ -92,6 +93,8 @@ class MergePlan:
         table: the target's path.
         names: the columns of both sides.
         schema: the target's, as it will be.
+        joined: columns of joined rows that new versions are made of: the target's have the types
+            of `schema`, those of `names` the types that they have now.
         matched, not_matched, not_matched_by_source: clauses, the first that holds counts.
         explicit_identity: identity columns that inserted rows bring values of.
     """
@@ -99,6 +102,7 @@ class MergePlan:
     table: str
     names: JoinedNames
     schema: StructType
+    joined: StructType
     condition: MergeCondition
     matched: tuple[PlannedClause, ...]
     not_matched: tuple[PlannedClause, ...]
@@ -107,9 +111,18 @@ class MergePlan:
 
     @classmethod
     def build(
-        cls, table: str, target: StructType, source: StructType, definition: MergeDefinition
+        cls,
+        table: str,
+        target: StructType,
+        source: StructType,
+        definition: MergeDefinition,
+        *,
+        widens: bool = False,
     ) -> MergePlan:
         """Understand a merge.
+
+        Args:
+            widens: where the schema evolves, columns take wider types of the source.
 
         Raises:
             ArgumentError: clauses that can't stand together, or aliases.
@@ -126,12 +139,14 @@ class MergePlan:
         )
         on = names.predicate(definition.on, "ON condition")
         planner = _Planner(table, names, growing=definition.schema_evolution)
-        assigned = [
-            (clause, planner.assignments(clause))
-            for clause in definition.clauses
-            if clause.action != "delete"
-        ]
-        schema = planner.schema_behind(assigned)
+        assigned = planner.all_assignments(definition.clauses)
+        schema = planner.schema_behind(assigned, widens=widens)
+        joined = names.schema
+        if widened_columns(target, schema):
+            # Rows that get new versions are read in the types that their columns will have.
+            later = replace(names, target=schema.select(target.names))
+            assigned = planner.reading(later).all_assignments(definition.clauses)
+            joined = later.schema
         by_clause = {id(clause): found for clause, found in assigned}
         planned: dict[ClauseKind, list[PlannedClause]] = {kind: [] for kind in _SIDES}
         for clause in definition.clauses:
@@ -141,6 +156,7 @@ class MergePlan:
             table=table,
             names=names,
             schema=schema,
+            joined=joined,
             condition=MergeCondition.of(on, names.schema),
             matched=tuple(planned["MATCHED"]),
             not_matched=tuple(planned["NOT MATCHED"]),
@@ -184,6 +200,16 @@ class _Planner:
         self._names = names
         self._growing = growing
 
+    def reading(self, names: JoinedNames) -> _Planner:
+        """The same for joined rows of other types."""
+        return _Planner(self._table, names, growing=self._growing)
+
+    def all_assignments(
+        self, clauses: Sequence[MergeClause]
+    ) -> list[tuple[MergeClause, tuple[Assignment, ...]]]:
+        """What the clauses set that set anything."""
+        return [(c, self.assignments(c)) for c in clauses if c.action != "delete"]
+
     def assignments(self, clause: MergeClause) -> tuple[Assignment, ...]:
         """What a clause sets, by paths that are spelled as in the target, or in the source."""
         if clause.takes_all_columns:
@@ -203,7 +229,7 @@ class _Planner:
         return tuple(found)
 
     def schema_behind(
-        self, assigned: Sequence[tuple[MergeClause, tuple[Assignment, ...]]]
+        self, assigned: Sequence[tuple[MergeClause, tuple[Assignment, ...]]], *, widens: bool
     ) -> StructType:
         """The target's schema as it will be."""
         if not self._growing:
@@ -215,6 +241,7 @@ class _Planner:
             self._names.source,
             [a.path for c, found in with_source if not c.takes_all_columns for a in found],
             all_columns=any(c.takes_all_columns for c, _ in with_source),
+            widens=widens,
         )
 
     def planned(

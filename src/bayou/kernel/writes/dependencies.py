@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from bayou.errors import CorruptTableError, PredicateError, SchemaError
-from bayou.kernel.operations.alter.schema_paths import ColumnPath, path_text
 from bayou.kernel.predicates.model import referenced_columns
 from bayou.kernel.predicates.sql import parse_expression
 from bayou.kernel.table_state import TableState
@@ -14,7 +14,20 @@ from bayou.protocol.column_metadata import CLUSTERING_DOMAIN, clustering_columns
 from bayou.protocol.column_rules import GENERATION_EXPRESSION_KEY
 from bayou.protocol.schema import StructField, StructType
 
-__all__ = ["clustering_paths", "refuse_if_used", "refuse_if_used_for_layout"]
+__all__ = [
+    "ColumnPath",
+    "clustering_paths",
+    "path_text",
+    "refuse_if_used",
+    "refuse_if_used_for_layout",
+]
+
+ColumnPath: TypeAlias = tuple[str, ...]
+
+
+def path_text(path: ColumnPath) -> str:
+    """A path as delta-spark writes it into the history: names with a dot in quotes."""
+    return ".".join(f"`{name}`" if "." in name else name for name in path)
 
 
 def refuse_if_used(state: TableState, path: ColumnPath, what: str) -> None:
