@@ -1,5 +1,6 @@
 # make demo      the main job on real data: Kafka topic to Delta table to SQL
 # make test      the tests; what needs delta-spark is `make test-peers`
+# make nightly   long random histories, many operations by many processes; BAYOU_TEST_SEED repeats
 # make check     style, types, layers, docs
 # make bench     benchmarks, each beside a peer
 # make docs      write docs/reference anew from the docstrings
@@ -7,7 +8,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-peers check bench docs clean java
+.PHONY: help demo test test-peers nightly check bench docs clean java
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
@@ -53,6 +54,12 @@ test: java $(VENV)/.installed-dev
 
 test-peers: java $(VENV)/.installed-dev $(PEERS)/.installed
 	@BAYOU_PEERS=$(CURDIR)/$(PEERS) $(BIN)/python -m pytest -q tests/peers
+
+nightly: $(VENV)/.installed-dev
+	@$(BIN)/python tools/fetch_servers.py
+	@BAYOU_TEST_STEPS=$${BAYOU_TEST_STEPS:-10000} BAYOU_TEST_MIX=$${BAYOU_TEST_MIX:-20} \
+	  $(BIN)/python -m pytest -q -s --timeout 36000 tests/property/test_table_histories.py \
+	  tests/integration/test_concurrent_operations.py
 
 check: $(VENV)/.installed-dev
 	@$(BIN)/ruff check --quiet .

@@ -62,4 +62,5 @@ class Maintenance(BoundTable):
             lite=lite,
             enforce_retention_duration=enforce_retention_duration,
             engine_info=ENGINE_INFO,
+            catalog=self._table.catalog,
         )

@@ -21,6 +21,7 @@ from bayou.errors import (
     TableNotFoundError,
 )
 from bayou.kernel import (
+    Catalog,
     Engine,
     Operation,
     Snapshot,
@@ -38,6 +39,7 @@ from bayou.version import ENGINE_INFO
 __all__ = ["WriteMode", "write"]
 
 WriteMode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
+_MANAGED = {"delta.feature.catalogManaged": "supported"}
 _MODES = ("append", "overwrite", "error", "ignore")
 
 
@@ -50,6 +52,7 @@ def write(  # noqa: PLR0917 - the short API, names and order are promised
     storage_options: Mapping[str, str] | None = None,
     *,
     merge_schema: bool = False,
+    catalog: Catalog | None = None,
 ) -> int:
     """Write rows to a table in one commit; the table is made where there is none.
 
@@ -62,6 +65,7 @@ def write(  # noqa: PLR0917 - the short API, names and order are promised
         properties: table properties, such as `{"delta.checkpointInterval": "20"}`.
         storage_options: as of `bayou.table`.
         merge_schema: columns that the table lacks are added to it.
+        catalog: the one that manages the table, or is to manage a new one; as of `bayou.table`.
 
     Returns:
         The table's version afterwards. An append of no rows to an existing table commits nothing.
@@ -81,7 +85,7 @@ def write(  # noqa: PLR0917 - the short API, names and order are promised
     table_properties = checked_texts(properties, "properties")
     engine = for_path(location, checked_texts(storage_options, "storage_options"))
     stream = record_batches(data, "data")
-    table = Table.for_path(engine, location)
+    table = Table.for_path(engine, location, catalog)
     request = _Request(
         table=table,
         schema=from_arrow_schema(stream.schema, table=table.path),
@@ -141,6 +145,8 @@ class _Request:
             builder = self.table.create_transaction_builder(
                 engine, ENGINE_INFO, Operation.WRITE
             ).with_partition_columns(columns)
+            if self.table.catalog is not None:
+                builder = builder.with_table_properties(_MANAGED)
         else:
             columns = list(snapshot.partition_columns)
             if self.partition_by is not None and list(self.partition_by) != columns:

@@ -3,7 +3,13 @@
 Names follow Delta Kernel. The engine is passed to each call and never kept.
 """
 
-from bayou.kernel.catalog import Catalog, CommittingCatalog, RatifiedCommit, RatifiedCommits
+from bayou.kernel.catalog import (
+    Catalog,
+    CommittingCatalog,
+    MaintainingCatalog,
+    RatifiedCommit,
+    RatifiedCommits,
+)
 from bayou.kernel.changes.action_columns import DeltaAction
 from bayou.kernel.changes.boundary import CommitBoundary
 from bayou.kernel.changes.change_file import ChangeFile, ChangeState
@@ -82,6 +88,7 @@ __all__ = [
     "LoadedVectors",
     "LogSlice",
     "LoggingReporter",
+    "MaintainingCatalog",
     "MetricsReporter",
     "Operation",
     "ParquetHandler",

@@ -25,9 +25,11 @@ __all__ = [
     "Catalog",
     "CommittingCatalog",
     "InlineCommit",
+    "MaintainingCatalog",
     "RatifiedCommit",
     "RatifiedCommits",
     "is_catalog_managed",
+    "permits_maintenance",
     "ratified_files",
     "ratified_version",
 ]
@@ -103,6 +105,21 @@ class CommittingCatalog(Catalog, Protocol):
         ...
 
 
+@runtime_checkable
+class MaintainingCatalog(CommittingCatalog, Protocol):
+    """A catalog that leaves maintenance to its clients; without this method they may do none."""
+
+    def permits_maintenance(self, table: str, operation: str) -> bool:
+        """Whether a client may do what only the catalog may do otherwise.
+
+        Args:
+            operation: `OPTIMIZE`, `REORG`, `VACUUM` or `LOG CLEANUP`. Checkpoints, log compaction
+                and checksums are allowed to everyone (PROTOCOL.md, Maintenance Operations on
+                Catalog-managed Tables).
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InlineCommit(FileStatus):
     """A commit whose bytes are at hand; `path` is where it will be published."""
@@ -149,6 +166,11 @@ def ratified_files(table: str, ratified: RatifiedCommits) -> Iterator[tuple[int,
 def is_catalog_managed(reader_features: Collection[str]) -> bool:
     """Whether these features make a catalog the judge of commits."""
     return any(name in _NAMES for name in reader_features)
+
+
+def permits_maintenance(catalog: Catalog | None, table: str, operation: str) -> bool:
+    """Whether the catalog of a managed table permits an operation of maintenance."""
+    return isinstance(catalog, MaintainingCatalog) and catalog.permits_maintenance(table, operation)
 
 
 _NAMES = frozenset(

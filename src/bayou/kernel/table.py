@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bayou.errors import TableNotFoundError
-from bayou.kernel.catalog import Catalog
+from bayou.kernel.catalog import Catalog, CommittingCatalog
 from bayou.kernel.changes.boundary import CommitBoundary
 from bayou.kernel.changes.commit_range import CommitRangeBuilder
 from bayou.kernel.changes.table_changes import TableChanges, load_table_changes
@@ -18,6 +18,7 @@ from bayou.kernel.upkeep.checkpoint import checkpoint
 from bayou.kernel.upkeep.cleanup import LogCleanup, clean_up_log
 from bayou.kernel.upkeep.compaction import compact_log
 from bayou.kernel.writes.builder import TransactionBuilder
+from bayou.kernel.writes.committers import publish_ratified
 from bayou.kernel.writes.operation import Operation
 
 __all__ = ["Table"]
@@ -49,6 +50,11 @@ class Table:
     def path(self) -> str:
         """Fully qualified, without a trailing slash."""
         return self._path
+
+    @property
+    def catalog(self) -> Catalog | None:
+        """The catalog that manages the table, None for none."""
+        return self._catalog
 
     def exists(self, engine: Engine) -> bool:
         """Whether there is a log with at least one version."""
@@ -106,18 +112,34 @@ class Table:
         return load_table_changes(engine, self._path, start, end, self._catalog)
 
     def checkpoint(self, engine: Engine, version: int | None = None) -> int:
-        """Write the checkpoint of a version, the latest where it is None; gives the version."""
+        """Write the checkpoint of a version, the latest where it is None; gives the version.
+
+        What a catalog ratified is published before, for only published versions may have one.
+        """
+        self.publish_commits(engine)
         return checkpoint(engine, self._path, version, self._catalog)
+
+    def publish_commits(self, engine: Engine) -> int | None:
+        """Copy to the log what the catalog has ratified; repeatable, safe beside others that do so.
+
+        Returns:
+            The version up to which all is published; None for a table without a catalog, and where
+            the catalog leaves that to others.
+        """
+        if not isinstance(self._catalog, CommittingCatalog):
+            return None
+        return publish_ratified(engine, self._path, self._catalog)
 
     def clean_up_log(self, engine: Engine) -> LogCleanup:
         """Delete commits and checkpoints older than `delta.logRetentionDuration`.
 
         See `clean_up_log` of `bayou.kernel.upkeep.cleanup`.
         """
-        return clean_up_log(engine, self._path)
+        return clean_up_log(engine, self._path, catalog=self._catalog)
 
     def compact_log(self, engine: Engine, first: int, last: int) -> bool:
         """Write the commits of a range to one log compaction file; see `compact_log`."""
+        self.publish_commits(engine)
         return compact_log(engine, self._path, first, last)
 
     def create_transaction_builder(

@@ -414,8 +414,10 @@ class TableProperties:
 
     @property
     def write_stats_as_struct(self) -> bool:
-        """Checkpoints hold `add.stats_parsed`."""
-        return CHECKPOINT_STATS_AS_STRUCT.read(self.configuration)
+        """Checkpoints hold `add.stats_parsed`: where asked for, and where no text is wanted."""
+        if CHECKPOINT_STATS_AS_STRUCT.key in self.configuration:
+            return CHECKPOINT_STATS_AS_STRUCT.read(self.configuration)
+        return not self.write_stats_as_json
 
     @property
     def data_skipping_column_count(self) -> int:

@@ -21,10 +21,14 @@ class FileCatalog:
 
     A file's content is the name of the staged commit; it is emptied once the commit is published,
     and stays, so that the version is known.
+
+    Args:
+        maintenance: whether clients may vacuum, optimize and clean up its tables.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], *, maintenance: bool = True) -> None:
         self._folder = Path(folder)
+        self._maintenance = maintenance
 
     def ratified_commits(self, table: str, end_version: int | None = None) -> RatifiedCommits:
         """Implements `Catalog.ratified_commits`."""
@@ -70,6 +74,10 @@ class FileCatalog:
                 emptied = path.with_name(f".{uuid.uuid4()}")
                 emptied.write_text("", encoding="utf-8")
                 emptied.replace(path)
+
+    def permits_maintenance(self, table: str, operation: str) -> bool:
+        """Implements `MaintainingCatalog.permits_maintenance`."""
+        return self._maintenance
 
     def _of(self, table: str) -> Path:
         return self._folder / hashlib.sha256(table.encode()).hexdigest()[:16]

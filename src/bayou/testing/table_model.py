@@ -45,16 +45,23 @@ class Effect:
         gone: rows that it deleted, or that it replaced, as it read them.
         new: rows that it added, and new versions of rows.
         columns: columns added by it, null in all other rows.
+        renamed: new names of columns by their old ones; None for a column that was dropped.
     """
 
     gone: Rows = field(default_factory=dict)
     new: Rows = field(default_factory=dict)
     columns: tuple[str, ...] = ()
+    renamed: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def is_nothing(self) -> bool:
         """Whether there is nothing to commit."""
-        return not self.gone and not self.new and not self.columns
+        return not (self.gone or self.new or self.columns or self.renamed)
+
+    def names(self, columns: tuple[str, ...]) -> dict[str, str]:
+        """New names by old ones, of the columns that stay."""
+        named = {name: self.renamed.get(name, name) for name in columns}
+        return {old: new for old, new in named.items() if new is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +110,16 @@ class TableModel:
             if key in rows:
                 raise LostUpdateError(f"version {version} adds row {key} a second time")
             rows[key] = row
-        columns = self.columns() + effect.columns
-        self._versions.append(_Version(columns, {k: _widened(r, columns) for k, r in rows.items()}))
+        names = effect.names(self.columns())
+        columns = (*names.values(), *effect.columns)
+        if columns != self.columns():
+            rows = {k: {**dict.fromkeys(columns), **_renamed(r, names)} for k, r in rows.items()}
+        self._versions.append(_Version(columns, rows))
+
+    def commit_nothing(self, up_to: int) -> None:
+        """Put versions that change neither rows nor columns behind the latest one."""
+        while self.version < up_to:
+            self.commit(self.version + 1, Effect())
 
     def restore(self, version: int, to: int) -> None:
         """Put what an earlier version was behind the latest one."""
@@ -112,7 +127,5 @@ class TableModel:
         self._versions.append(self._versions[to])
 
 
-def _widened(row: Row, columns: tuple[str, ...]) -> Row:
-    if len(row) == len(columns):
-        return row
-    return {name: row.get(name) for name in columns}
+def _renamed(row: Row, names: Mapping[str, str]) -> Row:
+    return {new: row[old] for old, new in names.items()}

@@ -13,6 +13,7 @@ from bayou.errors import ArgumentError, CommitConflictError, StorageError, Unsup
 from bayou.kernel import Engine, Operation, Table, Transaction, write_data
 from bayou.kernel.arrow_types import from_arrow_schema
 from bayou.kernel.catalog import CommittingCatalog
+from bayou.kernel.upkeep.checkpoint import checkpoint
 from bayou.testing import FileCatalog
 from bayou.testing.faults import Fault, FaultInjectingEngine
 
@@ -167,4 +168,6 @@ def test_a_version_that_is_only_ratified_gets_no_checkpoint(engine, tmp_path):
     append(engine, begin(engine, table, MANAGED))
     append(engine, begin(engine, table))
     with pytest.raises(ArgumentError, match="ratified by the catalog, and not published"):
-        table.checkpoint(engine)
+        checkpoint(engine, table.path, None, table.catalog)
+    assert table.checkpoint(engine) == 1  # publishes first
+    assert rows(engine, table) == 6

@@ -137,6 +137,9 @@ def _builder(
             {"version": wanted.version if timestamp is None else None, "timestamp": timestamp}
         )
     )
+    if wanted.column_mapping == "none" and latest.column_mapping != "none":
+        # All files are of a time before columns were mapped: they have the columns' own names.
+        builder = builder.with_files_checked()
     before = latest.domain_metadata.get(CLUSTERING_DOMAIN)
     after = clustering_domain(wanted.domain_metadata.get(CLUSTERING_DOMAIN))
     if before is None or before == after:

@@ -154,7 +154,7 @@ def commit_rewrites(
         try:
             return transaction.commit(engine, actions, operation_metrics=metrics, tags=tags)
         except (MetadataChangedError, ProtocolChangedError):
-            latest = load_table_state(engine, state.path)
+            latest = load_table_state(engine, state.path, catalog=state.catalog)
             if attempt == _REPEATS or not _still_fits(engine, plan, latest, removed):
                 raise
             state = latest

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.errors import ArgumentError, BayouError, TablePropertyError
+from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import Engine
 from bayou.kernel.table_state import TableState, load_table_state
 from bayou.kernel.upkeep.vacuum_plan import VacuumPlan, plan_full, plan_lite, record_lite
@@ -62,6 +63,7 @@ def vacuum(
     lite: bool = False,
     enforce_retention_duration: bool = True,
     engine_info: str = "bayou",
+    catalog: Catalog | None = None,
 ) -> VacuumMetrics:
     """Delete files below the table's folder that no version within the retention needs.
 
@@ -77,16 +79,17 @@ def vacuum(
             leaves what no commit ever named.
         enforce_retention_duration: refuse a retention shorter than the table's.
         engine_info: who does it, for the table's history.
+        catalog: the one that manages the table, if any; it must permit this.
 
     Raises:
         ArgumentError: a retention that is negative, or shorter than the table's.
         UnsupportedFeatureError: the table needs of a writer what isn't supported, which may keep
-            files that aren't known here.
+            files that aren't known here; or its catalog keeps this to itself.
         VersionNotFoundError: lite, where the log is gone that it needs.
         StorageError: the store failed; what was deleted by then is gone, and the history says
             FAILED.
     """
-    state = load_table_state(engine, table)
+    state = load_table_state(engine, table, catalog=catalog)
     check_writable(state.path, state.protocol, state.metadata, state.schema)
     default = _retention(state)
     asked = _asked(state, retention_hours, default, enforce=enforce_retention_duration)

@@ -7,8 +7,13 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from bayou.errors import ArgumentError, TablePropertyError, UnsupportedFeatureError
-from bayou.kernel.catalog import Catalog
+from bayou.errors import (
+    ArgumentError,
+    FileMissingError,
+    TablePropertyError,
+    UnsupportedFeatureError,
+)
+from bayou.kernel.catalog import Catalog, InlineCommit
 from bayou.kernel.checksum import FileTotals
 from bayou.kernel.engine import Engine, FileSplit
 from bayou.kernel.log_segment import log_path
@@ -19,7 +24,11 @@ from bayou.kernel.upkeep.last_checkpoint_file import finish_checkpoint
 from bayou.kernel.upkeep.state_files import checkpoint_behind
 from bayou.kernel.upkeep.v2_checkpoint import write_v2_checkpoint
 from bayou.protocol import features, properties
-from bayou.protocol.file_names import STAGED_COMMIT_DIRECTORY, checkpoint_file_name
+from bayou.protocol.file_names import (
+    STAGED_COMMIT_DIRECTORY,
+    checkpoint_file_name,
+    commit_file_name,
+)
 from bayou.protocol.last_checkpoint import LastCheckpoint
 
 __all__ = ["checkpoint", "load_for_checkpoint"]
@@ -76,11 +85,12 @@ def load_for_checkpoint(
         BayouError: see `checkpoint`.
     """
     state = load_table_state(engine, table, version, catalog=catalog)
-    staged = [c.path for c in state.log_segment.commits if f"/{STAGED_COMMIT_DIRECTORY}/" in c.path]
-    if staged:
+    unpublished = _first_unpublished(engine, state)
+    if unpublished is not None:
         raise ArgumentError(
-            f"Version {state.version} of {state.path} can't have a checkpoint yet: {staged[0]} is "
-            "ratified by the catalog, and not published. Publish it first.",
+            f"Version {state.version} of {state.path} can't have a checkpoint yet: version "
+            f"{unpublished} is ratified by the catalog, and not published. Publish it first "
+            "(Table.publish_commits).",
             argument="version",
         )
     named = features.all_features(state.protocol)
@@ -109,6 +119,18 @@ def load_for_checkpoint(
                 f"{state.path}: {error}.", table=state.path, key=error.key
             ) from error
     return state
+
+
+def _first_unpublished(engine: Engine, state: TableState) -> int | None:
+    """The first commit that only the catalog has; it may list published ones, too."""
+    first = state.version - len(state.log_segment.commits) + 1
+    for version, commit in enumerate(state.log_segment.commits, first):
+        if isinstance(commit, InlineCommit) or f"/{STAGED_COMMIT_DIRECTORY}/" in commit.path:
+            try:
+                engine.files.status(f"{log_path(state.path)}/{commit_file_name(version)}")
+            except FileMissingError:
+                return version
+    return None
 
 
 def _rows(engine: Engine, state: TableState, layout: CheckpointFormat) -> Iterator[pa.RecordBatch]:

@@ -17,6 +17,7 @@ import msgspec
 
 from bayou.errors import ArgumentError
 from bayou.kernel.arrow_ipc import array_from_bytes, array_to_bytes
+from bayou.kernel.catalog import Catalog
 from bayou.kernel.checksum import FileTotals
 from bayou.kernel.engine import Engine, FileSplit, FileStatus
 from bayou.kernel.log_segment import log_path
@@ -194,17 +195,23 @@ class CheckpointPlan:
 
 
 def plan_checkpoint(
-    engine: Engine, table: str, version: int | None = None, *, max_parts: int
+    engine: Engine,
+    table: str,
+    version: int | None = None,
+    *,
+    max_parts: int,
+    catalog: Catalog | None = None,
 ) -> CheckpointPlan:
     """Cut the checkpoint of a version into parts, the latest version where it is None.
 
     Args:
         max_parts: about how many; never more than the checkpoint behind has row groups.
+        catalog: the one that manages the table, if any.
 
     Raises:
         BayouError: as `checkpoint`.
     """
-    state = load_for_checkpoint(engine, table, version)
+    state = load_for_checkpoint(engine, table, version, catalog)
     now = time.time_ns() // 1_000_000
     expired = now - state.table_properties.deleted_file_retention_ms
     sidecars = features.V2_CHECKPOINT in features.all_features(state.protocol)

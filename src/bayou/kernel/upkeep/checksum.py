@@ -13,7 +13,8 @@ from typing import Any
 
 import pyarrow.compute
 
-from bayou.errors import FileMissingError
+from bayou.errors import CorruptTableError, FileMissingError
+from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.kernel.log_segment import log_path
 from bayou.kernel.replay import CommitActions, read_commits
@@ -40,12 +41,18 @@ _KNOWN_WRITERS = ("bayou", "Delta-Lake/", "Kernel")
 
 
 def write_checksum(
-    engine: Engine, table: str, version: int, effect: CommitEffect | None = None
+    engine: Engine,
+    table: str,
+    version: int,
+    effect: CommitEffect | None = None,
+    catalog: Catalog | None = None,
 ) -> bool:
     """Write a version's checksum, unless it has one.
 
     Args:
         effect: of the version's commit, where that is at hand; else the commit is read.
+        catalog: the one that manages the table, if any; what isn't published yet isn't read, and
+            nothing follows from it.
 
     Returns:
         Whether there is one now. False: it doesn't follow from what is there, and counting the
@@ -57,9 +64,14 @@ def write_checksum(
     """
     if effect is None:
         effect = CommitEffect.of(version, _read(engine, table, [version])[0].actions)
-    derived = _derived(engine, table, version, effect)
+    try:
+        derived = _derived(engine, table, version, effect)
+    except (CorruptTableError, FileMissingError):
+        if catalog is None:
+            raise
+        derived = None
     if derived is None:
-        derived = _counted(engine, table, version, effect)
+        derived = _counted(engine, table, version, effect, catalog)
     if derived is None:
         return False
     put_checksum(engine, table, version, derived)
@@ -138,12 +150,12 @@ def _derived_from_afar(
 
 
 def _counted(
-    engine: Engine, table: str, version: int, effect: CommitEffect
+    engine: Engine, table: str, version: int, effect: CommitEffect, catalog: Catalog | None
 ) -> VersionChecksum | None:
     """The state counted, where no checkpoint has to be read for it."""
     if version > _COMMITS_TO_COUNT:
         return None
-    state = load_table_state(engine, table, version)
+    state = load_table_state(engine, table, version, catalog=catalog)
     if state.log_segment.checkpoint is not None:
         return None
     sizes = pc.struct_field(state.tail, "size")

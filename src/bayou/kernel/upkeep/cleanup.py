@@ -17,7 +17,9 @@ from bayou.errors import (
     CorruptTableError,
     FileMissingError,
     TablePropertyError,
+    UnsupportedFeatureError,
 )
+from bayou.kernel.catalog import Catalog, is_catalog_managed, permits_maintenance
 from bayou.kernel.checkpoint_contents import locate_checkpoint_files
 from bayou.kernel.commit_times import last_version_at_or_before
 from bayou.kernel.engine import Engine, FileStatus
@@ -66,6 +68,7 @@ def clean_up_log(
     retention_ms: int | None = None,
     now: int | None = None,
     granularity_ms: int = _DAY,
+    catalog: Catalog | None = None,
 ) -> LogCleanup:
     """Delete what is older than `delta.logRetentionDuration`.
 
@@ -76,6 +79,7 @@ def clean_up_log(
         retention_ms: the table's retention where it is known; None: the table is asked.
         now: ms since the epoch; the clock's where it is None.
         granularity_ms: what the cutoff is rounded down to; a day, by PROTOCOL.md.
+        catalog: the one that manages the table, if any; it must permit this.
 
     Returns:
         What was deleted; nothing where no checkpoint covers what is too old, or where
@@ -83,20 +87,22 @@ def clean_up_log(
 
     Raises:
         StorageError: the store failed.
-        TableNotFoundError, CorruptTableError, UnsupportedFeatureError: the table can't be read.
+        TableNotFoundError, CorruptTableError: the table can't be read.
+        UnsupportedFeatureError: neither can it, or its catalog keeps this to itself.
         TablePropertyError: a retention that can't be read.
     """
     now = time.time_ns() // 1_000_000 if now is None else now
     state: TableState | None = None
     if retention_ms is None:
-        state = load_table_state(engine, table)
+        state = load_table_state(engine, table, catalog=catalog)
         retention_ms = _retention(state)
     cutoff = (now - retention_ms) // granularity_ms * granularity_ms
     first = _first_commit(engine, table)
     if first is None or first.modification_time > cutoff:
         return LogCleanup()  # as almost always: nothing is too old yet
     if state is None:
-        state = load_table_state(engine, table)
+        state = load_table_state(engine, table, catalog=catalog)
+    _check_permission(state)
     newest = last_version_at_or_before(engine, state, cutoff)
     found = None if newest is None else _cutoff_checkpoint(engine, state, newest)
     if found is None or not _is_allowed(engine, state, found.version):
@@ -113,6 +119,17 @@ def clean_up_log(
     sidecars = _unreferenced_sidecars(engine, table, spared)
     engine.files.delete_files(sidecars)
     return LogCleanup(earliest_version=found.version, deleted=(*expired, *staged, *sidecars))
+
+
+def _check_permission(state: TableState) -> None:
+    managed = is_catalog_managed(state.protocol.reader_features or ())
+    if managed and not permits_maintenance(state.catalog, state.path, "LOG CLEANUP"):
+        raise UnsupportedFeatureError(
+            f"The log of {state.path} is kept in shape by the catalog that manages the table "
+            f"({features.CATALOG_MANAGED}), which doesn't permit its cleanup to others.",
+            table=state.path,
+            features=[features.CATALOG_MANAGED],
+        )
 
 
 def _retention(state: TableState) -> int:
@@ -249,7 +266,9 @@ def _knows_protocols(engine: Engine, state: TableState, cutoff: int) -> bool:
         if not versions or versions[0][0] > 0:
             known = complete_checkpoints(_log_files(engine, state.path))
             earliest = min(c.version for c in known)
-            protocols.append(load_table_state(engine, state.path, earliest).protocol)
+            protocols.append(
+                load_table_state(engine, state.path, earliest, catalog=state.catalog).protocol
+            )
     except BayouError:
         return False
     return all(_is_known(protocol) for protocol in protocols)

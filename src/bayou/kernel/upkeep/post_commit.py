@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from bayou.errors import BayouError
+from bayou.kernel.catalog import Catalog, permits_maintenance
 from bayou.kernel.engine import Engine
 from bayou.kernel.upkeep.checkpoint import checkpoint
 from bayou.kernel.upkeep.checksum import write_checksum
@@ -40,6 +41,7 @@ class PostCommitHook:
         first_version: of a log compaction, the first version that it covers.
         effect: of a checksum, what the commit changed; None: the commit is read.
         retention_ms: of a log cleanup, how long the table keeps commits; None: the table is asked.
+        catalog: the one that manages the table, None for none.
     """
 
     name: HookName
@@ -48,6 +50,7 @@ class PostCommitHook:
     first_version: int | None = None
     effect: CommitEffect | None = field(default=None, repr=False, compare=False)
     retention_ms: int | None = None
+    catalog: Catalog | None = field(default=None, repr=False, compare=False)
 
     def run(self, engine: Engine) -> None:
         """Do it; repeatable, safe beside other writers.
@@ -57,14 +60,16 @@ class PostCommitHook:
         """
         match self.name:
             case "checksum":
-                write_checksum(engine, self.table, self.version, self.effect)
+                write_checksum(engine, self.table, self.version, self.effect, self.catalog)
             case "checkpoint":
-                checkpoint(engine, self.table, self.version)
+                checkpoint(engine, self.table, self.version, self.catalog)
             case "log_compaction":
                 first = self.first_version
                 compact_log(engine, self.table, 0 if first is None else first, self.version)
             case "log_cleanup":
-                clean_up_log(engine, self.table, retention_ms=self.retention_ms)
+                clean_up_log(
+                    engine, self.table, retention_ms=self.retention_ms, catalog=self.catalog
+                )
 
 
 def due_hooks(
@@ -74,12 +79,14 @@ def due_hooks(
     *,
     effect: CommitEffect | None = None,
     compaction_interval: int | None = None,
+    catalog: Catalog | None = None,
 ) -> tuple[PostCommitHook, ...]:
     """What a version makes due.
 
     Args:
         configuration: the table's properties, checked.
         compaction_interval: of log compaction, None for never.
+        catalog: the one that manages the table, None for none; without its leave no cleanup is due.
     """
     properties = TableProperties(configuration)
     hooks = [PostCommitHook(name="checksum", table=table, version=version, effect=effect)]
@@ -91,11 +98,14 @@ def due_hooks(
         hooks.append(
             PostCommitHook(name="log_compaction", table=table, version=version, first_version=first)
         )
-    if due and properties.expired_log_cleanup:
+    permitted = catalog is None or permits_maintenance(catalog, table, "LOG CLEANUP")
+    if due and properties.expired_log_cleanup and permitted:
         retention = properties.log_retention_ms
         hooks.append(
             PostCommitHook(name="log_cleanup", table=table, version=version, retention_ms=retention)
         )
+    if catalog is not None:
+        hooks = [replace(hook, catalog=catalog) for hook in hooks]
     return tuple(hooks)
 
 

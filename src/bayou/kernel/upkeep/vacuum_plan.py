@@ -117,7 +117,7 @@ def plan_lite(engine: Engine, state: TableState, before: int) -> VacuumPlan:
     seen = _last_vacuum(engine, table)
     if end is None:
         return VacuumPlan(files=_inventory(()))
-    files = [(v, f) for v, f in commit_files(engine, table) if v <= end]
+    files = [(v, f) for v, f in commit_files(engine, table, catalog=state.catalog) if v <= end]
     if files and files[0][0] > 0 and (seen is None or seen + 1 < files[0][0]):
         raise VersionNotFoundError(
             f"{table} can't be vacuumed from its log alone (lite): the log begins at version "

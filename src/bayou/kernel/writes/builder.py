@@ -274,8 +274,15 @@ class TransactionBuilder:
         new_protocol = None if state is not None and protocol == state.protocol else protocol
         new_metadata = None if state is not None and metadata == state.metadata else metadata
         check_writable(self._table, protocol, metadata, schema)
-        check_catalog(self._table, state, protocol, self._catalog)
         check_properties(self._table, metadata.configuration)
+        check_catalog(
+            self._table,
+            state,
+            protocol=protocol,
+            configuration=metadata.configuration,
+            catalog=self._catalog,
+            operation=self._operation,
+        )
         if new_metadata is not None:
             check_change_data_columns(self._table, metadata.configuration, schema)
         return Transaction(

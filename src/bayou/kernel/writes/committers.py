@@ -17,7 +17,7 @@ from bayou.kernel.log_segment import log_path
 from bayou.kernel.replay import CommitActions, read_commit
 from bayou.protocol.file_names import STAGED_COMMIT_DIRECTORY, commit_file_name
 
-__all__ = ["CatalogCommitter", "Committer", "LogCommitter", "publish_commits", "stage_commit"]
+__all__ = ["CatalogCommitter", "Committer", "LogCommitter", "publish_ratified", "stage_commit"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -75,8 +75,7 @@ class CatalogCommitter:
         if not self._catalog.commit(engine, table, version, lines):
             return False
         try:
-            published = publish_commits(engine, table, self._catalog, version)
-            self._catalog.published(table, published)
+            publish_ratified(engine, table, self._catalog, version)
         except BayouError as error:
             # Ratified is committed; whoever commits next publishes this one as well.
             _LOG.warning("Version %d of %s isn't published yet: %s", version, table, error)
@@ -110,10 +109,15 @@ def stage_commit(
     return RatifiedCommit(version=version, path=name)
 
 
-def publish_commits(engine: Engine, table: str, catalog: CommittingCatalog, end: int) -> int:
-    """Copy the commits that a catalog still keeps into the log, in order, up to a version.
+def publish_ratified(
+    engine: Engine, table: str, catalog: CommittingCatalog, end: int | None = None
+) -> int:
+    """Copy the commits that a catalog still keeps into the log, in order, and tell it so.
 
     Repeatable, safe beside others that do the same.
+
+    Args:
+        end: the last version; None: the latest one that is ratified.
 
     Returns:
         The version up to which all are published.
@@ -125,7 +129,10 @@ def publish_commits(engine: Engine, table: str, catalog: CommittingCatalog, end:
     for version, status in ratified_files(table, ratified):
         lines = [line for line in _content(engine, status).split(b"\n") if line]
         engine.json.write_json_file_atomically(_published_path(table, version), lines)
-    return end
+    published = ratified.latest_version if end is None else end
+    if ratified.commits:
+        catalog.published(table, published)
+    return published
 
 
 def _content(engine: Engine, status: FileStatus) -> bytes:

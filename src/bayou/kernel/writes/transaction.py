@@ -286,14 +286,12 @@ class Transaction:
                 committer=update.committer,
             ),
         )
-        if update.is_catalog_managed:
-            # Checkpoints and the like are for those who ask the catalog.
-            return TransactionCommitResult(version=version)
         hooks = due_hooks(
             update.table,
             version,
             update.configuration,
             effect=commit.effects.get(version),
             compaction_interval=update.log_compaction_interval,
+            catalog=update.catalog if update.is_catalog_managed else None,
         )
         return TransactionCommitResult(version=version, post_commit_hooks=hooks)

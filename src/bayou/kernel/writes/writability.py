@@ -5,33 +5,73 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bayou.errors import SchemaError, TablePropertyError, UnsupportedFeatureError
-from bayou.kernel.catalog import Catalog, CommittingCatalog, is_catalog_managed
+from bayou.kernel.catalog import (
+    Catalog,
+    CommittingCatalog,
+    is_catalog_managed,
+    permits_maintenance,
+)
 from bayou.kernel.table_state import TableState
+from bayou.kernel.writes.operation import Operation
 from bayou.protocol import features, properties
 from bayou.protocol.actions import Metadata, Protocol
 from bayou.protocol.change_data import is_feed_enabled, reserved_columns
 from bayou.protocol.schema import StructType
 
-__all__ = ["check_catalog", "check_change_data_columns", "check_properties", "check_writable"]
+__all__ = [
+    "check_catalog",
+    "check_change_data_columns",
+    "check_maintenance",
+    "check_properties",
+    "check_writable",
+]
+
+
+_MAINTENANCE = {
+    Operation.OPTIMIZE: "OPTIMIZE",
+    Operation.REORG: "REORG",
+    Operation.VACUUM_START: "VACUUM",
+    Operation.VACUUM_END: "VACUUM",
+}
+"""What a catalog must permit (PROTOCOL.md, Maintenance Operations on Catalog-managed Tables)."""
 
 
 def check_catalog(
-    table: str, state: TableState | None, protocol: Protocol, catalog: Catalog | None
+    table: str,
+    state: TableState | None,
+    *,
+    protocol: Protocol,
+    configuration: Mapping[str, str],
+    catalog: Catalog | None,
+    operation: Operation,
 ) -> None:
     """Check that a table which a catalog manages is committed to through that catalog.
 
     Args:
         state: the version that the commit is made from, None for a new table.
+        protocol, configuration: once it is committed.
 
     Raises:
-        UnsupportedFeatureError: no catalog is at hand, it can only be read, or the table isn't one
-            of a catalog yet.
+        UnsupportedFeatureError: no catalog is at hand, it can only be read or doesn't permit
+            maintenance, or the table isn't one of a catalog yet.
+        TablePropertyError: in-commit timestamps are off, which such a table needs.
     """
     if not is_catalog_managed(protocol.reader_features or ()):
         return
     if isinstance(catalog, CommittingCatalog) and (
         state is None or is_catalog_managed(state.protocol.reader_features or ())
     ):
+        if not properties.IN_COMMIT_TIMESTAMPS.read(configuration):
+            key = properties.IN_COMMIT_TIMESTAMPS.key
+            raise TablePropertyError(
+                f"{table} is managed by a catalog, which publishes commits later than they are "
+                f"made: it needs {key} = true, and can't do without.",
+                table=table,
+                key=key,
+            )
+        maintenance = _MAINTENANCE.get(operation)
+        if maintenance is not None:
+            check_maintenance(table, catalog, maintenance)
         return
     if catalog is None:
         what = "alone takes its commits: give that catalog with the table"
@@ -45,6 +85,22 @@ def check_catalog(
         table=table,
         features=[features.CATALOG_MANAGED],
     )
+
+
+def check_maintenance(table: str, catalog: Catalog | None, operation: str) -> None:
+    """Check that the catalog which manages a table lets others do this.
+
+    Raises:
+        UnsupportedFeatureError: it doesn't.
+    """
+    if not permits_maintenance(catalog, table, operation):
+        raise UnsupportedFeatureError(
+            f"{operation} of {table} is for the catalog that manages it "
+            f"({features.CATALOG_MANAGED}), which doesn't permit it to others: its object has no "
+            "method `permits_maintenance`, or that says no. Have the catalog do it.",
+            table=table,
+            features=[features.CATALOG_MANAGED],
+        )
 
 
 def check_properties(table: str, configuration: Mapping[str, str]) -> None:

@@ -82,7 +82,7 @@ def drop_feature(
         raise dropping.in_use("another writer brought it back meanwhile. Try again.")
     _lower(dropping, removal, truncate_history=truncate_history)
     if removal.needs_history and not truncate_history:
-        checkpoint(engine, state.path, dropping.state.version)
+        checkpoint(engine, state.path, dropping.state.version, state.catalog)
     return AlterationMetrics(version=dropping.state.version, num_commits=dropping.commits)
 
 
@@ -114,7 +114,8 @@ def _refuse_needed(dropping: Dropping) -> None:
 def _barrier(dropping: Dropping) -> None:
     """A commit that does nothing, and its checkpoint: nobody has to read what is behind it."""
     dropping.commit(Operation.EMPTY_COMMIT, {})
-    checkpoint(dropping.engine, dropping.state.path, dropping.state.version)
+    state = dropping.state
+    checkpoint(dropping.engine, state.path, state.version, state.catalog)
 
 
 def _truncate(dropping: Dropping, removal: FeatureRemoval, *, changed: bool, now: int) -> None:
@@ -166,6 +167,7 @@ def _clean_up(dropping: Dropping, now: int) -> None:
         retention_ms=_TRUNCATED_HISTORY_MS,
         now=now,
         granularity_ms=_MINUTE,
+        catalog=dropping.state.catalog,
     )
 
 
