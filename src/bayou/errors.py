@@ -345,7 +345,16 @@ class StorageError(BayouError):
 
 
 class FileMissingError(StorageError):
-    """There is no such file or folder."""
+    """There is no such file or folder.
+
+    Attributes:
+        obstacle: a file that stands where the path needs a folder, None where that isn't why.
+    """
+
+    def __init__(self, message: str, *, path: str, obstacle: str | None = None) -> None:
+        BayouError.__init__(self, message, path=path, obstacle=obstacle)
+        self.path = path
+        self.obstacle = obstacle
 
 
 class PredicateError(BayouError):

@@ -135,12 +135,18 @@ def test_other_representations_become_the_type_that_holds_their_values(arrow, de
 )
 def test_a_type_that_delta_lacks_is_refused_with_the_column(arrow):
     schema = pa.schema([pa.field("outer", pa.struct([pa.field("inner", pa.list_(arrow))]))])
-    with pytest.raises(SchemaError, match="cast the column first") as caught:
+    with pytest.raises(SchemaError, match="Cast the column first") as caught:
         from_arrow_schema(schema, table="/lake/t")
     assert caught.value.column == "outer.inner.element"
     assert caught.value.table == "/lake/t"
 
 
 def test_a_column_of_nulls_needs_a_type():
-    with pytest.raises(SchemaError, match="nulls only needs a type"):
+    with pytest.raises(SchemaError, match="nulls says no type"):
         from_arrow_schema(pa.schema([pa.field("x", pa.null())]))
+
+
+def test_a_column_of_nulls_is_void_where_that_is_allowed():
+    arrow = pa.schema([pa.field("x", pa.list_(pa.field("element", pa.null())))])
+    schema = from_arrow_schema(arrow, void=True)
+    assert str(schema.fields[0].data_type) == "array<void>"

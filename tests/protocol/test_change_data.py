@@ -25,7 +25,7 @@ def test_without_the_property_the_feed_is_off():
     assert not is_feed_enabled({})
 
 
-def test_only_top_level_columns_of_exactly_these_names_are_reserved():
+def test_only_top_level_columns_of_these_names_are_reserved_in_any_case():
     inner = StructType((StructField(name="_change_type", data_type=LONG),))
     schema = StructType(
         (
@@ -34,4 +34,4 @@ def test_only_top_level_columns_of_exactly_these_names_are_reserved():
             StructField(name="_commit_version", data_type=LONG),
         )
     )
-    assert reserved_columns(schema) == ("_commit_version",)
+    assert reserved_columns(schema) == ("_Change_Type", "_commit_version")

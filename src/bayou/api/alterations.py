@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from bayou.api.arguments import checked_names, checked_texts
+from bayou.api.arguments import checked_names, checked_number, checked_text, checked_texts
 from bayou.api.bound_table import BoundTable
 from bayou.errors import ArgumentError
 from bayou.kernel import Snapshot
@@ -117,8 +117,8 @@ class Alter(BoundTable):
         column = NewColumn(
             path=_path(name),
             field=_field(name, type),
-            comment=comment,
-            default=default,
+            comment=None if comment is None else checked_text(comment, "comment"),
+            default=None if default is None else checked_text(default, "default"),
             position=_position(first, after),
         )
         return add_columns(self._engine, self._latest(), [column], engine_info=ENGINE_INFO).version
@@ -153,7 +153,7 @@ class Alter(BoundTable):
             UnsupportedFeatureError: the table has no column mapping; the message says how to turn
                 it on.
         """
-        if not to:
+        if not checked_text(to, "to"):
             raise ArgumentError(f"A column can't be named {to!r}.", argument="to")
         return rename_column(
             self._engine, self._latest(), _path(name), to, engine_info=ENGINE_INFO
@@ -202,7 +202,11 @@ class Alter(BoundTable):
             UnsupportedFeatureError: the table lacks the feature allowColumnDefaults.
         """
         return change_default(
-            self._engine, self._latest(), _path(name), default, engine_info=ENGINE_INFO
+            self._engine,
+            self._latest(),
+            _path(name),
+            checked_text(default, "default"),
+            engine_info=ENGINE_INFO,
         ).version
 
     def drop_default(self, name: ColumnName) -> int:
@@ -216,6 +220,8 @@ class Alter(BoundTable):
 
         The table's own description is the property `comment`.
         """
+        if comment is not None:
+            checked_text(comment, "comment")
         return change_comment(
             self._engine, self._latest(), _path(name), comment, engine_info=ENGINE_INFO
         ).version
@@ -240,7 +246,11 @@ class Alter(BoundTable):
             ConstraintViolationError: a row breaks it; the message shows its values.
         """
         return add_constraint(
-            self._engine, self._latest(), name, condition, engine_info=ENGINE_INFO
+            self._engine,
+            self._latest(),
+            checked_text(name, "name"),
+            checked_text(condition, "condition"),
+            engine_info=ENGINE_INFO,
         ).version
 
     def drop_constraint(self, name: str, *, if_exists: bool = False) -> int:
@@ -249,6 +259,7 @@ class Alter(BoundTable):
         Raises:
             TablePropertyError: there is none of that name, without `if_exists`.
         """
+        checked_text(name, "name")
         return drop_constraint(
             self._engine, self._latest(), name, if_exists=if_exists, engine_info=ENGINE_INFO
         ).version
@@ -279,6 +290,8 @@ class Alter(BoundTable):
         """
         if not keys:
             raise ArgumentError("No property is named.", argument="keys")
+        for key in keys:
+            checked_text(key, "keys")
         return unset_properties(
             self._engine, self._latest(), keys, if_exists=if_exists, engine_info=ENGINE_INFO
         ).version
@@ -299,6 +312,7 @@ class Alter(BoundTable):
         Raises:
             UnsupportedFeatureError: it isn't one, or can't be written.
         """
+        checked_text(name, "name")
         return add_feature(self._engine, self._latest(), name, engine_info=ENGINE_INFO).version
 
     def drop_feature(self, name: str, *, truncate_history: bool = False) -> int:
@@ -316,6 +330,7 @@ class Alter(BoundTable):
             FeatureInUseError: another feature or something of the table needs it, or older
                 versions aren't old enough to be deleted.
         """
+        checked_text(name, "name")
         return drop_feature(
             self._engine,
             self._latest(),
@@ -330,6 +345,8 @@ class Alter(BoundTable):
         Raises:
             ArgumentError: versions that don't exist, or below those of the table.
         """
+        checked_number(reader, "reader", "a version of the protocol", least=1)
+        checked_number(writer, "writer", "a version of the protocol", least=1)
         return upgrade_protocol(
             self._engine, self._latest(), reader, writer, engine_info=ENGINE_INFO
         ).version
@@ -363,7 +380,7 @@ def _field(name: ColumnName, type: ColumnType) -> StructField:
             except SchemaJsonError as error:
                 raise ArgumentError(f"{error}.", argument="type") from error
         case pa.DataType():
-            return StructField(name=last, data_type=from_arrow_type(type))
+            return StructField(name=last, data_type=from_arrow_type(type, column=last))
         case PrimitiveType() | DecimalType() | ArrayType() | MapType() | StructType():
             return StructField(name=last, data_type=type)
         case _:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from bayou.errors import ArgumentError
 from bayou.kernel import Predicate
@@ -12,10 +13,14 @@ from bayou.kernel.predicates.model import Expression
 __all__ = [
     "checked_condition",
     "checked_names",
+    "checked_number",
     "checked_path",
+    "checked_text",
     "checked_texts",
     "checked_values",
 ]
+
+Number = TypeVar("Number", int, float)
 
 
 def checked_path(path: object) -> str:
@@ -53,6 +58,40 @@ def checked_names(names: Sequence[str] | None, argument: str) -> tuple[str, ...]
                 f"{argument} has {name!r}, which isn't the name of a column.", argument=argument
             )
     return found
+
+
+def checked_text(value: str, argument: str) -> str:
+    """A text.
+
+    Raises:
+        ArgumentError: something else.
+    """
+    given: object = value
+    if not isinstance(given, str):
+        raise ArgumentError(f"{argument} is {given!r}; give a text.", argument=argument)
+    return value
+
+
+def checked_number(
+    value: Number | None, argument: str, what: str, *, least: int = 0, whole: bool = True
+) -> Number | None:
+    """A number, None where there is none.
+
+    Args:
+        what: what it counts, for the error: `a number of rows`.
+
+    Raises:
+        ArgumentError: something else, or less than `least`.
+    """
+    given: object = value
+    if given is None:
+        return None
+    kinds = (int,) if whole else (int, float)
+    if type(given) not in kinds or not given >= least:  # type: ignore[operator]
+        raise ArgumentError(
+            f"{argument} is {given!r}; it is {what}, {least} or more.", argument=argument
+        )
+    return value
 
 
 def checked_texts(values: Mapping[str, str] | None, argument: str) -> Mapping[str, str]:

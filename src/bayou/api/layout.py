@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from bayou.api.arguments import checked_names, checked_path, checked_texts
+from bayou.api.arguments import (
+    checked_condition,
+    checked_names,
+    checked_number,
+    checked_path,
+    checked_texts,
+)
 from bayou.api.bound_table import BoundTable
 from bayou.api.interleaving import available_cores
 from bayou.api.timestamps import Timestamp, milliseconds
@@ -86,7 +92,11 @@ class Layout(BoundTable):
                 )
             return self._run(
                 plan_clustering(
-                    self._engine, state, ENGINE_INFO, full=full, target_bytes=target_size
+                    self._engine,
+                    state,
+                    ENGINE_INFO,
+                    full=full,
+                    target_bytes=_size(target_size, "target_size"),
                 ),
                 limits,
             )
@@ -94,13 +104,16 @@ class Layout(BoundTable):
             raise ArgumentError(
                 f"full is for clustered tables, and {state.path} isn't one.", argument="full"
             )
+        checked_number(
+            max_deleted_rows_ratio, "max_deleted_rows_ratio", "a share of rows", whole=False
+        )
         plan = plan_optimize(
             self._engine,
             state,
             ENGINE_INFO,
-            where=where,
-            target_bytes=target_size,
-            min_bytes=min_size,
+            where=checked_condition(where, "where"),
+            target_bytes=_size(target_size, "target_size"),
+            min_bytes=_size(min_size, "min_size"),
             max_deleted_rows_ratio=max_deleted_rows_ratio,
         )
         return self._run(plan, limits)
@@ -132,7 +145,12 @@ class Layout(BoundTable):
         limits = _limits(batch_size, parallelism)
         state = self._table.latest_snapshot(self._engine)
         plan = plan_zorder(
-            self._engine, state, ENGINE_INFO, names, where=where, target_bytes=target_size
+            self._engine,
+            state,
+            ENGINE_INFO,
+            names,
+            where=checked_condition(where, "where"),
+            target_bytes=_size(target_size, "target_size"),
         )
         return self._run(plan, limits)
 
@@ -150,7 +168,13 @@ class Layout(BoundTable):
         """
         limits = _limits(batch_size, parallelism)
         state = self._table.latest_snapshot(self._engine)
-        plan = plan_purge(self._engine, state, ENGINE_INFO, where=where, target_bytes=target_size)
+        plan = plan_purge(
+            self._engine,
+            state,
+            ENGINE_INFO,
+            where=checked_condition(where, "where"),
+            target_bytes=_size(target_size, "target_size"),
+        )
         return self._run(plan, limits)
 
     def restore(
@@ -250,6 +274,13 @@ class Layout(BoundTable):
         """
         partitions = None
         if partition_schema is not None:
+            given: object = partition_schema
+            if not isinstance(given, pa.Schema):
+                raise ArgumentError(
+                    f"partition_schema is {given!r}; give names and types as the folders are "
+                    "nested, pyarrow.schema({'day': pyarrow.date32()}).",
+                    argument="partition_schema",
+                )
             partitions = from_arrow_schema(partition_schema, table=self.path)
         return convert(
             self._engine,
@@ -275,10 +306,13 @@ class Layout(BoundTable):
         return run_plan(self._engine, plan, ENGINE_INFO, limits)
 
 
+def _size(value: int | None, argument: str) -> int | None:
+    return checked_number(value, argument, "a number of bytes", least=1)
+
+
 def _limits(batch_size: int | None, parallelism: int | None) -> RewriteLimits:
-    for name, value in (("batch_size", batch_size), ("parallelism", parallelism)):
-        if value is not None and (type(value) is not int or value < 1):
-            raise ArgumentError(f"{name} is {value!r}; it is a number from 1 on.", argument=name)
+    checked_number(batch_size, "batch_size", "a number of bytes", least=1)
+    checked_number(parallelism, "parallelism", "a number of files", least=1)
     return RewriteLimits(
         batch_bytes=batch_size or RewriteLimits().batch_bytes,
         parallelism=parallelism or available_cores(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bayou.api.arguments import checked_number
 from bayou.api.bound_table import BoundTable
 from bayou.errors import ArgumentError
 from bayou.kernel.operations.vacuum import VacuumMetrics, vacuum
@@ -54,6 +55,7 @@ class Maintenance(BoundTable):
             VersionNotFoundError: lite, where the log is gone that it needs.
             StorageError: the store failed; the history says so, and it can be repeated.
         """
+        checked_number(retention_hours, "retention_hours", "a number of hours", whole=False)
         return vacuum(
             self._engine,
             self.path,

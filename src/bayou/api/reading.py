@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.api.arguments import checked_names
+from bayou.api.arguments import checked_condition, checked_names, checked_number
 from bayou.api.interleaving import available_cores, interleaved
 from bayou.api.small_files import groups, joined
-from bayou.errors import ArgumentError, CorruptTableError, SchemaError, SerializationError
+from bayou.errors import CorruptTableError, SchemaError, SerializationError
 from bayou.kernel import (
     CloseableIterator,
     Engine,
@@ -72,13 +72,16 @@ class Reading:
         limit: int | None,
     ) -> Reading:
         """Plan what `TableHandle.to_arrow` and `to_batches` describe; raises as they do."""
-        if limit is not None and limit < 0:
-            raise ArgumentError(f"limit is {limit}; it is a number of rows.", argument="limit")
+        checked_number(limit, "limit", "a number of rows")
         wanted = checked_names(columns, "columns")
         names = list(snapshot.schema.names if wanted is None else wanted)
         metadata = [n for n in names if n in Scan.METADATA_COLUMNS]
         _refuse_unknown(snapshot, [n for n in names if n not in metadata])
-        builder = snapshot.scan_builder().with_filter(filter).with_metadata_columns(metadata)
+        builder = (
+            snapshot.scan_builder()
+            .with_filter(checked_condition(filter, "filter"))
+            .with_metadata_columns(metadata)
+        )
         remaining = builder.build().remaining_filter
         needed = {path[0] for path in referenced_columns(remaining)} if remaining else set()
         read = [f for f in snapshot.schema if f.name in needed or f.name in names]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bayou.api.arguments import checked_condition, checked_values
+from bayou.api.arguments import checked_condition, checked_text, checked_values
 from bayou.api.arrow_stream import ArrowStream
 from bayou.api.bound_table import BoundTable
 from bayou.api.merge import MergeBuilder
@@ -50,7 +50,7 @@ class RowOperations(BoundTable):
             self._table.latest_snapshot(self._engine),
             checked_condition(where, "where"),
             engine_info=ENGINE_INFO,
-            user_metadata=user_metadata,
+            user_metadata=_free_text(user_metadata),
         )
 
     def update(
@@ -84,7 +84,7 @@ class RowOperations(BoundTable):
             checked_values(set, "set"),
             checked_condition(where, "where"),
             engine_info=ENGINE_INFO,
-            user_metadata=user_metadata,
+            user_metadata=_free_text(user_metadata),
         )
 
     def merge(
@@ -120,8 +120,12 @@ class RowOperations(BoundTable):
             MergeDefinition(
                 on=on,
                 clauses=(),
-                source_alias=source_alias,
-                target_alias=target_alias,
+                source_alias=checked_text(source_alias, "source_alias"),
+                target_alias=checked_text(target_alias, "target_alias"),
             ),
-            user_metadata,
+            _free_text(user_metadata),
         )
+
+
+def _free_text(user_metadata: str | None) -> str | None:
+    return None if user_metadata is None else checked_text(user_metadata, "user_metadata")

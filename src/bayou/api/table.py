@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from bayou.api.alterations import Alterations
-from bayou.api.arguments import checked_path, checked_texts
+from bayou.api.arguments import checked_number, checked_path, checked_texts
 from bayou.api.changes import ChangesHandle
 from bayou.api.dataset import to_dataset
 from bayou.api.layout import Layout
@@ -155,8 +155,7 @@ class TableHandle(RowOperations, Maintenance, Layout, Alterations):
         """The commits still in the log, newest first: `version`, `timestamp` (ms), `operation`,
         `operationParameters`, `operationMetrics`, `engineInfo`, ... as written.
         """
-        if limit is not None and (type(limit) is not int or limit < 0):
-            raise ArgumentError(f"limit is {limit!r}; it is a number of commits.", argument="limit")
+        checked_number(limit, "limit", "a number of commits")
         return self._table.history(self._engine, limit)
 
     def detail(self) -> TableDetail:

@@ -86,15 +86,16 @@ def write(  # noqa: PLR0917 - the short API, names and order are promised
     engine = for_path(location, checked_texts(storage_options, "storage_options"))
     stream = record_batches(data, "data")
     table = Table.for_path(engine, location, catalog)
+    snapshot = _snapshot(engine, table)
     request = _Request(
         table=table,
-        schema=from_arrow_schema(stream.schema, table=table.path),
+        # Only a table that is there says what a column of nothing but nulls may be.
+        schema=from_arrow_schema(stream.schema, table=table.path, void=snapshot is not None),
         mode=mode,
         partition_by=columns,
         properties=table_properties,
         merge_schema=merge_schema,
     )
-    snapshot = _snapshot(engine, table)
     if snapshot is not None and mode == "ignore":
         return snapshot.version
     if snapshot is not None and mode == "error":

@@ -131,38 +131,50 @@ def relabelled(batch: pa.RecordBatch, schema: pa.Schema, *, table: str = "") -> 
     return pa.record_batch(_Relabelled(batch, schema))
 
 
-def from_arrow_schema(schema: pa.Schema, *, table: str = "") -> StructType:
+def from_arrow_schema(schema: pa.Schema, *, table: str = "", void: bool = False) -> StructType:
     """The Delta schema that holds data of an Arrow schema.
 
     Unsigned integers become the next wider signed type (uint64: decimal(20,0)), timestamps of any
     unit become microseconds, dictionaries and extension types their value or storage type, but for
     Arrow's type of variants, which may also be what a field's metadata says.
 
+    Args:
+        table: for errors.
+        void: a column of Arrow's type `null` is one of type void, not an error.
+
     Raises:
         SchemaError: a column of a type that Delta doesn't have (time, duration, null, ...).
     """
-    return StructType(tuple(_from_arrow_field(f, table, "") for f in schema))
+    return StructType(tuple(_from_arrow_field(f, table, "", void) for f in schema))
 
 
-def from_arrow_type(arrow_type: pa.DataType, *, table: str = "", column: str = "") -> DataType:
+def from_arrow_type(
+    arrow_type: pa.DataType, *, table: str = "", column: str = "", void: bool = False
+) -> DataType:
     """The Delta type that holds values of an Arrow type; raises as `from_arrow_schema` does."""
     known = _FROM_ARROW.get(arrow_type)
     if known is not None:
         return known
     types: Any = pa.types
     kind: Any = arrow_type
+
+    def inner(of: pa.DataType, step: str = "") -> DataType:
+        return from_arrow_type(of, table=table, column=column + step, void=void)
+
+    if void and types.is_null(kind):
+        return VOID
     if types.is_timestamp(kind):
         return TIMESTAMP if kind.tz else TIMESTAMP_NTZ
     if types.is_decimal(kind) and kind.precision <= 38 and 0 <= kind.scale <= kind.precision:
         return DecimalType(kind.precision, kind.scale)
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
-        return from_arrow_type(kind.value_type, table=table, column=column)
+        return inner(kind.value_type)
     if types.is_struct(kind):
-        return StructType(tuple(_from_arrow_field(f, table, f"{column}.") for f in kind))
+        return StructType(tuple(_from_arrow_field(f, table, f"{column}.", void) for f in kind))
     if types.is_map(kind):
         return MapType(
-            key_type=from_arrow_type(kind.key_type, table=table, column=f"{column}.key"),
-            value_type=_from_inner_field(kind.item_field, table, f"{column}.value"),
+            key_type=inner(kind.key_type, ".key"),
+            value_type=_from_inner_field(kind.item_field, table, f"{column}.value", void),
             value_contains_null=kind.item_field.nullable,
         )
     if (
@@ -173,7 +185,7 @@ def from_arrow_type(arrow_type: pa.DataType, *, table: str = "", column: str = "
         or types.is_large_list_view(kind)
     ):
         return ArrayType(
-            element_type=_from_inner_field(kind.value_field, table, f"{column}.element"),
+            element_type=_from_inner_field(kind.value_field, table, f"{column}.element", void),
             contains_null=kind.value_field.nullable,
         )
     if types.is_fixed_size_binary(kind):
@@ -181,10 +193,15 @@ def from_arrow_type(arrow_type: pa.DataType, *, table: str = "", column: str = "
     if isinstance(kind, pa.BaseExtensionType):
         if kind.extension_name in _VARIANT_NAMES:
             return VARIANT
-        return from_arrow_type(kind.storage_type, table=table, column=column)
+        return inner(kind.storage_type)
+    where = (f"Column {column!r}" if column else "A column") + (f" of {table}" if table else "")
     raise SchemaError(
-        f"column {column!r}: Delta has no type for Arrow's {arrow_type}; cast the column first"
-        + (" (a column of nulls only needs a type)" if types.is_null(kind) else ""),
+        f"{where} can't have Arrow's type {arrow_type}: Delta has none for it. "
+        + (
+            "Nothing but nulls says no type: cast the column to one, or leave it out."
+            if types.is_null(kind)
+            else "Cast the column first."
+        ),
         table=table,
         column=column,
     )
@@ -217,18 +234,18 @@ def _to_arrow_field(field: StructField) -> pa.Field[Any]:
     return pa.field(field.name, to_arrow_type(field.data_type), field.nullable)
 
 
-def _from_arrow_field(field: pa.Field[Any], table: str, prefix: str) -> StructField:
+def _from_arrow_field(field: pa.Field[Any], table: str, prefix: str, void: bool) -> StructField:
     name = prefix + field.name
     return StructField(
         name=field.name,
-        data_type=_from_inner_field(field, table, name),
+        data_type=_from_inner_field(field, table, name, void),
         nullable=field.nullable,
     )
 
 
-def _from_inner_field(field: pa.Field[Any], table: str, column: str) -> DataType:
+def _from_inner_field(field: pa.Field[Any], table: str, column: str, void: bool) -> DataType:
     """The type of what a field holds; its metadata name an extension that isn't registered."""
     extension = (field.metadata or {}).get(_EXTENSION_NAME_KEY, b"").decode()
     if extension in _VARIANT_NAMES:
         return VARIANT
-    return from_arrow_type(field.type, table=table, column=column)
+    return from_arrow_type(field.type, table=table, column=column, void=void)

@@ -148,7 +148,7 @@ def commit_files(
                 yield file.version, unpublished.pop(file.version, status)
     except FileMissingError as error:
         if not unpublished:
-            raise _not_found(table) from error
+            raise _not_found(table, error) from error
     yield from sorted(unpublished.items(), key=lambda item: item[0])
 
 
@@ -196,7 +196,7 @@ def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -
             listing.take(status)
     except FileMissingError as error:
         if not listing.ratified:
-            raise _not_found(table) from error
+            raise _not_found(table, error) from error
     listing.commits.update(listing.ratified)
     checkpoint = listing.checkpoint()
     if checkpoint is None and start > 0:
@@ -295,7 +295,13 @@ def _gap(
     )
 
 
-def _not_found(table: str) -> TableNotFoundError:
+def _not_found(table: str, cause: FileMissingError | None = None) -> TableNotFoundError:
+    if cause is not None and cause.obstacle is not None:
+        return TableNotFoundError(
+            f"There is no Delta table at {table}: {cause.obstacle} is a file. A table is a folder; "
+            "check the path.",
+            table=table,
+        )
     return TableNotFoundError(
         f"There is no Delta table at {table}: it has no {LOG_DIRECTORY} folder with commits. "
         "Check the path, or write to it first.",

@@ -44,5 +44,5 @@ def is_feed_enabled(configuration: Mapping[str, str]) -> bool:
 
 
 def reserved_columns(schema: StructType) -> tuple[str, ...]:
-    """Top-level columns of a schema whose names belong to the feed."""
-    return tuple(name for name in schema.names if name in CHANGE_COLUMNS.names)
+    """Top-level columns of a schema whose names belong to the feed, in whatever case."""
+    return tuple(name for name in schema.names if name.lower() in CHANGE_COLUMNS.names)

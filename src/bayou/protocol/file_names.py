@@ -242,7 +242,7 @@ def is_absolute_uri(uri: str) -> bool:
     return uri.startswith("/") or _ABSOLUTE_URI.match(uri) is not None
 
 
-_HIVE_ESCAPED = re.compile("[\x01-\x1f\x7f\"#%'*/:=?\\\\{\\[\\]^]")
+_HIVE_ESCAPED = re.compile("[\x00-\x1f\x7f\"#%'*/:=?\\\\{\\[\\]^]")
 
 
 def escape_partition_value(value: str) -> str:

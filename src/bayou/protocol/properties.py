@@ -208,6 +208,9 @@ SKIPPING_COLUMN_COUNT = TableProperty(
 SKIPPING_COLUMNS: TableProperty[str | None] = TableProperty(
     key="delta.dataSkippingStatsColumns", default=None, parse=_columns
 )
+STRING_PREFIX_LENGTH = TableProperty(
+    key="delta.dataSkippingStringPrefixLength", default=32, parse=_at_least(0)
+)
 LOG_RETENTION: TableProperty[int | None] = TableProperty(
     key="delta.logRetentionDuration", default=30 * 86_400_000, parse=_interval
 )
@@ -255,6 +258,15 @@ ROW_TRACKING = TableProperty(key="delta.enableRowTracking", default=False, parse
 ROW_TRACKING_SUSPENDED = TableProperty(
     key="delta.rowTrackingSuspended", default=False, parse=_boolean
 )
+ROW_ID_COLUMN: TableProperty[str | None] = TableProperty(
+    key="delta.rowTracking.materializedRowIdColumnName", default=None, parse=_text, settable=False
+)
+ROW_COMMIT_VERSION_COLUMN: TableProperty[str | None] = TableProperty(
+    key="delta.rowTracking.materializedRowCommitVersionColumnName",
+    default=None,
+    parse=_text,
+    settable=False,
+)
 TYPE_WIDENING = TableProperty(key="delta.enableTypeWidening", default=False, parse=_boolean)
 MATERIALIZE_PARTITION_COLUMNS = TableProperty(
     key="delta.enableMaterializePartitionColumnsFeature", default=False, parse=_boolean
@@ -270,6 +282,7 @@ PROPERTIES: Mapping[str, TableProperty[object]] = {
         CHECKPOINT_STATS_AS_STRUCT,
         SKIPPING_COLUMN_COUNT,
         SKIPPING_COLUMNS,
+        STRING_PREFIX_LENGTH,
         LOG_RETENTION,
         DELETED_FILE_RETENTION,
         TRANSACTION_RETENTION,
@@ -304,18 +317,8 @@ PROPERTIES: Mapping[str, TableProperty[object]] = {
             parse=_at_least(0),
             settable=False,
         ),
-        TableProperty(
-            key="delta.rowTracking.materializedRowIdColumnName",
-            default=None,
-            parse=_text,
-            settable=False,
-        ),
-        TableProperty(
-            key="delta.rowTracking.materializedRowCommitVersionColumnName",
-            default=None,
-            parse=_text,
-            settable=False,
-        ),
+        ROW_ID_COLUMN,
+        ROW_COMMIT_VERSION_COLUMN,
         ROW_TRACKING_SUSPENDED,
         TableProperty(key="delta.enableIcebergCompatV1", default=False, parse=_boolean),
         TableProperty(key="delta.enableIcebergCompatV2", default=False, parse=_boolean),
@@ -340,6 +343,7 @@ PROPERTIES: Mapping[str, TableProperty[object]] = {
 }
 """Every property that is known, by key."""
 
+_FEATURE_STATES = ("supported", "enabled")
 _OPEN_PREFIXES = ("delta.constraints.", "delta.feature.")
 
 
@@ -358,6 +362,10 @@ def validate(configuration: Mapping[str, str]) -> None:
                     known.key, f"table property {key!r} is set by writers, it can't be given"
                 )
             known.read({known.key: text})
+        elif key.lower().startswith("delta.feature.") and text.lower() not in _FEATURE_STATES:
+            raise PropertyValueError(
+                key, f"table property {key!r} can't be {text!r}: expected supported"
+            )
         elif key.lower().startswith("delta.") and not key.lower().startswith(_OPEN_PREFIXES):
             raise PropertyValueError(key, _unknown(key))
 
@@ -429,6 +437,11 @@ class TableProperties:
         """Paths of the columns with statistics; None where the count decides."""
         text = SKIPPING_COLUMNS.read(self.configuration)
         return None if text is None else column_paths(text)
+
+    @property
+    def string_prefix_length(self) -> int:
+        """Characters kept of the bounds of strings."""
+        return STRING_PREFIX_LENGTH.read(self.configuration)
 
     @property
     def log_retention_ms(self) -> int:

@@ -87,6 +87,29 @@ def test_an_output_that_is_dropped_leaves_nothing(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
+def test_folders_made_for_an_output_go_with_the_last_file_in_them(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    files = LocalFiles()
+    paths = [f"{tmp_path}/{name}" for name in ("theirs/a", "ours/b/c", "ours/b/d", "ours/e/f")]
+    for path in paths[:3]:
+        files.open_output(path).close()
+    files.open_output(paths[3]).discard()
+    assert sorted(names(tmp_path / "ours")) == ["b"]
+    files.delete_files(paths[:2])
+    assert sorted(names(tmp_path)) == ["ours", "theirs"]
+    files.delete_files(paths[2:])
+    assert names(tmp_path) == ["theirs"]
+
+
+def test_a_file_where_a_folder_is_needed_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"1")
+    files = LocalFiles()
+    for action in (files.open_output, files.mkdirs, files.status, files.open_input):
+        with pytest.raises(FileMissingError, match="a is a file, where a folder") as caught:
+            action(f"{tmp_path}/a/b")
+        assert caught.value.obstacle == f"{tmp_path}/a"
+
+
 def test_long_names_can_be_written(tmp_path: Path) -> None:
     name = "é" * 120  # 240 bytes of the 255 that file systems take
     files = LocalFiles()

@@ -126,6 +126,16 @@ def test_nulls_are_refused_at_every_depth(engine, table_path):
     assert refused(engine, table, rows, r"Column 's\.x'").constraint == "NOT NULL s.x"
 
 
+def test_an_empty_text_in_a_partition_column_is_null_to_the_rules(engine, table_path):
+    columns = column("id"), column("p", STRING, null=False)
+    table = create(engine, f"{table_path}/strict", *columns, by=("p",))
+    refused(engine, table, pa.table({"id": [1], "p": [""]}), "'p'.*may not be null")
+    checked = create(engine, table_path, column("id"), column("p", STRING), by=("p",), c="p >= ''")
+    refused(engine, checked, pa.table({"id": [1, 2], "p": ["a", ""]}), "CHECK constraint c")
+    plain = create(engine, f"{table_path}/plain", column("id"), column("p", STRING), by=("p",))
+    assert append(engine, plain, pa.table({"id": [1], "p": [""]})) == [{"id": 1, "p": None}]
+
+
 def test_a_generated_column_is_made_and_where_given_checked(engine, table_path):
     day = marked("day", DATE, {"delta.generationExpression": "CAST(at AS DATE)"})
     table = create(engine, table_path, column("at", TIMESTAMP), day, by=("day",))

@@ -54,9 +54,18 @@ def test_columns_named_for_statistics_go_before_their_number():
     assert named.statistics_columns() == ("s.y", "a")
 
 
+def test_columns_named_for_statistics_are_found_in_any_case():
+    assert state(dataSkippingStatsColumns="S.Y,`A`").statistics_columns() == ("s.y", "a")
+
+
 def test_parquet_is_written_as_the_table_says():
     assert state().parquet_options.compression == "zstd"
     options = state(
-        **{"parquet.compression.codec": "snappy", "targetFileSize": "1mb"}
+        **{
+            "parquet.compression.codec": "snappy",
+            "targetFileSize": "1mb",
+            "dataSkippingStringPrefixLength": "8",
+        }
     ).parquet_options
+    assert options.string_prefix_length == 8
     assert (options.compression, options.target_file_size) == ("snappy", 1024 * 1024)

@@ -18,6 +18,7 @@ from typing import IO, Any, Self, cast
 
 import pyarrow as pa
 
+from bayou.engines.arrow.made_folders import MadeFolders
 from bayou.engines.arrow.os_errors import storage_errors
 from bayou.errors import FileMissingError
 from bayou.kernel.closeable import closeable
@@ -25,6 +26,7 @@ from bayou.kernel.engine import ByteRange, FileStatus
 
 __all__ = ["LocalFiles", "LocalOutput", "local_path"]
 
+_TRIES = 5
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 
 
@@ -38,7 +40,14 @@ def local_path(path: str) -> str:
 
 
 class LocalFiles:
-    """The local disk. Paths are absolute and plain; `file:` URIs are understood too."""
+    """The local disk. Paths are absolute and plain; `file:` URIs are understood too.
+
+    Folders that outputs needed go again with the last file in them, as in an object store, so that
+    a write that fails leaves nothing.
+    """
+
+    def __init__(self) -> None:
+        self._folders = MadeFolders()
 
     def resolve_path(self, path: str) -> str:
         return local_path(path)
@@ -101,8 +110,7 @@ class LocalFiles:
     def open_output(self, path: str) -> IO[bytes]:
         path = local_path(path)
         with storage_errors(path, "write"):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            return cast("IO[bytes]", LocalOutput(path))
+            return cast("IO[bytes]", _opened(path, self._folders))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         path = local_path(path)
@@ -132,12 +140,16 @@ class LocalFiles:
     def mkdirs(self, path: str) -> None:
         path = local_path(path)
         with storage_errors(path, "make the folder"):
-            os.makedirs(path, exist_ok=True)
+            try:
+                os.makedirs(path, exist_ok=True)
+            except FileExistsError as error:
+                raise NotADirectoryError(errno.ENOTDIR, "is a file", path) from error
 
     def delete_files(self, paths: Iterable[str]) -> None:
         for path in map(local_path, paths):
             with storage_errors(path, "delete"), suppress(FileNotFoundError, NotADirectoryError):
                 os.unlink(path)
+            self._folders.leave(os.path.dirname(path))
 
     def delete_empty_folders(self, paths: Iterable[str]) -> None:
         for path in map(local_path, paths):
@@ -163,14 +175,15 @@ class LocalOutput(pa.OSFile):
 
     _path: str
     _temporary: str
+    _folders: MadeFolders
 
-    def __new__(cls, path: str) -> Self:
+    def __new__(cls, path: str, folders: MadeFolders) -> Self:
         temporary = _temporary_name(path)
         output = super().__new__(cls, temporary, "wb")  # type: ignore[call-arg]
-        output._path, output._temporary = path, temporary
+        output._path, output._temporary, output._folders = path, temporary, folders
         return output
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, folders: MadeFolders) -> None:
         pass  # opened by __new__, as pyarrow's files are
 
     def write(self, data: Any) -> int:
@@ -196,6 +209,7 @@ class LocalOutput(pa.OSFile):
             os.unlink(self._temporary)
         with suppress(OSError):
             super().close()
+        self._folders.leave(os.path.dirname(self._path))
 
     def __exit__(
         self,
@@ -211,6 +225,16 @@ class LocalOutput(pa.OSFile):
     def __del__(self) -> None:
         if not self.closed:
             self.discard()
+
+
+def _opened(path: str, folders: MadeFolders) -> LocalOutput:
+    """An output in a folder that is made where it isn't there."""
+    for _ in range(_TRIES):
+        folders.make(os.path.dirname(path))
+        with suppress(FileNotFoundError):  # another one left the folder, the last in it
+            return LocalOutput(path, folders)
+    folders.make(os.path.dirname(path))
+    return LocalOutput(path, folders)
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -65,10 +66,12 @@ class Assignments:
                     table=state.table,
                     column=".".join(path),
                 )
-            expression = _expression(value, fields)
-            self._values[path] = engine.expressions.evaluator(
-                state.schema, expression, fields[-1].data_type
-            )
+            with _naming(state.table, path):
+                expression = _expression(value, fields)
+            with _naming(state.table, path):
+                self._values[path] = engine.expressions.evaluator(
+                    state.schema, expression, fields[-1].data_type
+                )
         self._made = _generated_from(state.schema, {path[0] for path in self._values})
 
     def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -85,7 +88,8 @@ class Assignments:
             f.name: rows.column(f.name) for f in self._state.schema if f.name not in self._made
         }
         for path, evaluator in self._values.items():
-            value = evaluator.eval(rows)
+            with _naming(self._state.table, path):
+                value = evaluator.eval(rows)
             field = self._state.schema.get(path[0])
             assert field is not None  # it was looked up
             columns[field.name] = _placed(columns[field.name], field.data_type, path[1:], value)
@@ -117,6 +121,19 @@ def _field(state: TransactionState, target: str) -> tuple[tuple[str, ...], list[
         fields.append(field)
         level = field.data_type
     return tuple(f.name for f in fields), fields
+
+
+@contextmanager
+def _naming(table: str, path: tuple[str, ...]) -> Iterator[None]:
+    """Errors of an expression say which column was to be set to it."""
+    try:
+        yield
+    except PredicateError as error:
+        column = ".".join(path)
+        raise type(error)(
+            f"Column {column!r} of {table} can't be set so: {error.message}",
+            expression=error.expression,
+        ) from error
 
 
 def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:

@@ -6,6 +6,7 @@ sqlglot is imported on use, so that the kernel works without it.
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 from bayou.errors import PredicateError, PrerequisiteError
@@ -50,7 +51,7 @@ def parse_expression(text: str) -> Expression:
         dialect, parser = _spark()
         trees = parser(dialect=dialect).parse(dialect.tokenize(plain), plain)
     except sqlglot.errors.SqlglotError as error:
-        reason = str(error).split("\n", 1)[0]
+        reason = _NAMES_OF_CLASSES.sub(r"\1", str(error).split("\n", 1)[0])
         raise _not_sql(text, reason) from error
     if len(trees) != 1 or trees[0] is None:
         raise _not_sql(text, "one expression is needed")
@@ -71,6 +72,10 @@ def _spark() -> tuple[Any, type[Any]]:
     dialect: Any = Dialect.get_or_raise("spark")
     parser = type(dialect.parser())
     return dialect, type("BayouParser", (parser,), {"FUNCTIONS": {}})
+
+
+_NAMES_OF_CLASSES = re.compile(r"<class '[\w.]*?(\w+)'>")
+"""The parser speaks of parts of an expression by its own classes."""
 
 
 def _not_sql(text: str, reason: str) -> PredicateError:

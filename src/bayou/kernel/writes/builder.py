@@ -12,12 +12,14 @@ from bayou.kernel.table_state import TableState, load_table_state
 from bayou.kernel.writes.clustering import checked_clustering_columns, clustering_configuration
 from bayou.kernel.writes.metadata_change import MetadataChange, MetadataRequest, changed_metadata
 from bayou.kernel.writes.operation import WITHOUT_NEW_ROWS, Operation
+from bayou.kernel.writes.statistics_columns import check_statistics_columns
 from bayou.kernel.writes.table_update import TableUpdate
 from bayou.kernel.writes.transaction import Transaction
 from bayou.kernel.writes.writability import (
     check_catalog,
     check_change_data_columns,
     check_properties,
+    check_row_tracking_columns,
     check_writable,
 )
 from bayou.protocol import features, properties
@@ -285,6 +287,13 @@ class TransactionBuilder:
         )
         if new_metadata is not None:
             check_change_data_columns(self._table, metadata.configuration, schema)
+            check_row_tracking_columns(self._table, metadata.configuration, schema)
+            key = properties.SKIPPING_COLUMNS.key
+            before = None if state is None else state.properties.get(key)
+            if metadata.configuration.get(key) != before:
+                check_statistics_columns(
+                    self._table, schema, metadata.partition_columns, metadata.configuration
+                )
         return Transaction(
             TableUpdate(
                 table=self._table,

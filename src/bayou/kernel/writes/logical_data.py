@@ -28,11 +28,9 @@ def conform(table: str, schema: StructType, batch: pa.RecordBatch) -> pa.RecordB
         SchemaError: a column the table doesn't have, or of another type.
         ConstraintViolationError: a null in a column that may not be null, at any depth.
     """
-    struct = (
-        pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
-        if (batch.num_columns)
-        else None
-    )
+    struct = None
+    if batch.num_columns:
+        struct = pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
     if struct is None:
         arrays = [_missing(table, f, f.name, batch.num_rows) for f in schema]
     else:
@@ -61,6 +59,14 @@ def _conform_fields(
             _refuse_nulls(table, array, struct, path)
         arrays.append(array)
     unknown = [name for i, name in enumerate(names) if i not in used]
+    twice = next((n for n in unknown if any(n.lower() == f.lower() for f in schema.names)), None)
+    if twice is not None:
+        raise SchemaError(
+            f"{table}: the data has column {prefix + twice!r} twice (names that differ in case "
+            "only are one). Rename one, or leave it out.",
+            table=table,
+            column=prefix + twice,
+        )
     if unknown:
         raise SchemaError(
             f"{table} has no column {', '.join(repr(prefix + n) for n in unknown)}; it has "
@@ -128,15 +134,16 @@ def _plain(array: pa.Array[Any]) -> pa.Array[Any]:
     if types.is_run_end_encoded(kind):
         decoded: pa.Array[Any] = pc.run_end_decode(array)
         return decoded
-    if any(
-        is_other_list(kind)
-        for is_other_list in (
-            types.is_large_list,
-            types.is_fixed_size_list,
-            types.is_list_view,
-            types.is_large_list_view,
+    if types.is_list_view(kind) or types.is_large_list_view(kind):
+        # pyarrow's cast leaves the last offset out.
+        viewed: Any = array
+        return pa.ListArray.from_arrays(
+            _offsets(viewed),
+            viewed.flatten(),
+            type=pa.list_(kind.value_field),
+            mask=_null_mask(viewed),
         )
-    ):
+    if types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return array.cast(pa.list_(kind.value_field))
     return array
 
@@ -192,7 +199,8 @@ def _conform_map(
 
 def _offsets(array: pa.ListArray[Any]) -> pa.Int32Array:
     """Where each row's elements begin among those that `flatten` gives."""
-    ends: pa.Int32Array = pc.cumulative_sum(pc.fill_null(pc.list_value_length(array), 0))
+    lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32())
+    ends: pa.Int32Array = pc.cumulative_sum(lengths)
     return pa.concat_arrays([pa.array([0], pa.int32()), ends])
 
 
@@ -216,16 +224,32 @@ def _refuse_nulls(
     if array.null_count == 0:
         return
     # Below a null struct there is nothing to be null.
-    nulls = array.null_count
+    null = pc.is_null(array)
     if parent is not None and parent.null_count:
-        nulls = pc.and_(pc.is_null(array), pc.is_valid(parent)).true_count
+        null = pc.and_(null, pc.is_valid(parent))
+    nulls: int = null.true_count
     if nulls:
+        row = _shown(parent, null.index(True).as_py())
         raise ConstraintViolationError(
-            f"Column {path!r} of {table} may not be null; {nulls} of {len(array)} values are. "
-            "Nothing was committed.",
+            f"Column {path!r} of {table} may not be null; {nulls} of {len(array)} values are"
+            f"{row}. Nothing was written; correct the rows, or leave them out.",
             table=table,
             constraint=f"NOT NULL {path}",
         )
+
+
+def _shown(parent: pa.StructArray | None, index: int) -> str:
+    """What else a row holds, by which it is found."""
+    if parent is None:
+        return ""
+    values = {
+        field.name: parent.field(i)[index].as_py()
+        for i, field in enumerate(parent.type)
+        if not pa.types.is_nested(field.type)
+    }
+    known = [f"{name} = {value!r}" for name, value in values.items() if value is not None]
+    text = ", ".join(known[:3])
+    return f", the first with {text[:120]}" if text else ""
 
 
 def _wrong_type(table: str, path: str, data_type: DataType, have: pa.DataType) -> SchemaError:

@@ -28,7 +28,15 @@ from bayou.kernel.writes.logical_data import conform
 from bayou.kernel.writes.state import TransactionState
 from bayou.protocol import column_rules
 from bayou.protocol.column_rules import CURRENT_DEFAULT_KEY, GENERATION_EXPRESSION_KEY
-from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
+from bayou.protocol.schema import (
+    BINARY,
+    STRING,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+)
 
 __all__ = ["RowRules"]
 
@@ -61,6 +69,11 @@ class RowRules:
                 self._defaults[field.name] = self._evaluator(what, str(text), field)
         self._checks = list(self._conditions())
         self._limits = LengthLimits(self._table, state.schema)
+        self._texts_of_partitions = [
+            field.name
+            for field in self._schema.select(state.partition_columns)
+            if field.data_type in (STRING, BINARY)
+        ]
 
     def apply(
         self,
@@ -102,9 +115,31 @@ class RowRules:
         }
         if made:
             rows = conform(self._table, self._schema, _with_columns(rows, made))
+        rows = self._with_nulls_for_empty(rows)
         self._check_generated(rows, {*to_make, *(of_table or ())})
         self._limits.check(rows)
         self._check_conditions(rows)
+        return rows
+
+    def _with_nulls_for_empty(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """An empty text in a partition column is null in the log: rules see it as that."""
+        for name in self._texts_of_partitions:
+            index = rows.schema.get_field_index(name)
+            texts = rows.column(index)
+            empty = pc.equal(pc.binary_length(texts), 0)
+            row: int = empty.index(True).as_py()
+            if row < 0:
+                continue
+            if not self._schema.select([name]).fields[0].nullable:
+                raise ConstraintViolationError(
+                    f"Partition column {name!r} of {self._table} may not be null; a row has "
+                    f"{texts[row].as_py()!r}, which a table's log can't tell from null. Nothing "
+                    "was written; correct the rows, or leave them out.",
+                    table=self._table,
+                    constraint=f"NOT NULL {name}",
+                )
+            nulls = pc.if_else(empty, pa.scalar(None, texts.type), texts)
+            rows = rows.set_column(index, rows.schema.field(index), nulls)
         return rows
 
     def _with_defaults(self, batch: pa.RecordBatch, given: set[str]) -> pa.RecordBatch:

@@ -41,6 +41,9 @@ __all__ = [
 
 _FORBIDDEN_CHARACTERS = " ,;{}()\n\t="
 
+_OF_ROWS = "_metadata."
+"""How the names begin under which a row's file, position and id can be read."""
+
 
 def check_new_table(
     table: str,
@@ -64,9 +67,11 @@ def check_new_table(
     for name in partition_columns:
         field = next((f for f in schema if f.name == name), None)
         if field is None:
+            other = schema.get(name)
+            hint = f" Did you mean {other.name!r}?" if other is not None else ""
             raise SchemaError(
                 f"{table} can't be partitioned by {name!r}: there is no such column among "
-                f"{', '.join(schema.names)}.",
+                f"{', '.join(schema.names)}.{hint}",
                 table=table,
                 column=name,
             )
@@ -116,8 +121,16 @@ def check_names(table: str, schema: StructType, prefix: str = "", *, mapped: boo
 
     Raises:
         SchemaError: two names that differ in case only, an empty one, or a character that needs
-            column mapping.
+            column mapping; a struct without a field.
     """
+    if prefix and not schema.fields:
+        path = prefix.removesuffix(".")
+        raise SchemaError(
+            f"{table}: column {path!r} is a struct without a field, which no Parquet file can "
+            "hold. Give it one, or leave the column out.",
+            table=table,
+            column=path,
+        )
     seen: set[str] = set()
     for field in schema:
         path = prefix + field.name
@@ -129,6 +142,13 @@ def check_names(table: str, schema: StructType, prefix: str = "", *, mapped: boo
                 column=path,
             )
         seen.add(field.name.lower())
+        if not prefix and field.name.lower().startswith(_OF_ROWS):
+            raise SchemaError(
+                f"{table} can't have a column {path!r}: by such names rows tell where they are. "
+                "Rename the column.",
+                table=table,
+                column=path,
+            )
         bad = [] if mapped else sorted({c for c in field.name if c in _FORBIDDEN_CHARACTERS})
         if bad or not field.name:
             raise SchemaError(
@@ -209,10 +229,12 @@ class SchemaMerge:
         return StructType(tuple(fields))
 
     def _new(self, field: StructField, path: str) -> StructField:
-        if self.casts and field.data_type == VOID:
+        if field.data_type == VOID:
             raise SchemaError(
-                f"Column {path!r} can't be added to {self.table}: the source has nothing but nulls "
-                "without a type for it (DELTA_MERGE_ADD_VOID_COLUMN). Cast it.",
+                f"Column {path!r} can't be added to {self.table}: the data has nothing but nulls "
+                "for it, which say no type"
+                + (" (DELTA_MERGE_ADD_VOID_COLUMN)" if self.casts else "")
+                + ". Cast it, or leave it out.",
                 table=self.table,
                 column=path,
             )
@@ -233,6 +255,8 @@ class SchemaMerge:
                 return incoming
             case _ if self.casts or current == incoming or is_variant(current, incoming):
                 return current
+            case _ if incoming == VOID:
+                return current  # nothing but nulls goes with any type
             case _:
                 raise SchemaError(
                     f"Column {path!r} of {self.table} has type {current}, the data has {incoming}; "

@@ -12,7 +12,6 @@ from bayou.kernel.column_mapping import (
     ColumnMappingMode,
     column_mapping_mode,
     physical_name,
-    physical_path,
     physical_write_schema,
 )
 from bayou.kernel.engine import ParquetWriteOptions
@@ -133,6 +132,7 @@ class TransactionState:
         return ParquetWriteOptions(
             compression=properties.compression_codec,
             target_file_size=properties.target_file_size or _DEFAULT_TARGET_FILE_SIZE,
+            string_prefix_length=properties.string_prefix_length,
         )
 
     def statistics_columns(self) -> tuple[str, ...]:
@@ -160,10 +160,15 @@ class TransactionState:
         return tuple(dict.fromkeys([*paths, *made, *self.clustering_columns]))
 
     def _physical(self, path: tuple[str, ...]) -> tuple[str, ...]:
-        try:
-            return physical_path(self.schema, path)
-        except KeyError:
-            return path
+        names: list[str] = []
+        level: DataType = self.schema
+        for step in path:
+            field = level.get(step) if isinstance(level, StructType) else None
+            if field is None:
+                return path
+            names.append(physical_name(field))
+            level = field.data_type
+        return tuple(names)
 
     def to_bytes(self) -> bytes:
         """For another process."""

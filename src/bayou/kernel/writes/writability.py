@@ -11,6 +11,7 @@ from bayou.kernel.catalog import (
     is_catalog_managed,
     permits_maintenance,
 )
+from bayou.kernel.column_mapping import physical_name
 from bayou.kernel.table_state import TableState
 from bayou.kernel.writes.operation import Operation
 from bayou.protocol import features, properties
@@ -23,6 +24,7 @@ __all__ = [
     "check_change_data_columns",
     "check_maintenance",
     "check_properties",
+    "check_row_tracking_columns",
     "check_writable",
 ]
 
@@ -143,6 +145,25 @@ def check_change_data_columns(
         )
 
 
+def check_row_tracking_columns(
+    table: str, configuration: Mapping[str, str], schema: StructType
+) -> None:
+    """Data files keep row ids in columns whose names the table has chosen; no other has them."""
+    taken = {
+        name.lower()
+        for key in (properties.ROW_ID_COLUMN, properties.ROW_COMMIT_VERSION_COLUMN)
+        if (name := key.read(configuration)) is not None
+    }
+    for field in schema if taken else ():
+        if {field.name.lower(), physical_name(field).lower()} & taken:
+            raise SchemaError(
+                f"{table} can't have a column {field.name!r}: row tracking keeps what it needs in "
+                "a column of that name. Rename the column.",
+                table=table,
+                column=field.name,
+            )
+
+
 _USED_IN_WRITES = (
     properties.APPEND_ONLY,
     properties.IN_COMMIT_TIMESTAMPS,
@@ -156,5 +177,6 @@ _USED_IN_WRITES = (
     properties.RANDOM_PREFIX_LENGTH,
     properties.SKIPPING_COLUMNS,
     properties.SKIPPING_COLUMN_COUNT,
+    properties.STRING_PREFIX_LENGTH,
     properties.TARGET_FILE_SIZE,
 )

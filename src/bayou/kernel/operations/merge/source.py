@@ -11,7 +11,8 @@ import pyarrow as pa
 from bayou.errors import ArgumentError, SchemaError
 from bayou.kernel.arrow_types import from_arrow_schema, to_arrow_schema
 from bayou.kernel.writes.logical_data import conform
-from bayou.protocol.schema import VOID, StructField, StructType
+from bayou.kernel.writes.schema_evolution import check_names
+from bayou.protocol.schema import StructField, StructType
 
 __all__ = ["MOST_SOURCE_BYTES", "MergeSource"]
 
@@ -71,11 +72,10 @@ def _columns(schema: pa.Schema) -> StructType:
                 column=field.name,
             )
         seen.add(field.name.lower())
-        if pa.types.is_null(field.type):
-            fields.append(StructField(name=field.name, data_type=VOID))
-        else:
-            fields += from_arrow_schema(pa.schema([field]), table="the source").fields
-    return StructType(tuple(fields))
+        fields += from_arrow_schema(pa.schema([field]), table="the source", void=True).fields
+    columns = StructType(tuple(fields))
+    check_names("the source of the merge", columns, mapped=True)
+    return columns
 
 
 def _empty(columns: StructType) -> pa.RecordBatch:
