@@ -66,8 +66,8 @@ MOMENTS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z?)")
 def tables(draw: st.DrawFn) -> pa.Table:
     count = draw(st.integers(1, 6))
     columns = {}
-    for name, (kind, values) in TYPES.items():
-        values = draw(st.sampled_from([values, st.none() | values, st.none()]))
+    for name, (kind, some) in TYPES.items():
+        values = draw(st.sampled_from([some, st.none() | some, st.none()]))
         columns[name] = pa.array(draw(st.lists(values, min_size=count, max_size=count)), kind)
     return pa.table(columns)
 
