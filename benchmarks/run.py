@@ -11,6 +11,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import ingest
 import ingest_latency
@@ -19,6 +20,7 @@ import measure
 import plan_million_files
 import read_changes
 import scan_rows
+import spark_write
 import write_rows
 from rich.console import Console
 
@@ -34,6 +36,9 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     ),
     "changes": lambda console, runs: read_changes.run(console, read_changes.ROWS, runs),
     "write": lambda console, _: write_rows.run(console, 1, 1),  # tens of seconds each
+    "spark-write": lambda console, runs: spark_write.run(
+        console, spark_write.ROWS, runs, Path(".venv-peers")
+    ),
     "ingest": ingest.run,
     "kafka": lambda console, _: kafka_to_delta.run(console, 1),  # a run takes minutes
     "latency": ingest_latency.run,

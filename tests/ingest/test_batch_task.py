@@ -16,7 +16,7 @@ from bayou.ingest.decode import DecodePlan, record_columns
 from bayou.ingest.rows import RowLayout
 from bayou.kernel import Operation, Table
 from bayou.spark.kafka import KafkaShares
-from bayou.spark.source.tasks import decode_adds
+from bayou.spark.writing.tasks import decode_adds
 
 SCHEMA = json.dumps({"properties": {"id": {"type": "integer"}}})
 MEGABYTE = 1 << 20

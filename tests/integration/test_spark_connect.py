@@ -16,6 +16,7 @@ PROGRAM = """
     warnings.simplefilter("ignore")
     from pyspark.sql import SparkSession
 
+    import bayou.errors
     from bayou import spark as bayou_spark
 
     path = sys.argv[1]
@@ -31,6 +32,14 @@ PROGRAM = """
         spark.read.format("delta").load(path + "/nothing").count()
     except Exception as error:
         print("error", "TableNotFoundError" in str(error))
+    for change in (lambda w: w, lambda w: w.mode("append").partitionBy("id")):
+        try:
+            change(spark.range(1).write.format("delta")).save(path)
+        except bayou.errors.ArgumentError as error:
+            print("refused", "Spark Connect" in str(error))
+    few = spark.range(2).write.format("delta").mode("overwrite")
+    few.option("replaceWhere", "id < 3").save(path)
+    print("replaced", spark.read.format("delta").load(path).count())
     bayou_spark.disable(spark)
     print("without pushdown", read.where("id >= 15").count())
     spark.stop()
@@ -56,5 +65,8 @@ def test_delta_is_read_and_written_through_spark_connect(tmp_path):
         "rows 20 filtered 5",
         "old 10",
         "error True",
+        "refused True",
+        "refused True",
+        "replaced 19",
         "without pushdown 5",
     ], run.stderr[-3000:]

@@ -75,6 +75,10 @@ class DeltaSpark:
         """Run a statement."""
         self._ask(do="sql", text=text)
 
+    def run(self, program: str, path: Path) -> None:
+        """Run a Python program over `spark` and `path`."""
+        self._ask(do="run", program=program, path=str(path))
+
     def close(self) -> None:
         """End the session; the process ends when its input does."""
         assert self._process.stdin is not None

@@ -6,6 +6,7 @@ Runs in the peers' environment, which knows nothing of Bayou. Requests:
     {"do": "write", "table": path, "rows": Parquet file, "mode": .., "partition_by": [..],
      "options": {..}}
     {"do": "sql", "text": SQL}
+    {"do": "run", "program": Python text over `spark` and `path`, "path": path}
 
 Answers begin with `@@`, so that what Spark prints doesn't matter: `{"ok": true}` or
 `{"ok": false, "error": text}`.
@@ -69,6 +70,8 @@ def answer(spark: SparkSession, request: dict) -> dict:
             read(spark, request)
         elif request["do"] == "write":
             write(spark, request)
+        elif request["do"] == "run":
+            exec(request["program"], {"spark": spark, "path": request["path"]})
         else:
             spark.sql(request["text"]).collect()
     except Exception as error:

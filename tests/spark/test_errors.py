@@ -2,8 +2,8 @@ import os
 
 import pytest
 
-from bayou.errors import StorageError, TableNotFoundError
-from bayou.spark.errors import readable_errors, short_message
+from bayou.errors import ConstraintViolationError, StorageError, TableNotFoundError
+from bayou.spark.errors import as_bayou_error, readable_errors, short_message
 
 
 def test_an_error_of_ours_loses_the_frames_and_the_cause_behind_it():
@@ -46,3 +46,15 @@ def test_our_message_is_found_inside_of_an_exception_of_spark():
     assert short_message(RuntimeError(text)) == "no table at /x"
     assert short_message(RuntimeError("ZeroDivisionError: division by zero")) is None
     assert short_message(TableNotFoundError("no table at /x", table="/x")) == "no table at /x"
+
+
+def test_an_error_of_ours_is_had_back_from_sparks_text_with_its_type_and_message():
+    text = "[PYTHON_EXCEPTION] ...: bayou.errors.ConstraintViolationError: Rows break c.\n at org"
+    error = as_bayou_error(RuntimeError(text), table="/t")
+    assert isinstance(error, ConstraintViolationError)
+    assert (error.message, error.table, error.constraint) == ("Rows break c.", "/t", None)
+
+
+@pytest.mark.parametrize("text", ["no such thing", "bayou.errors.Nothing: x", "ValueError: x"])
+def test_an_error_of_others_stays_theirs(text):
+    assert as_bayou_error(RuntimeError(text), table="/t") is None

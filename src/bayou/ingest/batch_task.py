@@ -22,7 +22,7 @@ from bayou.kernel.engine_description import EngineDescription
 from bayou.protocol.actions import encode_actions
 from bayou.protocol.schema import StructType
 from bayou.spark.kafka import KafkaShares
-from bayou.spark.source.tasks import decode_adds, delete_task_files, write_task
+from bayou.spark.writing.tasks import decode_adds, delete_task_files, write_task
 
 __all__ = ["BatchTask", "TaskOutcome"]
 

@@ -31,7 +31,7 @@ from bayou.kernel import Transaction
 from bayou.kernel.engine import Engine
 from bayou.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, StructType
 from bayou.spark.kafka import KafkaShares, OffsetRange, TopicPartition
-from bayou.spark.source.tasks import decode_adds
+from bayou.spark.writing.tasks import decode_adds
 
 __all__ = ["MicroBatchWriter"]
 

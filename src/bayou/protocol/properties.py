@@ -470,6 +470,12 @@ class TableProperties:
         return "none" if codec == "uncompressed" else codec
 
     @property
+    def optimize_write(self) -> bool:
+        """Writers bring rows together by partition before they write them."""
+        text = self.configuration.get("delta.autoOptimize.optimizeWrite", "false")
+        return text.strip().lower() == "true"
+
+    @property
     def target_file_size(self) -> int | None:
         """Bytes of a data file after which a new one is begun; None where the table doesn't say."""
         return TARGET_FILE_SIZE.read(self.configuration)

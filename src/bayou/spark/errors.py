@@ -6,16 +6,18 @@ traceback of the worker's frames, which say nothing to whom a path or an option 
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import sys
 from types import TracebackType
 
+from bayou import errors
 from bayou.errors import BayouError
 
-__all__ = ["readable_errors", "short_message"]
+__all__ = ["as_bayou_error", "readable_errors", "short_message"]
 
-_RAISED_HERE = re.compile(r"\bbayou\.errors\.\w+: (.*)$", re.MULTILINE)
+_RAISED_HERE = re.compile(r"\bbayou\.errors\.(\w+): (.*)$", re.MULTILINE)
 
 
 class readable_errors:  # noqa: N801  # a context manager, read as a verb
@@ -47,7 +49,28 @@ def short_message(error: BaseException) -> str | None:
     if isinstance(error, BayouError):
         return error.message
     found = _RAISED_HERE.search(str(error))
-    return found[1].strip() if found else None
+    return found[2].strip() if found else None
+
+
+def as_bayou_error(error: BaseException, *, table: str) -> BayouError | None:
+    """The error of ours that an exception of Spark stands for; None where it isn't one of ours.
+
+    It is of the type that the task raised, with its message; of its other attributes the table is
+    known and the rest None: Spark passes on text alone.
+    """
+    if isinstance(error, BayouError):
+        return error
+    found = _RAISED_HERE.search(str(error))
+    kind = None if found is None else getattr(errors, found[1], None)
+    if found is None or not (isinstance(kind, type) and issubclass(kind, BayouError)):
+        return None
+    result = kind.__new__(kind)
+    BayouError.__init__(result, found[2].strip(), table=table)
+    for name in inspect.signature(kind.__init__).parameters:
+        if name not in ("self", "message", "facts"):
+            setattr(result, name, None)
+    result.table = table  # type: ignore[attr-defined]
+    return result
 
 
 def _in_worker() -> bool:

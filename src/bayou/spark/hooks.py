@@ -13,14 +13,15 @@ from __future__ import annotations
 import functools
 import importlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from py4j.protocol import Py4JError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrameReader, SparkSession
 
 from bayou.spark.requests import (
     SqlRequest,
+    TableReadRequest,
     read_request,
     stream_write_request,
     write_request,
@@ -33,11 +34,12 @@ _LOG = logging.getLogger(__name__)
 ENABLED = "spark.bayou.enabled"
 """The conf by which a session has its hooks on."""
 
-HookName: TypeAlias = Literal["load", "save", "stream_load", "stream_start", "sql"]
+HookName: TypeAlias = Literal["load", "save", "stream_load", "stream_start", "sql", "table"]
 """`load`: a `ReadRequest` of `DataFrameReader.load`. `save`: a `WriteRequest` of `save`,
 `saveAsTable` or `insertInto`. `stream_load`: a `ReadRequest` of `DataStreamReader.load`.
 `stream_start`: a `StreamWriteRequest` of `start` or `toTable`. `sql`: a `SqlRequest` of
-`SparkSession.sql`."""
+`SparkSession.sql`. `table`: a `TableReadRequest` of `SparkSession.table` or
+`DataFrameReader.table`."""
 
 Handler: TypeAlias = Callable[[Any], Any]
 
@@ -47,8 +49,9 @@ _handlers: dict[HookName, list[Handler]] = {
     "stream_load": [],
     "stream_start": [],
     "sql": [],
+    "table": [],
 }
-_hooked: set[type] = set()
+_hooked: set[tuple[type, str]] = set()
 
 
 def register(hook: HookName, handler: Handler) -> None:
@@ -67,6 +70,8 @@ def install(spark: Any) -> None:
     if isinstance(spark, SparkSession):
         session = "pyspark.sql.session"
         batch, stream = "pyspark.sql.readwriter", "pyspark.sql.streaming.readwriter"
+        _hook(DataFrameReader, {"table": _table})
+        _hook(SparkSession, {"table": _table})
     else:
         session = "pyspark.sql.connect.session"
         batch = "pyspark.sql.connect.readwriter"
@@ -82,11 +87,15 @@ def install(spark: Any) -> None:
         (stream_module.DataStreamWriter, {"start": _start, "toTable": _to_table}),
         (importlib.import_module(session).SparkSession, {"sql": _sql}),
     ):
-        if hooked not in _hooked:
-            _hooked.add(hooked)
-            for name, wrap in wrappers.items():
-                original = getattr(hooked, name)
-                setattr(hooked, name, functools.wraps(original)(wrap(original)))
+        _hook(hooked, wrappers)
+
+
+def _hook(hooked: type, wrappers: Mapping[str, Callable[[Any], Any]]) -> None:
+    for name, wrap in wrappers.items():
+        if (hooked, name) not in _hooked:
+            _hooked.add((hooked, name))
+            original = getattr(hooked, name)
+            setattr(hooked, name, functools.wraps(original)(wrap(original)))
 
 
 def is_enabled(spark: Any) -> bool:
@@ -119,6 +128,21 @@ def _load(original: Callable[..., Any], hook: HookName = "load") -> Callable[...
         )
 
     return load
+
+
+def _table(original: Callable[..., Any]) -> Callable[..., Any]:
+    def table(self: Any, tableName: str) -> Any:  # noqa: N803
+        reader = None if isinstance(self, SparkSession) else self
+        spark = self if reader is None else self._spark
+        if is_enabled(spark):
+            request = TableReadRequest(spark=spark, reader=reader, table=tableName)
+            for handler in tuple(_handlers["table"]):
+                answer = handler(request)
+                if answer is not NotImplemented:
+                    return answer
+        return original(self, tableName)
+
+    return table
 
 
 def _stream_load(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ __all__ = [
     "ReadRequest",
     "SqlRequest",
     "StreamWriteRequest",
+    "TableReadRequest",
     "WriteRequest",
     "read_request",
     "stream_write_request",
@@ -69,6 +70,21 @@ class SqlRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TableReadRequest:
+    """`SparkSession.table` or `DataFrameReader.table`, in a classic session.
+
+    Attributes:
+        spark: the session.
+        reader: the reader that was asked, None for the session itself.
+        table: the name.
+    """
+
+    spark: Any
+    reader: Any
+    table: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRequest:
     """`DataFrameWriter.save`, `.saveAsTable` or `.insertInto`.
 
@@ -79,7 +95,7 @@ class WriteRequest:
         connect: whether it is a session of Spark Connect.
         method: name of the method that was called.
         format: in lower case; the session's default where none was given.
-        path: where to, None without one (or for a table by its name).
+        path: where to, None without one; for a table by its name the option `path`.
         table: name of the table, None for `save`.
         options: as they were written; without `path`.
         mode: `append`, `overwrite`, `error` (also where none was given) or `ignore`.
@@ -214,7 +230,7 @@ def write_request(
         connect=not hasattr(writer, "_jwrite"),
         method=method,
         format=_format(spark, name),
-        path=next(iter(_paths(target, options)), None) if by_path else None,
+        path=next(iter(_paths(target if by_path else None, options)), None),
         table=None if by_path else target,
         options=_without_path(options),
         mode=_MODES.get(mode.lower(), mode.lower()),

@@ -14,9 +14,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from bayou.spark import hooks
+from bayou.spark import hooks, named_tables
 from bayou.spark.java import check_java
 from bayou.spark.statements import answer_sql
+from bayou.spark.writing import handlers
 
 __all__ = ["disable", "enable", "start_session"]
 
@@ -53,6 +54,9 @@ def enable(spark: Any) -> None:
             stacklevel=2,
         )
         return
+    hooks.register("save", handlers.save)
+    hooks.register("stream_start", handlers.start)
+    hooks.register("table", named_tables.read)
     hooks.install(spark)
     hooks.register("sql", answer_sql)
     for key in _CONF:

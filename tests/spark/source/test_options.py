@@ -5,8 +5,8 @@ from bayou.spark.source.options import SourceOptions, storage_options
 
 
 def test_names_are_the_same_in_any_case():
-    options = SourceOptions.parse({"PATH": "/t", "VersionAsOf": "3", "MERGESCHEMA": "True"})
-    assert (options.path, options.version, options.merge_schema) == ("/t", 3, True)
+    options = SourceOptions.parse({"PATH": "/t", "VersionAsOf": "3", "PUSHFILTERS": "True"})
+    assert (options.path, options.version, options.push_filters) == ("/t", 3, True)
 
 
 @pytest.mark.parametrize("given", [{}, {"path": "  "}])
@@ -26,7 +26,7 @@ def test_two_ways_to_travel_are_one_too_many():
     [
         ("versionAsOf", "latest"),
         ("versionAsOf", "-1"),
-        ("mergeSchema", "yes"),
+        ("pushFilters", "yes"),
         ("maxPartitionBytes", "0"),
         ("minPartitions", "many"),
         ("timestampAsOf", "now"),
@@ -36,37 +36,6 @@ def test_a_value_that_makes_no_sense_names_its_option(name, value):
     with pytest.raises(ArgumentError, match=f"{name} is '{value}'") as caught:
         SourceOptions.parse({"path": "/t", name: value})
     assert caught.value.argument == name
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("replaceWhere", "day = '2024-01-05'"),
-        ("overwriteSchema", "true"),
-        ("partitionOverwriteMode", "dynamic"),
-        ("dataChange", "false"),
-    ],
-)
-def test_an_option_that_asks_for_other_rows_is_refused_and_not_passed_over(name, value):
-    with pytest.raises(ArgumentError, match=f"(?i){name}"):
-        SourceOptions.parse({"path": "/t", name: value})
-
-
-def test_the_same_options_at_their_defaults_are_fine():
-    given = {"path": "/t", "overwriteSchema": "false", "partitionOverwriteMode": "static"}
-    assert SourceOptions.parse(given).path == "/t"
-
-
-def test_an_idempotent_write_needs_application_and_version():
-    given = {"path": "/t", "txnAppId": "job", "txnVersion": "7"}
-    assert SourceOptions.parse(given).application == ("job", 7)
-    with pytest.raises(ArgumentError, match="belong together"):
-        SourceOptions.parse({"path": "/t", "txnAppId": "job"})
-
-
-def test_table_properties_are_set_apart():
-    options = SourceOptions.parse({"path": "/t", "delta.appendOnly": "true", "other": "x"})
-    assert options.properties == {"delta.appendonly": "true"}
 
 
 def test_storage_options_have_the_names_of_deltalake_and_no_other_option_is_one():

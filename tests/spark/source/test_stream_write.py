@@ -8,7 +8,6 @@ import pytest
 
 from bayou.errors import ArgumentError
 from bayou.spark.source import DeltaDataSource
-from bayou.spark.source.options import SourceOptions
 from bayou.spark.source.stream_write import query_id
 
 pytestmark = pytest.mark.spark
@@ -136,7 +135,7 @@ def test_without_a_checkpoint_location_one_error_says_what_to_set(spark, tmp_pat
 def test_the_querys_id_is_read_from_its_checkpoint(tmp_path):
     identifier = str(uuid.uuid4())
     (tmp_path / "metadata").write_text(json.dumps({"id": identifier}))
-    options = SourceOptions(path="/t")
+    options = {}
     assert query_id(str(tmp_path), options) == identifier
     assert query_id(f"file://{tmp_path}/", options) == identifier
 
@@ -146,7 +145,7 @@ def test_a_checkpoint_without_an_id_is_named(tmp_path, text):
     if text is not None:
         (tmp_path / "metadata").write_text(text)
     with pytest.raises(ArgumentError, match=f"{tmp_path}/metadata"):
-        query_id(str(tmp_path), SourceOptions(path="/t"))
+        query_id(str(tmp_path), {})
 
 
 def test_a_table_that_is_gone_is_made_again_by_the_next_batch(spark, tmp_path):

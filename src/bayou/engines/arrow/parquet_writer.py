@@ -58,10 +58,15 @@ def write_data_files(
     statistics_columns: Sequence[str],
     options: ParquetWriteOptions,
 ) -> Iterator[DataFileStatus]:
-    """Files of about `options.target_file_size`, each yielded once it is complete."""
+    """Files of about `options.target_file_size`, each yielded once it is complete.
+
+    A file has exactly `options.max_rows_per_file` rows unless its size ends it, or the rows do.
+    """
     codec, extension = _codec(options.compression)
     group_bytes = min(_ROW_GROUP_BYTES, options.target_file_size)
-    groups = _row_groups(_without_void(batches), _ROW_GROUP_ROWS, group_bytes)
+    most_rows = options.max_rows_per_file
+    pieces = _cut_at_multiples(_without_void(batches), most_rows)
+    groups = _row_groups(pieces, min(_ROW_GROUP_ROWS, most_rows or _ROW_GROUP_ROWS), group_bytes)
     part = 0
     group = next(groups, None)
     while group is not None:
@@ -72,12 +77,17 @@ def write_data_files(
         )
         try:
             with files.open_output(path) as sink:
+                rows = 0
                 with _data_file(sink, group, codec, path) as file:
                     while group is not None:
                         file.write(group)
                         collector.add(group)
+                        rows += group.num_rows
                         group = next(groups, None)
-                        if group is not None and file.has_reached(options.target_file_size):
+                        if group is not None and (
+                            file.has_reached(options.target_file_size)
+                            or (most_rows is not None and rows + group.num_rows > most_rows)
+                        ):
                             break
                 size = sink.tell()
         except BaseException:
@@ -265,6 +275,23 @@ def _pieces(batch: pa.RecordBatch, max_rows: int, max_bytes: int) -> Iterator[pa
     step = -(-batch.num_rows // count)
     for first in range(0, batch.num_rows, step):
         yield batch.slice(first, step)
+
+
+def _cut_at_multiples(
+    batches: Iterable[pa.RecordBatch], rows: int | None
+) -> Iterator[pa.RecordBatch]:
+    """Batches cut where the number of rows so far is a multiple of `rows`."""
+    if rows is None:
+        yield from batches
+        return
+    room = rows
+    for batch in batches:
+        start = 0
+        while start < batch.num_rows:
+            piece = batch.slice(start, room)
+            yield piece
+            start += piece.num_rows
+            room = room - piece.num_rows or rows
 
 
 def _without_void(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

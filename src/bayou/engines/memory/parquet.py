@@ -108,10 +108,8 @@ class MemoryParquetHandler:
         statistics_columns: Sequence[str],
         options: ParquetWriteOptions,
     ) -> Iterator[DataFileStatus]:
-        # One file a batch that is not empty: sizes are of no interest here.
-        for batch in batches:
-            if batch.num_rows == 0:
-                continue
+        # One file a batch that is not empty: sizes in bytes are of no interest here.
+        for batch in _pieces(batches, options.max_rows_per_file):
             kept = [i for i, f in enumerate(batch.schema) if not pa.types.is_null(f.type)]
             table = pa.Table.from_batches([batch.select(kept)])
             sink = io.BytesIO()
@@ -342,3 +340,11 @@ def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
+
+
+def _pieces(batches: Iterable[pa.RecordBatch], rows: int | None) -> Iterator[pa.RecordBatch]:
+    """Batches of at most so many rows; none is empty."""
+    for batch in batches:
+        step = rows or max(1, batch.num_rows)
+        for start in range(0, batch.num_rows, step):
+            yield batch.slice(start, step)

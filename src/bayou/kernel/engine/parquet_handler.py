@@ -102,12 +102,14 @@ class ParquetWriteOptions:
         target_file_size: bytes after which a new file is begun.
         string_prefix_length: characters kept of a string bound in the statistics.
         name_prefix: how names of files begin: `part`, or `cdc` for change data files.
+        max_rows_per_file: rows after which a new file is begun, None for any number.
     """
 
     compression: str = "zstd"
     target_file_size: int = 128 * 1024 * 1024
     string_prefix_length: int = 32
     name_prefix: str = "part"
+    max_rows_per_file: int | None = None
 
 
 class ParquetHandler(Protocol):

@@ -70,6 +70,11 @@ class TransactionBuilder:
         self._log_compaction_interval: int | None = None
         self._files_checked = False
         self._clustering: tuple[tuple[str, ...], ...] | None = None
+        self._replaces_schema = False
+        self._row_conditions: tuple[str, ...] = ()
+        self._data_change = True
+        self._max_records_per_file: int | None = None
+        self._compression: str | None = None
 
     def with_schema(self, schema: StructType) -> TransactionBuilder:
         """Schema of a new table, or of the rows for an existing one.
@@ -86,9 +91,10 @@ class TransactionBuilder:
         A builder that makes the table unless there is one takes them; they must then be its own.
 
         Raises:
-            ArgumentError: the builder was made from a snapshot, which tells them.
+            ArgumentError: the builder was made from a snapshot, which tells them, and doesn't
+                replace the schema.
         """
-        if self._read_state is not None:
+        if self._read_state is not None and not self._replaces_schema:
             raise ArgumentError(
                 f"{self._table} exists: its partition columns come from the snapshot that the "
                 "transaction is made from. Leave with_partition_columns out.",
@@ -212,6 +218,42 @@ class TransactionBuilder:
         builder._schema_evolution = enabled
         return builder
 
+    def with_schema_replaced(self) -> TransactionBuilder:
+        """An existing table gets the rows' schema and the partition columns that are given, none
+        unless told. For a commit that removes every file: they don't fit any more.
+        """
+        builder = copy.copy(self)
+        builder._replaces_schema = True
+        return builder
+
+    def with_row_condition(self, text: str) -> TransactionBuilder:
+        """Writers refuse rows for which a condition, SQL text, isn't true; null isn't."""
+        builder = copy.copy(self)
+        builder._row_conditions = (*self._row_conditions, text)
+        return builder
+
+    def with_data_change(self, data_change: bool) -> TransactionBuilder:
+        """False: the rows that are written are the table's own, laid out anew (`dataChange`)."""
+        builder = copy.copy(self)
+        builder._data_change = data_change
+        return builder
+
+    def with_max_records_per_file(self, rows: int | None) -> TransactionBuilder:
+        """Writers begin a new data file after so many rows; None: sizes in bytes decide alone."""
+        if rows is not None and rows < 1:
+            raise ArgumentError(
+                f"A data file can't hold {rows} rows at most; 1 or more.", argument="rows"
+            )
+        builder = copy.copy(self)
+        builder._max_records_per_file = rows
+        return builder
+
+    def with_compression(self, codec: str | None) -> TransactionBuilder:
+        """Parquet codec of this transaction's files; None: the table's."""
+        builder = copy.copy(self)
+        builder._compression = codec
+        return builder
+
     def with_max_retries(self, retries: int) -> TransactionBuilder:
         """How often a lost commit is tried again, 200 unless told."""
         if retries < 0:
@@ -313,6 +355,10 @@ class TransactionBuilder:
                 domains=domains,
                 generated_identity=self._generated_identity(schema),
                 log_compaction_interval=self._log_compaction_interval,
+                row_conditions=self._row_conditions,
+                data_change=self._data_change,
+                max_records_per_file=self._max_records_per_file,
+                compression=self._compression,
             )
         )
 
@@ -320,6 +366,7 @@ class TransactionBuilder:
         return MetadataRequest(
             schema=self._schema,
             evolves=self._schema_evolution,
+            replaces=self._replaces_schema,
             partition_columns=self._partition_columns,
             set_properties=self._checked_properties(),
             removed_properties=self._removed_properties,

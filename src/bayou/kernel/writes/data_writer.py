@@ -139,7 +139,7 @@ def _append_actions(
             partition_values=dict(context.partition_values),
             size=status.size,
             modification_time=status.modification_time,
-            data_change=True,
+            data_change=state.data_change,
             stats=None if status.statistics is None else stats.to_json(status.statistics),
         )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from bayou.errors import SchemaError, TablePropertyError, UnsupportedFeatureError
+from bayou.kernel.column_mapping import without_mapping
 from bayou.kernel.table_state import TableState
 from bayou.kernel.writes.column_ids import with_column_ids
 from bayou.kernel.writes.dependencies import refuse_if_used
@@ -34,6 +35,7 @@ class MetadataRequest:
     Attributes:
         schema: of a new table, or of the rows for an existing one; None where it isn't told.
         evolves: columns of the rows that the table lacks are added.
+        replaces: schema and partition columns take the place of the table's.
         partition_columns: None where they aren't told.
         set_properties, removed_properties: their keys as they stand in the log.
         metadata: what the table's is replaced by first; None leaves it.
@@ -42,6 +44,7 @@ class MetadataRequest:
 
     schema: StructType | None = None
     evolves: bool = False
+    replaces: bool = False
     partition_columns: tuple[str, ...] | None = None
     set_properties: Mapping[str, str] = field(default_factory=dict)
     removed_properties: Collection[str] = frozenset()
@@ -114,7 +117,7 @@ def _as_given(metadata: Metadata, set_properties: Mapping[str, str]) -> Metadata
 
 def _updated(state: TableState, request: MetadataRequest) -> MetadataChange:
     given = request.partition_columns
-    if given is not None and given != state.partition_columns:
+    if not request.replaces and given is not None and given != state.partition_columns:
         raise SchemaError(
             f"{state.path} is partitioned by ({', '.join(state.partition_columns)}), not by "
             f"({', '.join(given)}); the partitioning of an existing table stays.",
@@ -135,7 +138,10 @@ def _updated(state: TableState, request: MetadataRequest) -> MetadataChange:
         _check_changed_properties(state, merged)
     if properties.ROW_TRACKING.read(merged) and _ROW_ID_COLUMN not in merged:
         merged.update(_row_tracking_columns())
-    if request.schema is not None and request.evolves:
+    if request.schema is not None and request.replaces:
+        schema = _replaced(state, request.schema, given or (), mapped=_is_mapped(merged))
+        metadata = msgspec.structs.replace(metadata, partition_columns=list(given or ()))
+    elif request.schema is not None and request.evolves:
         schema = _evolved(state, schema, request.schema, merged)
     elif request.schema is not None:
         check_fits(state.path, schema, request.schema)
@@ -171,6 +177,14 @@ def _evolved(
     for path in widened:
         refuse_if_used(state, path, "changed to a wider type, which the rows have")
     return with_type_changes(schema, merged, preview_version(state))
+
+
+def _replaced(
+    state: TableState, schema: StructType, partition_columns: tuple[str, ...], *, mapped: bool
+) -> StructType:
+    """The schema that takes the place of a table's; the table's own where that is the same."""
+    check_new_table(state.path, schema, partition_columns, mapped=mapped)
+    return state.schema if without_mapping(state.schema) == schema else schema
 
 
 def _is_mapped(configuration: Mapping[str, str]) -> bool:

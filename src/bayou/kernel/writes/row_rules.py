@@ -201,6 +201,8 @@ class RowRules:
         )
 
     def _conditions(self) -> Any:
+        for text in self._state.conditions:
+            yield self._condition("replaceWhere", text)
         for name, text in column_rules.check_constraints(self._state.configuration).items():
             yield self._condition(f"CHECK constraint {name}", text)
         for path, field in _fields(self._schema, ""):

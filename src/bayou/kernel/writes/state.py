@@ -32,9 +32,14 @@ class _WireState(msgspec.Struct, frozen=True, array_like=True):
     generated_identity: tuple[str, ...]
     clustering_columns: tuple[str, ...]
     materializes_partitions: bool
+    conditions: tuple[str, ...]
+    data_change: bool
+    records_inserts: bool
+    max_records_per_file: int | None
+    compression: str | None
 
 
-_WIRE = WireFormat("transaction state", 4, _WireState)
+_WIRE = WireFormat("transaction state", 5, _WireState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +71,11 @@ class TransactionState:
         generated_identity: identity columns that the rows don't bring.
         clustering_columns: their dotted physical paths.
         materializes_partitions: data files hold partition columns, too.
+        conditions: SQL texts that must be true of every row, besides the table's constraints.
+        data_change: whether the rows are new to the table; False where they only move.
+        records_inserts: new rows go to change data files, too: the commit has some.
+        max_records_per_file: how many rows a data file holds at most.
+        compression: Parquet codec that takes the place of the table's.
         writer: which writer of how many this is, see `for_writer`.
     """
 
@@ -76,6 +86,11 @@ class TransactionState:
     generated_identity: tuple[str, ...] = ()
     clustering_columns: tuple[str, ...] = ()
     materializes_partitions: bool = False
+    conditions: tuple[str, ...] = ()
+    data_change: bool = True
+    records_inserts: bool = False
+    max_records_per_file: int | None = None
+    compression: str | None = None
     writer: tuple[int, int] = field(default=(0, 1), compare=False)
     identity_counts: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
 
@@ -130,9 +145,10 @@ class TransactionState:
         """How the table's properties want Parquet written."""
         properties = TableProperties(self.configuration)
         return ParquetWriteOptions(
-            compression=properties.compression_codec,
+            compression=self.compression or properties.compression_codec,
             target_file_size=properties.target_file_size or _DEFAULT_TARGET_FILE_SIZE,
             string_prefix_length=properties.string_prefix_length,
+            max_rows_per_file=self.max_records_per_file,
         )
 
     def statistics_columns(self) -> tuple[str, ...]:
@@ -181,6 +197,11 @@ class TransactionState:
                 self.generated_identity,
                 self.clustering_columns,
                 self.materializes_partitions,
+                self.conditions,
+                self.data_change,
+                self.records_inserts,
+                self.max_records_per_file,
+                self.compression,
             )
         )
 
@@ -201,6 +222,11 @@ class TransactionState:
                 generated_identity=wire.generated_identity,
                 clustering_columns=wire.clustering_columns,
                 materializes_partitions=wire.materializes_partitions,
+                conditions=wire.conditions,
+                data_change=wire.data_change,
+                records_inserts=wire.records_inserts,
+                max_records_per_file=wire.max_records_per_file,
+                compression=wire.compression,
                 writer=(0, 0),
             ),
         )

@@ -55,6 +55,7 @@ class TableUpdate:
         max_retries: how often a lost commit is tried again.
         generated_identity: identity columns that the rows don't bring.
         log_compaction_interval: commits that a log compaction file holds, None for no such files.
+        row_conditions, data_change, max_records_per_file, compression: see `TransactionState`.
     """
 
     table: str
@@ -74,6 +75,10 @@ class TableUpdate:
     generated_identity: tuple[str, ...] = ()
     catalog: Catalog | None = None
     log_compaction_interval: int | None = None
+    row_conditions: tuple[str, ...] = ()
+    data_change: bool = True
+    max_records_per_file: int | None = None
+    compression: str | None = None
 
     @property
     def read_version(self) -> int:

@@ -30,7 +30,7 @@ from bayou.kernel.writes.table_update import (
     moved_marks,
     now,
 )
-from bayou.protocol.actions import Action, AddFile, Protocol, RemoveFile
+from bayou.protocol.actions import Action, AddFile, Metadata, Protocol, RemoveFile
 from bayou.protocol.data_file_paths import canonical_path
 from bayou.protocol.schema import StructType
 
@@ -81,6 +81,11 @@ class Transaction:
         return self._update.partition_columns
 
     @property
+    def metadata(self) -> Metadata | None:
+        """The metaData action that the commit has, None where it leaves the table's."""
+        return self._update.metadata
+
+    @property
     def changes_metadata(self) -> bool:
         """Whether the commit makes the table, or changes its schema or properties."""
         return self._update.metadata is not None or self._update.protocol is not None
@@ -95,6 +100,10 @@ class Transaction:
             generated_identity=self._update.generated_identity,
             clustering_columns=self._update.clustering_columns,
             materializes_partitions=self._update.materializes_partitions,
+            conditions=self._update.row_conditions,
+            data_change=self._update.data_change,
+            max_records_per_file=self._update.max_records_per_file,
+            compression=self._update.compression,
             identity_counts=self._identity_counts,
         )
 

@@ -1,4 +1,4 @@
-"""Batch writes: append and overwrite."""
+"""Batch writes through Spark's data source API: append and overwrite."""
 
 from __future__ import annotations
 
@@ -9,56 +9,51 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType as SparkStructType
 
-from bayou.kernel import Operation
+from bayou.kernel.operations.table_write import WriteMode
 from bayou.spark.errors import readable_errors
-from bayou.spark.source import tasks
-from bayou.spark.source.commits import WriteRequest, commit, plan
-from bayou.spark.source.options import SourceOptions
 from bayou.spark.types import as_nullable, from_spark
+from bayou.spark.writing import WriteOptions, begin
+from bayou.spark.writing.tasks import task_number
 
 __all__ = ["DeltaWriter", "TaskFiles"]
 
 
 @dataclass(frozen=True, slots=True)
 class TaskFiles(WriterCommitMessage):
-    """What a task wrote: its `add` actions, encoded."""
+    """What a task wrote: the actions of its files, encoded."""
 
     actions: bytes = field(repr=False)
 
 
 class DeltaWriter(DataSourceArrowWriter):
-    """One write: planned beside the driver, run in tasks, committed beside the driver."""
+    """One write: planned beside the driver, run in tasks, committed beside the driver.
 
-    def __init__(self, options: SourceOptions, schema: SparkStructType, *, overwrite: bool) -> None:
-        self._request = WriteRequest(
-            options=options,
-            schema=as_nullable(from_spark(schema, table=options.path)),
-            overwrite=overwrite,
-            operation=Operation.WRITE,
-        )
-        self._plan = plan(self._request)
+    Spark pickles it for the tasks and for the commit, each in processes of their own.
+    """
+
+    def __init__(self, options: WriteOptions, schema: SparkStructType, *, overwrite: bool) -> None:
+        mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
+        rows = as_nullable(from_spark(schema, table=options.path))
+        self._begun = begin(options, options.table_write(rows, mode))
 
     def write(  # type: ignore[override]  # pyspark's Arrow writers do the same
         self, iterator: Iterator[pa.RecordBatch]
     ) -> TaskFiles:
         with readable_errors():
-            if self._plan.done:
+            if self._begun.done:
                 return TaskFiles(b"")
-            return TaskFiles(tasks.write_task(self._plan.engine, self._plan.state, iterator))
+            return TaskFiles(self._begun.write_task(iterator, task_number()))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         with readable_errors():
-            written = _actions(messages)
-            if self._plan.done:
-                return
-            adds = tasks.decode_adds(written)
-            application = self._request.options.application
-            if not commit(self._request, self._plan, adds, application):
-                tasks.delete_task_files(self._plan.engine, self._plan.path, written)
+            self._begun.commit(_actions(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        with readable_errors():
-            tasks.delete_task_files(self._plan.engine, self._plan.path, _actions(messages))
+        # Without a gap all tasks succeeded, and it is the commit that failed: it has deleted what
+        # it may. Where its outcome isn't known the files must stay.
+        if None in messages:
+            with readable_errors():
+                self._begun.delete(_actions(messages))
 
 
 def _actions(messages: list[WriterCommitMessage | None]) -> list[bytes]:

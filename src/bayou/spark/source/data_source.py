@@ -21,6 +21,7 @@ from bayou.spark.source.stream_read import DeltaStreamReader, source_schema
 from bayou.spark.source.stream_write import DeltaStreamWriter
 from bayou.spark.streaming import reads_change_feed
 from bayou.spark.types import to_spark
+from bayou.spark.writing import WriteOptions
 
 __all__ = ["DeltaDataSource"]
 
@@ -56,7 +57,7 @@ class DeltaDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         with readable_errors():
-            return DeltaWriter(SourceOptions.parse(self.options), schema, overwrite=overwrite)
+            return DeltaWriter(WriteOptions.parse(self.options), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         with readable_errors():
@@ -66,4 +67,4 @@ class DeltaDataSource(DataSource):
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
         with readable_errors():
-            return DeltaStreamWriter(SourceOptions.parse(self.options), schema, overwrite=overwrite)
+            return DeltaStreamWriter(WriteOptions.parse(self.options), schema, overwrite=overwrite)

@@ -7,8 +7,8 @@ the checkpoint's own entry, finds its number in the table and writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 import pyarrow as pa
@@ -19,20 +19,20 @@ from bayou.engines import for_path
 from bayou.errors import ArgumentError, FileMissingError, StorageError
 from bayou.kernel import Operation
 from bayou.kernel.engine import ByteRange
+from bayou.kernel.operations.table_write import WriteMode
 from bayou.spark.errors import readable_errors
-from bayou.spark.source import tasks
-from bayou.spark.source.commits import WritePlan, WriteRequest, commit, plan
-from bayou.spark.source.options import SourceOptions
 from bayou.spark.types import as_nullable, from_spark
+from bayou.spark.writing import BegunWrite, WriteOptions, begin
+from bayou.spark.writing.tasks import task_number
 
 __all__ = ["BatchFiles", "DeltaStreamWriter", "query_id"]
 
 
 @dataclass(frozen=True, slots=True)
 class BatchFiles(WriterCommitMessage):
-    """What a task wrote of a micro-batch, and the plan that it wrote by."""
+    """What a task wrote of a micro-batch, and the write that it was a part of."""
 
-    plan: WritePlan
+    begun: BegunWrite
     actions: bytes = field(repr=False)
 
 
@@ -43,13 +43,7 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
     for its commit. The plan by which the tasks wrote reaches the commit with their messages.
     """
 
-    def __init__(self, options: SourceOptions, schema: SparkStructType, *, overwrite: bool) -> None:
-        self._request = WriteRequest(
-            options=options,
-            schema=as_nullable(from_spark(schema, table=options.path)),
-            overwrite=overwrite,
-            operation=Operation.STREAMING_UPDATE,
-        )
+    def __init__(self, options: WriteOptions, schema: SparkStructType, *, overwrite: bool) -> None:
         if options.checkpoint_location is None:
             raise ArgumentError(
                 "writeStream.format('delta') needs .option('checkpointLocation', ...): the query's "
@@ -57,49 +51,55 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
                 "spark.sql.streaming.checkpointLocation can't be seen by a data source.",
                 argument="checkpointLocation",
             )
-        self._plan = plan(self._request)
+        self._options = options
+        rows = as_nullable(from_spark(schema, table=options.path))
+        mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
+        write = options.table_write(
+            rows, mode, operation=Operation.STREAMING_UPDATE, partition_by=options.partition_by
+        )
+        self._begun = begin(options, write)
 
     def write(  # type: ignore[override]  # pyspark's Arrow writers do the same
         self, iterator: Iterator[pa.RecordBatch]
     ) -> BatchFiles:
         with readable_errors():
-            actions = tasks.write_task(self._plan.engine, self._plan.state, iterator)
-            return BatchFiles(replace(self._plan, state=b""), actions)
+            actions = self._begun.write_task(iterator, task_number())
+            return BatchFiles(self._begun.without_state(), actions)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         with readable_errors():
-            location = self._request.options.checkpoint_location
+            location = self._options.checkpoint_location
             assert location is not None  # checked on construction
             files = _batch_files(messages)
-            write = files[0].plan if files else self._plan
-            written = [f.actions for f in files]
-            application = (query_id(location, self._request.options), batchId)
-            if not commit(self._request, write, tasks.decode_adds(written), application):
-                tasks.delete_task_files(write.engine, write.path, written)
+            begun = files[0].begun if files else self._begun
+            query = query_id(location, self._options.storage)
+            begun.of_application(query, batchId).commit([f.actions for f in files])
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        if None not in messages:  # see `DeltaWriter.abort`
+            return
         with readable_errors():
             for files in _batch_files(messages):
-                tasks.delete_task_files(files.plan.engine, files.plan.path, [files.actions])
+                files.begun.delete([files.actions])
 
 
 class _CheckpointMetadata(msgspec.Struct, frozen=True):
     id: str
 
 
-def query_id(checkpoint_location: str, options: SourceOptions) -> str:
+def query_id(checkpoint_location: str, storage: Mapping[str, str]) -> str:
     """The id of a streaming query, which stays the same as long as its checkpoint does.
 
     Args:
         checkpoint_location: the query's checkpoint.
-        options: of the sink, whose storage options hold for the checkpoint too.
+        storage: the sink's storage options, which hold for the checkpoint too.
 
     Raises:
         ArgumentError: the checkpoint can't be read, or holds no id.
     """
     path = f"{checkpoint_location.rstrip('/')}/metadata"
     try:
-        engine = for_path(path, options.storage)
+        engine = for_path(path, storage)
         resolved = engine.files.resolve_path(path)
         data = b"".join(engine.files.read_files([ByteRange(path=resolved)]))
         return msgspec.json.decode(data, type=_CheckpointMetadata).id

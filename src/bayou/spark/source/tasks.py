@@ -1,12 +1,12 @@
-"""What runs in tasks on executors: reading shares of files and slices of the log, writing files.
+"""What runs in tasks on executors: reading shares of files and slices of the log.
 
-Everything arrives serialized and leaves as Arrow batches or as serialized actions, so that a data
-source, a streaming sink and a `mapInArrow` can all use it.
+Everything arrives serialized and leaves as Arrow batches, so that a data source and a `mapInArrow`
+can both use it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -19,26 +19,19 @@ from bayou.kernel import (
     ScanFile,
     ScanFileBatch,
     ScanState,
-    TransactionState,
-    delete_data_files,
     read_change_file,
     read_scan_file,
     with_vectors,
-    write_data,
 )
 from bayou.kernel.engine_description import EngineDescription
 from bayou.kernel.scan_file import scan_batch
-from bayou.protocol.actions import AddFile, decode_actions, encode_actions
 from bayou.spark.source.partitions import row_groups_of
 
 __all__ = [
-    "decode_adds",
-    "delete_task_files",
     "read_adds",
     "read_change_files",
     "read_files",
     "read_slice",
-    "write_task",
 ]
 
 
@@ -134,46 +127,3 @@ def read_change_files(
         first, end = row_groups_of(groups, part, parts)
         if first < end:
             yield from read_change_file(engine, change_state, file, first, end, vectors=vectors)
-
-
-def write_task(
-    description: EngineDescription, state: bytes, batches: Iterable[pa.RecordBatch]
-) -> bytes:
-    """Write a task's rows to data files, where they will stay.
-
-    Files of an attempt that fails are deleted; those of one that succeeds are no part of the
-    table until the driver commits their actions.
-
-    Args:
-        description: how to reach the store.
-        state: the `TransactionState`.
-        batches: rows, with the table's columns in any order.
-
-    Returns:
-        The `add` actions, encoded; empty for no rows.
-    """
-    engine = from_description(description)
-    return encode_actions(write_data(engine, TransactionState.from_bytes(state), batches))
-
-
-def decode_adds(messages: Iterable[bytes]) -> list[AddFile]:
-    """The actions that tasks sent back."""
-    return [
-        action
-        for message in messages
-        for action in decode_actions(message)
-        if isinstance(action, AddFile)
-    ]
-
-
-def delete_task_files(description: EngineDescription, path: str, messages: Iterable[bytes]) -> None:
-    """Delete the files that tasks wrote for a commit that won't come.
-
-    Args:
-        description: how to reach the store.
-        path: the table's path.
-        messages: what `write_task` gave.
-    """
-    adds = decode_adds(messages)
-    if adds:
-        delete_data_files(from_description(description), path, adds)

@@ -91,6 +91,18 @@ class ParquetWritingSuite(HandlerSuite):
             assert _statistics(status).min_values == {"i": values[0]}
             assert _statistics(status).max_values == {"i": values[-1]}
 
+    def test_no_file_has_more_rows_than_it_may(self, engine: Engine, root: str) -> None:
+        batches = [
+            pa.RecordBatch.from_pydict({"i": list(range(700 * n, 700 * n + 700))}) for n in range(4)
+        ]
+        options = ParquetWriteOptions(max_rows_per_file=500)
+        statuses = _write(engine, root, batches, ["i"], options)
+        counts = [_statistics(status).num_records for status in statuses]
+        assert sum(counts) == 2800
+        assert max(counts) <= 500
+        tables = [_table(engine, status.path) for status in statuses]
+        assert [v for t in tables for v in t.column("i").to_pylist()] == list(range(2800))
+
     def test_statistics_cover_every_type_that_has_an_order(self, engine: Engine, root: str) -> None:
         first = dt.datetime(2024, 1, 5, 10, 0, 0, 123_456, tzinfo=dt.UTC)
         columns: dict[str, tuple[pa.DataType, list[Any]]] = {

@@ -1,0 +1,135 @@
+"""What an overwrite takes away: all rows, those of a condition, or those of some partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import TypeAlias
+
+from bayou.errors import ArgumentError
+from bayou.kernel.column_mapping import physical_name
+from bayou.kernel.engine import Engine
+from bayou.kernel.operations.file_change import FileChange
+from bayou.kernel.operations.matching import Matching
+from bayou.kernel.operations.row_change_state import RowChangeState
+from bayou.kernel.operations.row_changes import RowChanges, apply_row_changes
+from bayou.kernel.operations.row_operation import RowOperation
+from bayou.kernel.predicates.model import And, Column, In, IsNull, Literal, Or, Predicate
+from bayou.kernel.predicates.sql import parse_predicate
+from bayou.kernel.scan_file import ScanFile
+from bayou.kernel.table_state import TableState
+from bayou.kernel.writes.transaction import Transaction
+from bayou.protocol import partition_values
+from bayou.protocol.actions import AddFile
+from bayou.protocol.partition_values import PartitionValue
+from bayou.protocol.schema import StructField
+
+__all__ = ["changes_are_recorded", "remove_all", "remove_partitions_of", "remove_rows_where"]
+
+_PartitionKey: TypeAlias = tuple[PartitionValue, ...]
+
+
+def changes_are_recorded(
+    engine: Engine, transaction: Transaction, table: TableState, where: str
+) -> bool:
+    """Whether the commit that replaces rows has change data files, of its new rows, too.
+
+    Without them the feed is made from files that come and go, which is right where files go whole
+    or are marked by deletion vectors.
+    """
+    state = RowChangeState.of(engine, transaction)
+    matching = Matching(engine, table, parse_predicate(where))
+    return state.records_changes and not (state.marks_rows or matching.by_files_alone)
+
+
+def remove_all(engine: Engine, transaction: Transaction, *, data_change: bool) -> RowChanges:
+    """Every live file goes."""
+    changes = RowChanges()
+    with transaction.read_files(engine) as files:
+        changes.remove_files(files, data_change=data_change)
+    return changes
+
+
+def remove_rows_where(
+    engine: Engine, transaction: Transaction, table: TableState, where: str, *, data_change: bool
+) -> RowChanges:
+    """Rows go for which a condition is true; those beside them in their files are kept.
+
+    Raises:
+        ArgumentError: the condition is about data columns, and the rows are said to be the table's
+            own.
+        UnsupportedFeatureError, DataFileError, StorageError: as for `delete`.
+    """
+    predicate = parse_predicate(where)
+    operation = RowOperation(
+        transaction=transaction,
+        predicate=predicate,
+        matching=Matching(engine, table, predicate),
+        state=RowChangeState.of(engine, transaction),
+    )
+    if not data_change and not operation.matching.by_files_alone:
+        raise ArgumentError(
+            "dataChange=false goes with a replaceWhere on partition columns only: of other columns "
+            f"nobody can say that the rows of {table.path} stay the same.",
+            argument="dataChange",
+        )
+    state = operation.state
+    recorded = state.records_changes and not (state.marks_rows or operation.matching.by_files_alone)
+    whole: list[ScanFile] = []
+
+    def changes() -> Iterator[FileChange]:
+        with operation.files(engine) as files:
+            for found in files:
+                if found.positions is None and not recorded:
+                    whole.append(found.file)
+                    continue
+                yield FileChange(
+                    file=found.file,
+                    deleted=found.all_positions(engine),
+                    rewrite=not state.marks_rows,
+                )
+
+    changed = apply_row_changes(engine, state, changes(), record_changes=recorded)
+    changed.remove_files(whole, data_change=data_change)
+    return changed
+
+
+def remove_partitions_of(
+    engine: Engine,
+    transaction: Transaction,
+    table: TableState,
+    adds: Sequence[AddFile],
+    *,
+    data_change: bool,
+) -> RowChanges:
+    """Files of the partitions go that new files are of."""
+    columns = [f for name in table.partition_columns if (f := table.schema.get(name)) is not None]
+    keys = {_key(add, columns) for add in adds}
+    changes = RowChanges()
+    if not keys:
+        return changes
+    with transaction.read_files(engine, _of_partitions(columns, keys)) as files:
+        own = (file for file in files if _key(file.add, columns) in keys)
+        changes.remove_files(own, data_change=data_change)
+    return changes
+
+
+def _key(add: AddFile, columns: Sequence[StructField]) -> _PartitionKey:
+    """An add's partition, the same for values that are written differently."""
+    return tuple(
+        partition_values.parse(add.partition_values.get(physical_name(f)), f.data_type)
+        for f in columns
+    )
+
+
+def _of_partitions(columns: Sequence[StructField], keys: Collection[_PartitionKey]) -> Predicate:
+    """True of rows of the partitions; with several columns, of some others, too."""
+    each: list[Predicate] = []
+    for index, field in enumerate(columns):
+        column = Column((field.name,))
+        values = {key[index] for key in keys}
+        known = tuple(Literal(v, field.data_type) for v in values if v is not None)
+        options: list[Predicate] = [In(column, known)] if known else []
+        if None in values:
+            options.append(IsNull(column))
+        each.append(options[0] if len(options) == 1 else Or(tuple(options)))
+    return each[0] if len(each) == 1 else And(tuple(each))

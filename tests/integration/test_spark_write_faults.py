@@ -1,0 +1,216 @@
+"""Writes of Spark when something dies: nothing is lost or double, VACUUM takes the debris."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import bayou
+
+pytestmark = pytest.mark.spark
+
+_SESSION = """
+import json, os, resource, signal, sys, time
+from pathlib import Path
+import bayou, bayou.spark
+from bayou.spark import start_session
+
+path, marks = sys.argv[1], Path(sys.argv[2])
+
+def session(master, **conf):
+    settings = {"spark.driver.memory": "800m", "spark.executor.memory": "512m"}
+    return start_session("faults", settings | conf, master)
+
+def first(name):
+    try:
+        os.close(os.open(marks / name, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+def rows(spark, count, hook):
+    def through(batches):
+        for batch in batches:
+            hook()
+            yield batch
+    return spark.range(0, count, 1, 4).mapInArrow(through, "id long")
+
+def partition():
+    from pyspark import TaskContext
+    return TaskContext.get().partitionId()
+"""
+
+_CLUSTER = """
+def executor():
+    pid = os.getpid()
+    while Path(f"/proc/{pid}/comm").read_text().strip() != "java":
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    return pid
+
+def kill_executor():
+    if partition() == 1 and first("kill"):
+        time.sleep(1)  # other tasks of it have written their files by then
+        os.kill(executor(), signal.SIGKILL)
+
+def fail_once():
+    if partition() == 2 and first("fail"):
+        raise RuntimeError("a bad day")
+
+def be_slow_once():
+    if partition() == 3 and first("slow"):
+        time.sleep(20)
+
+spark = session(
+    "local-cluster[2,1,700]",
+    **{
+        "spark.speculation": "true",
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.multiplier": "1.1",
+        "spark.speculation.quantile": "0.5",
+        "spark.speculation.minTaskRuntime": "500ms",
+        "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
+    },
+)
+for hook in (kill_executor, fail_once, be_slow_once):
+    rows(spark, 1000, hook).write.format("delta").mode("append").save(path)
+bayou.spark.disable(spark)
+for mark in marks.iterdir():
+    mark.unlink()
+for hook in (kill_executor, fail_once):
+    rows(spark, 1000, hook).write.format("delta").mode("append").save(path)
+print("done")
+"""
+
+
+def run(tmp_path: Path, program: str) -> subprocess.CompletedProcess[str]:
+    marks = tmp_path / "marks"
+    marks.mkdir(exist_ok=True)
+    python_path = os.pathsep.join(p for p in sys.path if p)
+    return subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            _SESSION + textwrap.dedent(program),
+            str(tmp_path / "t"),
+            str(marks),
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": python_path, "PYSPARK_PYTHON": sys.executable},
+    )
+
+
+def ids(path: Path) -> list[int]:
+    return sorted(bayou.table(str(path)).to_arrow()["id"].to_pylist())
+
+
+def data_files(path: Path) -> set[str]:
+    return {f.name for f in path.rglob("*.parquet") if "_delta_log" not in str(f)}
+
+
+def referenced(path: Path) -> set[str]:
+    adds = (
+        json.loads(line).get("add")
+        for log in (path / "_delta_log").glob("*.json")
+        for line in log.read_text().splitlines()
+    )
+    return {add["path"] for add in adds if add}
+
+
+def check_no_debris_stays(path: Path) -> None:
+    """VACUUM takes what no commit names."""
+    bayou.table(str(path)).vacuum(retention_hours=0, enforce_retention_duration=False)
+    assert data_files(path) == referenced(path)
+
+
+def test_killed_executors_failed_tasks_and_speculation_double_nothing(tmp_path):
+    done = run(tmp_path, _CLUSTER)
+    assert done.stdout.endswith("done\n"), done.stderr[-4000:]
+    path = tmp_path / "t"
+    assert ids(path) == sorted(list(range(1000)) * 5)
+    assert bayou.table(str(path)).snapshot().version == 4
+    check_no_debris_stays(path)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_driver_killed_at_its_commit_leaves_the_table_as_it_was_or_with_all_of_it(
+    tmp_path, moment
+):
+    path = tmp_path / "t"
+    program = f"""
+    from bayou.spark.writing.begun import BegunWrite
+    commit = BegunWrite.commit
+
+    def killed(self, messages):
+        if {moment == "after"}:
+            commit(self, messages)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    spark = session("local[2]")
+    options = {{"txnAppId": "job", "txnVersion": "1"}}
+    frame = rows(spark, 100, lambda: None)
+    spark.range(1000, 1001).write.format("delta").mode("ignore").save(path)
+    if first("kill"):
+        BegunWrite.commit = killed
+    frame.write.format("delta").mode("append").options(**options).save(path)
+    """
+    assert run(tmp_path, program).returncode == -signal.SIGKILL
+    landed = moment == "after"
+    assert ids(path) == (list(range(100)) if landed else []) + [1000]
+    assert (data_files(path) == referenced(path)) is landed
+    again = run(tmp_path, program)
+    assert again.returncode == 0, again.stderr[-4000:]
+    assert ids(path) == [*range(100), 1000]
+    check_no_debris_stays(path)
+
+
+def test_a_full_disk_is_said_in_a_sentence_and_leaves_nothing(tmp_path):
+    path = tmp_path / "t"
+    done = run(
+        tmp_path,
+        """
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, 8 << 20))
+        spark = session("local[2]", **{"spark.memory.fraction": "0.3"})
+        spark.range(1).write.format("delta").save(path)
+        for _ in range(2):
+            try:
+                frame = spark.range(0, 6_000_000, 1, 2).selectExpr("xxhash64(id) AS id")
+                frame.write.format("delta").mode("append").save(path)
+            except Exception as error:
+                print(bayou.spark.short_message(error))
+            bayou.spark.disable(spark)
+        """,
+    )
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2, done.stderr[-4000:]
+    assert all(str(path) in line and "File too large" in line for line in lines), lines
+    assert data_files(path) == referenced(path)
+
+
+def test_an_append_goes_behind_what_others_commit_meanwhile(tmp_path):
+    done = run(
+        tmp_path,
+        """
+        import pyarrow as pa
+
+        def others():
+            if first("others"):
+                bayou.write(path, pa.table({"id": [1000]}))
+                bayou.table(path).optimize()
+
+        spark = session("local[2]")
+        spark.range(1001, 1002).write.format("delta").save(path)
+        rows(spark, 100, others).write.format("delta").mode("append").save(path)
+        """,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert ids(tmp_path / "t") == [*range(100), 1000, 1001]

@@ -1,0 +1,242 @@
+"""`df.write` after `enable`: what Spark refuses a Python source, and what it loses for one."""
+
+import json
+import threading
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+import bayou
+import bayou.spark
+from bayou.errors import (
+    ArgumentError,
+    ConstraintViolationError,
+    SchemaError,
+    TableAlreadyExistsError,
+)
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def frame(spark):
+    return spark.range(0, 6, 1, 2).selectExpr("id", "cast(id % 3 as string) p")
+
+
+def write(frame, **options):
+    return frame.write.format("delta").options(**options)
+
+
+def rows(path):
+    """What deltalake, an engine of its own, finds."""
+    found = deltalake.DeltaTable(str(path)).to_pyarrow_table().to_pylist()
+    return sorted((tuple(r.values()) for r in found), key=repr)
+
+
+def unreferenced(path):
+    there = {f.name for f in Path(path).rglob("*.parquet") if "_delta_log" not in str(f)}
+    named = {
+        json.loads(line)["add"]["path"].rsplit("/", 1)[-1]
+        for log in Path(path, "_delta_log").glob("*.json")
+        for line in log.read_text().splitlines()
+        if "add" in json.loads(line)
+    }
+    return there - named
+
+
+def test_the_default_mode_makes_a_table_and_refuses_one_that_is_there(frame, tmp_path):
+    write(frame).partitionBy("p").save(str(tmp_path))
+    assert deltalake.DeltaTable(str(tmp_path)).metadata().partition_columns == ["p"]
+    with pytest.raises(TableAlreadyExistsError, match=str(tmp_path)):
+        write(frame).save(str(tmp_path))
+    write(frame).mode("ignore").save(str(tmp_path))
+    assert len(rows(tmp_path)) == 6
+
+
+def test_a_row_that_breaks_a_rule_is_shown_in_one_sentence_and_an_error_of_ours(spark, tmp_path):
+    bayou.write(str(tmp_path), pa.table({"id": [1]}))
+    bayou.table(str(tmp_path)).alter.add_constraint("small", "id < 10")
+    with pytest.raises(ConstraintViolationError, match=r"small.*id = 99") as caught:
+        write(spark.sql("SELECT 99L AS id")).mode("append").save(str(tmp_path))
+    assert "\n" not in str(caught.value)
+    assert unreferenced(tmp_path) == set()
+
+
+def test_an_error_of_the_query_itself_is_sparks_own(spark, tmp_path):
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        write(spark.sql("SELECT 1 / (id - id) AS x FROM range(1)")).save(str(tmp_path))
+    assert not (tmp_path / "_delta_log").exists()
+
+
+def test_optimize_write_makes_one_file_a_partition(frame, tmp_path):
+    many = frame.repartition(6)
+    write(many, optimizeWrite="true").partitionBy("p").save(str(tmp_path))
+    assert len(list(tmp_path.rglob("part-*.parquet"))) == 3
+    write(many).mode("append").save(str(tmp_path))
+    assert len(list(tmp_path.rglob("part-*.parquet"))) > 6
+    assert len(rows(tmp_path)) == 12
+
+
+def test_the_sessions_conf_holds_where_options_are_silent(spark, frame, tmp_path):
+    session = spark.newSession()
+    conf = {
+        "spark.sql.sources.partitionOverwriteMode": "dynamic",
+        "spark.databricks.delta.schema.autoMerge.enabled": "true",
+        "spark.databricks.delta.commitInfo.userMetadata": "by conf",
+        "spark.databricks.delta.properties.defaults.enableChangeDataFeed": "true",
+    }
+    for key, value in conf.items():
+        session.conf.set(key, value)
+    write(session.sql("SELECT 1L AS id, 'a' AS p")).partitionBy("p").save(str(tmp_path))
+    write(session.sql("SELECT 2L AS id, 'b' AS p, 1 AS z")).mode("overwrite").save(str(tmp_path))
+    assert rows(tmp_path) == [(1, "a", None), (2, "b", 1)]
+    table = bayou.table(str(tmp_path))
+    assert table.snapshot().properties["delta.enableChangeDataFeed"] == "true"
+    assert table.history(1)[0]["userMetadata"] == "by conf"
+    write(session.sql("SELECT 3L AS id, 'c' AS p"), replaceWhere="true").mode("overwrite").save(
+        str(tmp_path)
+    )
+    assert rows(tmp_path) == [(3, "c", None)]
+
+
+def test_generated_and_default_columns_are_filled_and_identity_values_are_each_ones_own(
+    spark, tmp_path, tables_with_rules
+):
+    path = tables_with_rules
+    for _ in range(2):
+        write(spark.range(0, 8, 1, 4).selectExpr("id AS n")).mode("append").save(path)
+    found = bayou.table(path).to_arrow().to_pylist()
+    assert len({r["i"] for r in found}) == 16
+    assert {r["d"] for r in found} == {7}
+    assert all(r["double"] == r["n"] * 2 for r in found)
+
+
+@pytest.fixture
+def tables_with_rules(tmp_path):
+    """A table with an identity, a generated and a default column."""
+    from bayou.engines.arrow import ArrowEngine
+    from bayou.kernel import Operation, Table
+    from bayou.protocol.schema import LONG, StructField, StructType
+
+    path = str(tmp_path / "rules")
+    schema = StructType(
+        (
+            StructField(
+                name="i",
+                data_type=LONG,
+                metadata={
+                    "delta.identity.start": 1,
+                    "delta.identity.step": 1,
+                    "delta.identity.allowExplicitInsert": False,
+                },
+            ),
+            StructField(name="n", data_type=LONG),
+            StructField(
+                name="double", data_type=LONG, metadata={"delta.generationExpression": "n * 2"}
+            ),
+            StructField(name="d", data_type=LONG, metadata={"CURRENT_DEFAULT": "7"}),
+        )
+    )
+    engine = ArrowEngine()
+    builder = Table.for_path(engine, path).create_transaction_builder(
+        engine, "test", Operation.CREATE_TABLE
+    )
+    defaults = {"delta.feature.allowColumnDefaults": "supported"}
+    builder.with_schema(schema).with_table_properties(defaults).build(engine).commit(engine, [])
+    return path
+
+
+def test_a_name_is_written_where_the_catalog_says(spark, frame, tmp_path):
+    write(frame).option("path", str(tmp_path / "t")).saveAsTable("named")
+    try:
+        assert len(rows(tmp_path / "t")) == 6
+        write(spark.sql("SELECT 7 AS id, 'x' AS p")).mode("append").saveAsTable("named")
+        spark.sql("SELECT 8 AS any, 9 AS other").write.insertInto("named")
+        assert rows(tmp_path / "t")[-2:] == [(7, "x"), (8, "9")]
+        assert spark.table("named").count() == 8
+        assert spark.read.option("versionAsOf", 0).table("default.named").count() == 6
+        with pytest.raises(TableAlreadyExistsError, match="named"):
+            write(frame).saveAsTable("named")
+        with pytest.raises(SchemaError, match="by their position"):
+            spark.sql("SELECT 8 AS any").write.insertInto("named")
+        spark.sql("SELECT 1 AS any, 'z' AS other").write.insertInto("named", overwrite=True)
+        assert rows(tmp_path / "t") == [(1, "z")]
+    finally:
+        spark.sql("DROP TABLE named")
+
+
+def test_a_name_without_a_path_is_put_into_the_warehouse(spark, frame):
+    write(frame).saveAsTable("warehoused")
+    try:
+        warehouse = spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:")
+        assert len(rows(f"{warehouse}/warehoused")) == 6
+    finally:
+        spark.sql("DROP TABLE warehoused")
+
+
+def test_buckets_are_refused(frame, tmp_path):
+    with pytest.raises(ArgumentError, match="buckets"):
+        write(frame).bucketBy(2, "id").saveAsTable("bucketed")
+
+
+def test_tables_of_other_formats_stay_sparks_business(frame, spark):
+    frame.write.format("parquet").saveAsTable("plain")
+    try:
+        spark.sql("SELECT 7L AS id, 'x' AS p").write.insertInto("plain")
+        assert spark.table("plain").count() == 7
+    finally:
+        spark.sql("DROP TABLE plain")
+
+
+def test_without_enable_sparks_own_refusal_stands(spark, frame, tmp_path):
+    session = spark.newSession()
+    bayou.spark.disable(session)
+    try:
+        with pytest.raises(Exception, match="Append"):
+            write(session.range(1)).save(str(tmp_path))
+    finally:
+        bayou.spark.enable(spark)
+
+
+def test_appends_from_several_threads_all_land(spark, tmp_path):
+    bayou.write(str(tmp_path), pa.table({"id": pa.array([], pa.int64())}))
+    threads = [
+        threading.Thread(
+            target=lambda i=i: write(spark.range(i, i + 1)).mode("append").save(str(tmp_path))
+        )
+        for i in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert rows(tmp_path) == [(0,), (1,), (2,), (3,)]
+    assert unreferenced(tmp_path) == set()
+
+
+def test_a_stream_makes_a_partitioned_table(spark, frame, tmp_path):
+    source, path = str(tmp_path / "in"), str(tmp_path / "t")
+    frame.write.json(source)
+    stream = spark.readStream.schema("id long, p string").json(source).writeStream.format("delta")
+    stream = stream.partitionBy("p").option("checkpointLocation", str(tmp_path / "c"))
+    stream.trigger(availableNow=True).start(path).awaitTermination()
+    assert deltalake.DeltaTable(path).metadata().partition_columns == ["p"]
+    assert len(rows(path)) == 6
+
+
+def test_a_stream_into_a_name_goes_to_its_location(spark, frame, tmp_path):
+    source = str(tmp_path / "in")
+    frame.write.json(source)
+    stream = spark.readStream.schema("id long, p string").json(source).writeStream.format("delta")
+    stream = stream.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+    with pytest.raises(ArgumentError, match="saveAsTable"):
+        stream.toTable("streamed")
+    write(frame.limit(0)).saveAsTable("streamed")
+    try:
+        stream.toTable("streamed").awaitTermination()
+        warehouse = spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:")
+        assert len(rows(f"{warehouse}/streamed")) == 6
+    finally:
+        spark.sql("DROP TABLE streamed")
