@@ -24,8 +24,10 @@ from bayou.protocol.schema import (
 )
 
 __all__ = [
+    "ID_KEY",
     "ColumnMappingMode",
     "column_mapping_mode",
+    "logical_path",
     "physical_arrow_type",
     "physical_field",
     "physical_name",
@@ -94,6 +96,24 @@ def physical_path(schema: StructType, logical_path: tuple[str, ...]) -> tuple[st
             case _:
                 raise KeyError(logical_path)
         names.append(step)
+    return tuple(names)
+
+
+def logical_path(schema: StructType, physical: tuple[str, ...]) -> tuple[str, ...]:
+    """The inverse of `physical_path`, for columns and fields of structs.
+
+    Raises:
+        KeyError: the schema has no such field; its argument is the path.
+    """
+    names: list[str] = []
+    level: DataType = schema
+    for step in physical:
+        fields = level.fields if isinstance(level, StructType) else ()
+        field = next((f for f in fields if physical_name(f) == step), None)
+        if field is None:
+            raise KeyError(physical)
+        names.append(field.name)
+        level = field.data_type
     return tuple(names)
 
 

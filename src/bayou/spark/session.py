@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from bayou.spark import hooks, named_tables
+from bayou.spark import hooks, named_tables, native
 from bayou.spark.java import check_java
 from bayou.spark.statements import answer_sql
 from bayou.spark.writing import handlers
@@ -54,6 +54,7 @@ def enable(spark: Any) -> None:
             stacklevel=2,
         )
         return
+    hooks.register("load", native.load)
     hooks.register("save", handlers.save)
     hooks.register("stream_start", handlers.start)
     hooks.register("table", named_tables.read)

@@ -21,7 +21,13 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["as_nullable", "from_spark", "same_type", "to_spark", "to_spark_arrow"]
+__all__ = [
+    "as_nullable",
+    "from_spark",
+    "same_type",
+    "to_spark",
+    "to_spark_arrow",
+]
 
 _INTERNAL_METADATA = "delta."
 

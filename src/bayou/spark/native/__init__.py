@@ -1,0 +1,3 @@
+from bayou.spark.native.door import load
+
+__all__ = ["load"]

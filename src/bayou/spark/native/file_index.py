@@ -1,0 +1,163 @@
+"""Spark's `FileIndex` in Python: Catalyst asks it for files when it plans, with its own filters.
+
+What Spark does with the answer: filters of partition columns alone are ours to apply, exactly,
+since it doesn't apply them again; all others it applies to the rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.kernel import Predicate
+from bayou.spark.errors import readable_errors
+from bayou.spark.native.filters import CatalystFilter, to_predicate
+from bayou.spark.native.java_files import JavaFiles, hadoop_uris
+from bayou.spark.native.listing import Listing, grouped
+
+__all__ = ["DeltaFileIndex"]
+
+pc: Any = pyarrow.compute
+
+
+class DeltaFileIndex:
+    """One version of a table; py4j calls it from whatever thread of the JVM plans.
+
+    Args:
+        spark: the session of the DataFrame.
+        listing: the files.
+        partition_schema: Spark's schema of the partition columns, under the names that the relation
+            has them by; with the number of a file's deletion vector last, where there are any.
+        unusable: columns whose filters the kernel must not use.
+    """
+
+    def __init__(
+        self,
+        spark: Any,
+        listing: Listing,
+        partition_schema: Any,
+        *,
+        unusable: frozenset[str] = frozenset(),
+    ) -> None:
+        self._spark = spark
+        self._jvm: Any = spark._jvm  # noqa: SLF001  # the gateway is published nowhere
+        self._java = JavaFiles(spark)
+        self._listing = listing
+        self._partition_schema = partition_schema
+        self._unusable = unusable
+        schema = self._jvm.org.apache.spark.sql.types.DataType.fromJson(partition_schema.json())
+        self._java_partition_schema = schema
+        root = hadoop_uris(pa.array([listing.snapshot.path]))[0].as_py()
+        paths = [self._jvm.org.apache.hadoop.fs.Path(root)]
+        self._root_paths = self._jvm.PythonUtils.toSeq(paths)
+        self._no_time = self._jvm.scala.Option.empty()
+        snapshot = listing.snapshot
+        self._text = (
+            f"Bayou[{root}, version {snapshot.version} of table {snapshot.table_id}, "
+            f"{listing.time_zone}]"
+        )
+
+    def rootPaths(self) -> Any:  # noqa: N802  # Spark's names, here and below
+        return self._root_paths
+
+    def partitionSchema(self) -> Any:  # noqa: N802
+        return self._java_partition_schema
+
+    def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:  # noqa: N802
+        with readable_errors():
+            conditions = self._expressions(partition_filters)
+            predicate = self._predicate(conditions + self._expressions(data_filters))
+            return self._directories(self._listing.files(predicate), conditions)
+
+    def inputFiles(self) -> Any:  # noqa: N802
+        with readable_errors():
+            found = self._listing.files(None)
+            uris = hadoop_uris(found.files.column("path"))
+            statuses = self._java.statuses(
+                uris, found.files.column("size"), found.files.column("modification_time")
+            )
+            return self._java.uris(statuses)
+
+    def refresh(self) -> None:
+        """A version doesn't change."""
+
+    def sizeInBytes(self) -> int:  # noqa: N802
+        with readable_errors():
+            return self._listing.size
+
+    def metadataOpsTimeNs(self) -> Any:  # noqa: N802
+        return self._no_time
+
+    def toString(self) -> str:  # noqa: N802
+        return self._text
+
+    def hashCode(self) -> int:  # noqa: N802
+        return hash(self._text) & 0x7FFFFFFF
+
+    def equals(self, other: Any) -> bool:
+        """Whether another reads the same files: DataFrames of one version share a cache."""
+        return other is not None and str(other.toString()) == self._text
+
+    def _expressions(self, expressions: Any) -> list[Any]:
+        return list(self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(expressions))
+
+    def _predicate(self, expressions: list[Any]) -> Predicate | None:
+        filters = [CatalystFilter.of(self._jvm, e) for e in expressions]
+        return to_predicate(
+            filters,
+            self._listing.snapshot.schema,
+            time_zone=self._listing.time_zone,
+            ansi=str(self._spark.conf.get("spark.sql.ansi.enabled")).lower() == "true",
+            unusable=self._unusable,
+        )
+
+    def _directories(self, found: Any, conditions: list[Any]) -> Any:
+        files, java = found.files, self._java
+        names = self._partition_schema.names
+        columns = dict(zip(names, found.partitions.columns, strict=False))
+        numbers = self._listing.numbers(files)
+        if numbers is not None:
+            columns[names[-1]] = numbers
+        groups = grouped(pa.table(columns), len(found))
+        if len(found) == 0:
+            return self._jvm.PythonUtils.toSeq([])
+        if columns:
+            rows = java.rows(groups.values, self._partition_schema)
+        else:
+            rows = java.empty_row()
+        if conditions:
+            kept = java.matching(rows, groups.values.num_rows or 1, self._test(conditions))
+            if len(kept) == 0:
+                return self._jvm.PythonUtils.toSeq([])
+            groups, rows = groups.only(kept), java.take(rows, kept)
+        files = files.take(groups.order)
+        statuses = java.statuses(
+            hadoop_uris(files.column("path")),
+            files.column("size"),
+            files.column("modification_time"),
+        )
+        return java.directories(rows, statuses, groups.offsets)
+
+    def _test(self, conditions: list[Any]) -> Any:
+        """A Catalyst predicate over rows of the partition columns: all conditions at once."""
+        expressions = self._jvm.org.apache.spark.sql.catalyst.expressions
+        condition = conditions[0]
+        for other in conditions[1:]:
+            condition = expressions.And(condition, other)
+        references = condition.references().toSeq()
+        attributes = {
+            str(a.name()): a
+            for a in self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(references)
+        }
+        fields = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(
+            self._jvm.org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes(
+                self._java_partition_schema
+            )
+        )
+        inputs = [attributes.get(str(f.name()), f) for f in fields]
+        return expressions.Predicate.create(condition, self._jvm.PythonUtils.toSeq(inputs))
+
+    class Java:  # noqa: D106  # what py4j looks for
+        implements = ("org.apache.spark.sql.execution.datasources.FileIndex",)

@@ -1,0 +1,48 @@
+from itertools import pairwise
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayou.spark.native.listing import grouped
+
+ROWS = st.lists(
+    st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 3) | st.none()), max_size=30
+)
+
+
+def columns_of(rows):
+    return pa.table(
+        {
+            "p": pa.array([p for p, _ in rows], pa.string()),
+            "n": pa.array([n for _, n in rows], pa.int32()),
+        }
+    )
+
+
+@given(ROWS)
+def test_groups_hold_each_row_once_beside_rows_of_its_values(rows):
+    groups = grouped(columns_of(rows), len(rows))
+    order, offsets = groups.order.to_pylist(), groups.offsets.to_pylist()
+    assert sorted(order) == list(range(len(rows)))
+    values = [tuple(row.values()) for row in groups.values.to_pylist()]
+    assert values == list(dict.fromkeys(rows))
+    for value, start, end in zip(values, offsets, offsets[1:], strict=False):
+        assert [i for i, row in enumerate(rows) if row == value] == order[start:end]
+
+
+@given(ROWS, st.data())
+def test_some_groups_keep_their_rows(rows, data):
+    groups = grouped(columns_of(rows), len(rows))
+    count = groups.values.num_rows
+    some = sorted(data.draw(st.sets(st.integers(0, count - 1)))) if count else []
+    kept = groups.only(pa.array(some, pa.int32()))
+    order, offsets = kept.order.to_pylist(), kept.offsets.to_pylist()
+    whole, ends = groups.order.to_pylist(), groups.offsets.to_pylist()
+    expected = [whole[ends[g] : ends[g + 1]] for g in some]
+    assert [order[a:b] for a, b in pairwise(offsets)] == expected
+
+
+def test_files_without_partition_columns_are_one_group():
+    assert grouped(pa.table({}), 3).offsets.to_pylist() == [0, 3]
+    assert grouped(pa.table({}), 0).offsets.to_pylist() == [0]
