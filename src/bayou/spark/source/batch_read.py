@@ -30,6 +30,7 @@ from bayou.spark.errors import readable_errors
 from bayou.spark.source import tasks
 from bayou.spark.source.columns import conform, table_columns
 from bayou.spark.source.filters import conjunction, to_predicate
+from bayou.spark.source.metadata_column import METADATA, metadata_names, with_metadata
 from bayou.spark.source.options import SourceOptions
 from bayou.spark.source.partitions import MAX_TASK_BYTES, deal, task_bytes
 from bayou.spark.source.snapshots import PinnedVersion, open_pinned
@@ -79,7 +80,13 @@ class DeltaReader(DataSourceReader):
         self._options = options
         self._engine, self._snapshot = open_pinned(options, pinned)
         self._schema = from_spark(schema, table=self._snapshot.path)
-        self._columns = table_columns(self._schema, self._snapshot.schema, self._snapshot.path)
+        wanted = self._schema
+        self._metadata: tuple[str, ...] = ()
+        described = wanted.get(METADATA)
+        if described is not None and self._snapshot.schema.get(METADATA) is None:
+            self._metadata = metadata_names(described, self._snapshot.path)
+            wanted = StructType(tuple(f for f in wanted if f.name != METADATA))
+        self._columns = table_columns(wanted, self._snapshot.schema, self._snapshot.path)
         self._filter = _parsed(options.filter, self._snapshot.schema)
         self._pushed: Predicate | None = None
         self._plan: tuple[ReadTask, list[InputPartition]] | None = None
@@ -111,12 +118,20 @@ class DeltaReader(DataSourceReader):
         except BayouError:
             # Pickling would bury the error; Spark asks for the partitions next, which says it.
             return InputPartition, (None,)
-        return ReadTask, (task.engine, task.state, task.scan, task.schema, task.filter)
+        return ReadTask, (
+            task.engine,
+            task.state,
+            task.scan,
+            task.schema,
+            task.filter,
+            task.metadata,
+        )
 
     def _planned(self) -> tuple[ReadTask, list[InputPartition]]:
         if self._plan is None:
             columns = _with_columns_of(self._filter, self._columns, self._snapshot.schema)
             builder = self._snapshot.scan_builder().with_read_schema(columns)
+            builder = builder.with_metadata_columns(self._metadata)
             known = [p for p in (self._filter, self._pushed) if p is not None]
             scan = builder.with_filter(conjunction(known)).build()
             self._plan = (
@@ -175,6 +190,7 @@ class DeltaReader(DataSourceReader):
             scan=replay,
             schema=self._schema.to_json(),
             filter=None if self._filter is None else to_wire(self._filter),
+            metadata=self._metadata,
         )
 
 
@@ -188,6 +204,7 @@ class ReadTask:
         scan: the `Scan`, where partitions are slices.
         schema: JSON of the schema that Spark expects, by position that of the scan.
         filter: the `filter` option, resolved; columns that only it needs are the scan's last.
+        metadata: the kernel's metadata columns that make up the column `_metadata`.
     """
 
     engine: EngineDescription
@@ -195,24 +212,29 @@ class ReadTask:
     scan: bytes | None
     schema: str
     filter: list[Any] | None
+    metadata: tuple[str, ...] = ()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Batches with exactly the types that Spark expects."""
         with readable_errors():
             expected = to_spark_arrow(StructType.from_json(self.schema))
             for batch in self._filtered(partition):
-                if batch.num_rows:
+                if not batch.num_rows:
+                    continue
+                if self.metadata:
+                    rows = with_metadata(batch, self.metadata).select(expected.names)
+                    yield conform(rows, expected)
+                else:
                     yield conform(batch, expected)
 
     def _filtered(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if self.filter is None:
             yield from self._batches(partition)
             return
-        matching = DefaultExpressionHandler().predicate_evaluator(
-            ScanState.from_bytes(self.state).logical_schema, from_wire(self.filter)
-        )
+        columns = ScanState.from_bytes(self.state).logical_schema
+        matching = DefaultExpressionHandler().predicate_evaluator(columns, from_wire(self.filter))
         for batch in self._batches(partition):
-            yield batch.filter(matching.eval(batch))
+            yield batch.filter(matching.eval(batch.select(columns.names)))
 
     def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         match partition:

@@ -9,12 +9,14 @@ from pyspark.sql.datasource import (
     DataSourceStreamWriter,
     DataSourceWriter,
 )
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType as SparkStructType
 
-from bayou.errors import ArgumentError
+from bayou.protocol.schema import StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.source.batch_read import DeltaReader
 from bayou.spark.source.batch_write import DeltaWriter
+from bayou.spark.source.changes_read import DeltaChangesReader, changes_schema, has_end
+from bayou.spark.source.metadata_column import metadata_field, wants_metadata
 from bayou.spark.source.options import SourceOptions
 from bayou.spark.source.snapshots import PinnedVersion, open_pinned
 from bayou.spark.source.stream_read import DeltaStreamReader, source_schema
@@ -39,32 +41,36 @@ class DeltaDataSource(DataSource):
     def name(cls) -> str:
         return "delta"
 
-    def schema(self) -> StructType:
+    def schema(self) -> SparkStructType:
         with readable_errors():
-            engine, snapshot = open_pinned(SourceOptions.parse(self.options), None)
+            given = {key.lower(): value for key, value in self.options.items()}
+            options = SourceOptions.parse(given)
+            engine, snapshot = open_pinned(options, None)
             self._pinned = PinnedVersion(version=snapshot.version, table_id=snapshot.table_id)
-            return to_spark(source_schema(engine, snapshot, self.options))
+            if reads_change_feed(given) and has_end(given):
+                return to_spark(changes_schema(engine, options, given))
+            schema = source_schema(engine, snapshot, self.options)
+            if wants_metadata(given):
+                schema = StructType((*schema.fields, metadata_field(snapshot)))
+            return to_spark(schema)
 
-    def reader(self, schema: StructType) -> DataSourceReader:
+    def reader(self, schema: SparkStructType) -> DataSourceReader:
         with readable_errors():
-            if reads_change_feed({k.lower(): v for k, v in self.options.items()}):
-                raise ArgumentError(
-                    "The option readChangeFeed is for streams (spark.readStream) in this version "
-                    "of Bayou; bayou.table(path).changes(...) reads the changes of a range.",
-                    argument="readChangeFeed",
-                )
-            return DeltaReader(SourceOptions.parse(self.options), schema, self._pinned)
+            given = {key.lower(): value for key, value in self.options.items()}
+            if reads_change_feed(given):
+                return DeltaChangesReader(SourceOptions.parse(given), given, schema)
+            return DeltaReader(SourceOptions.parse(given), schema, self._pinned)
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+    def writer(self, schema: SparkStructType, overwrite: bool) -> DataSourceWriter:
         with readable_errors():
             return DeltaWriter(WriteOptions.parse(self.options), schema, overwrite=overwrite)
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+    def streamReader(self, schema: SparkStructType) -> DataSourceStreamReader:  # noqa: N802
         with readable_errors():
             return DeltaStreamReader(dict(self.options), schema, self._pinned)
 
     def streamWriter(  # noqa: N802  # Spark's name
-        self, schema: StructType, overwrite: bool
+        self, schema: SparkStructType, overwrite: bool
     ) -> DataSourceStreamWriter:
         with readable_errors():
             return DeltaStreamWriter(WriteOptions.parse(self.options), schema, overwrite=overwrite)
