@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import json
 import math
 from pathlib import Path
 
@@ -14,9 +15,9 @@ import pytest
 import bayou
 from bayou.errors import (
     ArgumentError,
+    CorruptTableError,
     SchemaError,
     StorageError,
-    UnsupportedFeatureError,
 )
 
 DAY = pa.schema([("day", pa.date32()), ("Name", pa.string())])
@@ -185,10 +186,79 @@ def test_what_cannot_be_a_table_is_refused(folder):
     (folder / "notes.txt").write_text("no Parquet")
     with pytest.raises(StorageError, match=r"notes\.txt"):
         bayou.table(folder).convert()
-    (folder / "notes.txt").unlink()
-    (folder / "_spark_metadata").mkdir()
-    (folder / "_spark_metadata" / "0").write_text("v1")
-    with pytest.raises(UnsupportedFeatureError, match="Structured Streaming"):
+    assert not (folder / "_delta_log").exists()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "wider"),
+    [("int8", "int16", "short"), ("int32", "int8", "integer"), ("int16", "int32", "integer")],
+)
+def test_what_parquet_holds_as_one_kind_of_integer_takes_the_widest(folder, first, second, wider):
+    for name, kind, value in (("a", first, 1), ("b", second, 2)):
+        nested = pa.array([{"x": value}], pa.struct({"x": kind}))
+        put(folder, f"{name}.parquet", pa.table({"n": pa.array([value], kind), "s": nested}))
+    table = bayou.table(folder)
+    table.convert()
+    assert [str(f.data_type) for f in table.snapshot().schema] == [wider, f"struct<x:{wider}>"]
+    assert sorted(table.to_arrow()["n"].to_pylist()) == [1, 2]
+    assert table.to_arrow(filter="s.x = 2 AND n = 2")["n"].to_pylist() == [2]
+
+
+def test_a_column_that_files_spell_in_two_ways_is_refused(folder):
+    put(folder, "a.parquet", {"id": [1]})
+    put(folder, "b.parquet", {"ID": [2]})
+    with pytest.raises(SchemaError, match=r"b\.parquet.*'id'.*'ID'"):
+        bayou.table(folder).convert()
+
+
+def sink_log(folder: Path, batch: str, *names: str, action: str = "add") -> None:
+    """A batch as Structured Streaming's file sink logs it."""
+    lines = ["v1"]
+    for name in names:
+        status = {
+            "path": (folder / name).as_uri(),
+            "size": (folder / name).stat().st_size,
+            "isDir": False,
+            "modificationTime": 1,
+            "blockReplication": 1,
+            "blockSize": 33_554_432,
+            "action": action,
+        }
+        lines.append(json.dumps(status))
+    (folder / "_spark_metadata").mkdir(exist_ok=True)
+    (folder / "_spark_metadata" / batch).write_text("\n".join(lines))
+
+
+def test_of_a_streaming_query_s_folder_the_files_count_that_it_committed(folder):
+    for number in range(5):
+        put(folder, f"day=2024-01-05/part {number}.parquet", {"id": [number]})
+    names = [f"day=2024-01-05/part {number}.parquet" for number in range(5)]
+    sink_log(folder, "0", names[4])  # taken over by the compact batch, which lacks it
+    sink_log(folder, "9.compact", names[0], names[1])
+    sink_log(folder, "10", names[1], action="delete")
+    sink_log(folder, "11", names[3])
+    table = bayou.table(folder)
+    assert table.convert(pa.schema({"day": pa.date32()})).num_converted_files == 2
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 3]
+
+
+def test_a_streaming_query_s_log_that_cannot_be_read_is_named(folder):
+    put(folder, "a.parquet", {"id": [1]})
+    log = folder / "_spark_metadata"
+    sink_log(folder, "0", "a.parquet")
+    sink_log(folder, "2", "a.parquet")
+    with pytest.raises(CorruptTableError, match="lacks batch 1"):
+        bayou.table(folder).convert()
+    (log / "2").unlink()
+    for content in ("v2\n", 'v1\n{"path": 1}', ""):
+        (log / "0").write_text(content)
+        with pytest.raises(CorruptTableError, match=r"_spark_metadata/0 of its log can't be read"):
+            bayou.table(folder).convert()
+    (log / "0").write_text('v1\n{"path":"file:///elsewhere/a","size":1,"modificationTime":1}')
+    with pytest.raises(SchemaError, match="/elsewhere/a"):
+        bayou.table(folder).convert()
+    (log / "0").write_text("v1")
+    with pytest.raises(ArgumentError, match="no Parquet file"):
         bayou.table(folder).convert()
     assert not (folder / "_delta_log").exists()
 

@@ -20,6 +20,7 @@ from bayou.errors import (
     VersionNotFoundError,
 )
 from bayou.kernel import Table
+from bayou.kernel.engine import UNFINISHED
 from bayou.kernel.operations.vacuum import VacuumMetrics, vacuum
 from bayou.protocol.deletion_vectors import z85_encode
 from bayou.testing.faults import Fault, FaultInjectingEngine
@@ -155,6 +156,23 @@ def test_a_checkpoint_tells_the_same_as_the_commits(log):
         put(log, name)
     run(log, 2)
     assert names(log) == ["new", "young"]
+
+
+def test_what_a_killed_writer_had_begun_goes_after_the_retention(log):
+    log.commit(*HEAD)
+    begun = f".part-00000-8f.{'0a' * 16}.tmp"
+    for name in (begun, f"_p=1/day=2/{begun}", ".part-00000-8f.tmp", f"_other/{begun}"):
+        put(log, name)
+    put(log, f"_p=1/{begun}", at=NOW)
+    run(log, hours=1)
+    assert names(log) == sorted([f"_p=1/{begun}", ".part-00000-8f.tmp", f"_other/{begun}"])
+
+
+def test_the_engine_s_unfinished_files_have_names_by_which_they_are_known(tmp_path):
+    output = ArrowEngine().files.open_output(f"{tmp_path}/{'é' * 60}.parquet")
+    (name,) = (path.name for path in tmp_path.iterdir())
+    output.discard()
+    assert UNFINISHED.fullmatch(name)
 
 
 def test_hidden_files_and_folders_are_not_the_tables(log):

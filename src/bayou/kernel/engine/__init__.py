@@ -15,7 +15,7 @@ from bayou.kernel.engine.expression_handler import (
     ExpressionHandler,
     PredicateEvaluator,
 )
-from bayou.kernel.engine.file_system import ByteRange, FileStatus, FileSystemClient
+from bayou.kernel.engine.file_system import UNFINISHED, ByteRange, FileStatus, FileSystemClient
 from bayou.kernel.engine.json_handler import JsonHandler
 from bayou.kernel.engine.parquet_handler import (
     FIELD_ID_KEY,
@@ -34,6 +34,7 @@ __all__ = [
     "FIELD_ID_KEY",
     "METADATA_COLUMN_KEY",
     "ROW_INDEX",
+    "UNFINISHED",
     "VARIANT_KEY",
     "ByteRange",
     "DataFileStatus",

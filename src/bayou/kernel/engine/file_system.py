@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import IO, Protocol
 
 from bayou.kernel.closeable import CloseableIterator
 
-__all__ = ["ByteRange", "FileStatus", "FileSystemClient"]
+__all__ = ["UNFINISHED", "ByteRange", "FileStatus", "FileSystemClient"]
+
+
+UNFINISHED = re.compile(r"\..{1,40}\.[0-9a-f]{32}\.tmp", re.DOTALL)
+"""Names of files that aren't complete, where a store shows such: a dot, the beginning of the name
+they are to have, 32 random digits. VACUUM deletes them once a writer can't be at them any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,10 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from bayou.errors import FileMissingError, SchemaError, UnsupportedFeatureError
+from bayou.errors import SchemaError
 from bayou.kernel.arrow_types import from_arrow_schema
 from bayou.kernel.engine import Engine, FileStatus, ParquetFooter
+from bayou.kernel.operations.sink_log import sink_files
 from bayou.kernel.writes.schema_evolution import merge_schemas
 from bayou.protocol import partition_values
 from bayou.protocol.file_names import HIVE_DEFAULT_PARTITION
@@ -29,7 +30,6 @@ __all__ = ["FoundFile", "indexed_statistics", "merged_schema", "parquet_files", 
 
 _REQUESTS = 16
 _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
-_SINK_LOG = "_spark_metadata"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,23 +50,22 @@ class FoundFile:
 def parquet_files(engine: Engine, folder: str, partitions: StructType) -> list[FoundFile]:
     """The folder's files, hidden ones and hidden folders left out, in the order of their paths.
 
+    Where Structured Streaming wrote the folder its log says which files count.
+
     Args:
         partitions: names and types of the partition columns, as the folders are nested.
 
     Raises:
         SchemaError: a file whose folders aren't those columns, or whose value isn't of its type.
-        UnsupportedFeatureError: a folder in which a log of Spark's says which files count.
+        CorruptTableError: that log can't be read.
     """
-    _refuse_sink_log(engine, folder)
     root = f"{folder}/"
     found: list[FoundFile] = []
-    with engine.files.list_tree(folder, lambda path: _is_hidden(path, folders=True)) as files:
-        for file in files:
-            if file.path.endswith("/") or _is_hidden(file.path):
-                continue
-            path = file.path.removeprefix(root)
-            values = _partition_values(folder, path, partitions)
-            found.append(FoundFile(status=file, path=path, partition_values=values))
+    committed = sink_files(engine, folder)
+    for file in _listed(engine, folder) if committed is None else committed:
+        path = file.path.removeprefix(root)
+        values = _partition_values(folder, path, partitions)
+        found.append(FoundFile(status=file, path=path, partition_values=values))
     return sorted(found, key=lambda file: file.path)
 
 
@@ -93,7 +92,8 @@ def merged_schema(
     """One schema for all files: every column that any has, nullable, partition columns last.
 
     A column of a partition column's name in a file is passed over: the folder counts. A file that
-    Spark wrote says its columns' types in Spark's terms; those count then.
+    Spark wrote says its columns' types in Spark's terms; those count then. Bytes, shorts and ints
+    are one in Parquet: the widest counts.
 
     Raises:
         SchemaError: files whose columns have different types; names the file.
@@ -109,7 +109,7 @@ def merged_schema(
         seen.add(key)
         try:
             found = _schema(folder, footer, spark, without=in_folders)
-            merged = merge_schemas(folder, merged, _nullable(found))
+            merged = merge_schemas(folder, merged, _nullable(found), of_files=True)
         except SchemaError as error:
             raise SchemaError(
                 f"{file.status.path} can't be a file of one table with the other files below "
@@ -144,21 +144,11 @@ def _kept(tree: Mapping[str, object], columns: frozenset[str], prefix: str) -> d
     return kept
 
 
-def _refuse_sink_log(engine: Engine, folder: str) -> None:
-    try:
-        with engine.files.list_from(f"{folder}/{_SINK_LOG}/0") as entries:
-            if next(entries, None) is None:
-                return
-    except FileMissingError:
-        return
-    raise UnsupportedFeatureError(
-        f"{folder} was written by Structured Streaming: its folder {_SINK_LOG} says which of the "
-        "files count, and this version of Bayou doesn't read it. Convert it with delta-spark, or "
-        f"write its rows to a new table; without {_SINK_LOG} every file counts, also of batches "
-        "that failed.",
-        table=folder,
-        features=[_SINK_LOG],
-    )
+def _listed(engine: Engine, folder: str) -> Iterator[FileStatus]:
+    with engine.files.list_tree(folder, lambda path: _is_hidden(path, folders=True)) as files:
+        for file in files:
+            if not file.path.endswith("/") and not _is_hidden(file.path):
+                yield file
 
 
 def _is_hidden(path: str, *, folders: bool = False) -> bool:

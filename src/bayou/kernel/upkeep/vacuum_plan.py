@@ -21,7 +21,7 @@ import pyarrow.compute
 from bayou.errors import FileMissingError, VersionNotFoundError
 from bayou.kernel.column_mapping import physical_name
 from bayou.kernel.commit_times import last_version_at_or_before
-from bayou.kernel.engine import ByteRange, Engine, FileStatus
+from bayou.kernel.engine import UNFINISHED, ByteRange, Engine, FileStatus
 from bayou.kernel.log_segment import commit_files, log_path
 from bayou.kernel.replay import read_commits
 from bayou.kernel.table_state import TableState
@@ -224,7 +224,7 @@ class _Walk:
         return self._is_hidden(name) or (self._iceberg and name == "metadata")
 
     def files(self, found: Iterable[FileStatus]) -> Iterator[tuple[str, FileStatus]]:
-        """Files that aren't hidden, with their paths relative to the table."""
+        """Files that aren't hidden, and unfinished ones, with their paths relative to the table."""
         begin = len(self._root) + 1
         for status in found:
             path = status.path
@@ -233,7 +233,7 @@ class _Walk:
                 continue
             above, _, name = path.rpartition("/")
             self._holding.add(above)
-            if not self._is_hidden(name):
+            if not self._is_hidden(name) or UNFINISHED.fullmatch(name):
                 yield path[begin:], status
 
     def empty_folders(self) -> list[str]:

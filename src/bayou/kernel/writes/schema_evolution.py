@@ -18,6 +18,9 @@ from bayou.protocol.column_rules import (
 )
 from bayou.protocol.schema import (
     BINARY,
+    BYTE,
+    INTEGER,
+    SHORT,
     VARIANT,
     VOID,
     ArrayType,
@@ -169,18 +172,20 @@ def merge_schemas(
     *,
     mapped: bool = False,
     widens: bool = False,
+    of_files: bool = False,
 ) -> StructType:
     """The table's schema with the columns that it lacks, put last, nullable; nested ones too.
 
     Args:
         mapped: the table has column mapping, so that any character may stand in a name.
         widens: a column takes the wider type that the rows have (`delta.enableTypeWidening`).
+        of_files: see `SchemaMerge`.
 
     Raises:
         SchemaError: a column of another type, or a missing column that may not be null.
     """
     check_names(table, incoming, "", mapped=mapped)
-    return SchemaMerge(table=table, widens=widens).merged(current, incoming)
+    return SchemaMerge(table=table, widens=widens, of_files=of_files).merged(current, incoming)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,11 +196,14 @@ class SchemaMerge:
         widens: columns take wider types.
         casts: values are cast to the type of their column, and rows needn't have every column, as
             in a MERGE; else types must be equal.
+        of_files: both are schemas of Parquet files that become one table: of byte, short and int
+            the wider one counts, and names must be the same in the same case.
     """
 
     table: str
     widens: bool = False
     casts: bool = False
+    of_files: bool = False
 
     def merged(self, current: StructType, incoming: StructType) -> StructType:
         """The table's columns, then those that only the rows have, nullable.
@@ -213,6 +221,13 @@ class SchemaMerge:
             path = prefix + field.name
             other = by_name.pop(field.name.lower(), None)
             if other is not None:
+                if self.of_files and other.name != field.name:
+                    raise SchemaError(
+                        f"{self.table} has a column {path!r}, which a file spells "
+                        f"{prefix + other.name!r}; files are read by the names of their columns.",
+                        table=self.table,
+                        column=path,
+                    )
                 fields.append(
                     field.with_data_type(self._type(field.data_type, other.data_type, path))
                 )
@@ -255,6 +270,8 @@ class SchemaMerge:
                 return incoming
             case _ if self.casts or current == incoming or is_variant(current, incoming):
                 return current
+            case _ if self.of_files and current in _INT32 and incoming in _INT32:
+                return max(current, incoming, key=_INT32.index)
             case _ if incoming == VOID:
                 return current  # nothing but nulls goes with any type
             case _:
@@ -264,6 +281,10 @@ class SchemaMerge:
                     table=self.table,
                     column=path,
                 )
+
+
+_INT32: tuple[DataType, ...] = (BYTE, SHORT, INTEGER)
+"""What Parquet holds as 32-bit integers, from the narrowest to the widest."""
 
 
 def widened_columns(before: StructType, after: StructType) -> list[tuple[str, ...]]:
