@@ -11,7 +11,14 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory import MemoryEngine
 from bayou.engines.memory.files import MemoryFiles
 from bayou.errors import BayouError, VersionNotFoundError
-from bayou.kernel import FileReadReport, ScanReport, SnapshotReport, Table
+from bayou.kernel import (
+    FileReadReport,
+    Operation,
+    ScanReport,
+    SnapshotReport,
+    Table,
+    TransactionReport,
+)
 from bayou.kernel.metrics import LoggingReporter, Report, Stopwatch, send
 
 
@@ -162,3 +169,47 @@ def test_reports_can_go_to_the_log(caplog) -> None:
     caplog.set_level("INFO", logger="bayou.kernel.metrics")
     send(LoggingReporter(), SnapshotReport(table="/t", requested_version=None, duration_ms=1.5))
     assert "SnapshotReport(table='/t'" in caplog.text
+
+
+def test_a_commit_is_reported_with_what_it_took(table: str, reports: Reports) -> None:
+    engine = MemoryEngine(metrics_reporter=reports)
+    snapshot = Table.for_path(engine, table).latest_snapshot(engine)
+    builder = snapshot.build_update_table_transaction("test/1", Operation.DELETE)
+    first, second = builder.build(engine), builder.build(engine)
+    removes = list(first.generate_remove_actions(engine, "day = 1"))
+    result = first.commit(engine, removes)
+    (report,) = reports.of(TransactionReport)
+    assert (report.table, report.operation, report.engine_info) == (table, "DELETE", "test/1")
+    assert (report.read_version, report.version, report.error) == (7, 8, None)
+    assert result.metrics is not None
+    assert report.metrics == result.metrics
+    assert (result.metrics.attempts, result.metrics.files_removed) == (1, 2)
+    assert result.metrics.bytes_removed == sum(remove.size or 0 for remove in removes)
+    assert (result.metrics.files_added, result.metrics.bytes_added) == (0, 0)
+    assert result.metrics.duration_ms > 0
+    with pytest.raises(BayouError):
+        second.commit(engine, list(second.generate_remove_actions(engine, "day = 1")))
+    failed = reports.of(TransactionReport)[-1]
+    assert failed.version is None
+    assert failed.error.startswith("Concurrent")
+    assert failed.metrics.attempts == 1
+
+
+def test_a_commit_that_goes_behind_others_counts_its_attempts(table: str, reports: Reports) -> None:
+    engine = MemoryEngine(metrics_reporter=reports)
+    snapshot = Table.for_path(engine, table).latest_snapshot(engine)
+    builder = snapshot.build_update_table_transaction("test/1", Operation.WRITE)
+    builder = builder.with_transaction_id("app", 1)
+    mine = builder.build(engine)
+    for _ in range(2):
+        snapshot.build_update_table_transaction("test/2", Operation.WRITE).build(engine).commit(
+            engine, []
+        )
+    assert mine.commit(engine, []).metrics.attempts == 2
+    latest = Table.for_path(engine, table).create_transaction_builder(
+        engine, "test/1", Operation.WRITE
+    )
+    again = latest.with_transaction_id("app", 1).build(engine).commit(engine, [])
+    assert again.already_committed
+    assert again.metrics.attempts == 0
+    assert reports.of(TransactionReport)[-1].version is None

@@ -38,6 +38,8 @@ from bayou.kernel.metrics import (
     MetricsReporter,
     ScanReport,
     SnapshotReport,
+    TransactionMetrics,
+    TransactionReport,
 )
 from bayou.kernel.predicates.model import Predicate, col, lit
 from bayou.kernel.row import FilteredColumnarBatch, Row
@@ -112,6 +114,8 @@ __all__ = [
     "Transaction",
     "TransactionBuilder",
     "TransactionCommitResult",
+    "TransactionMetrics",
+    "TransactionReport",
     "TransactionState",
     "WriteContext",
     "closeable",

@@ -20,6 +20,8 @@ __all__ = [
     "ScanReport",
     "SnapshotReport",
     "Stopwatch",
+    "TransactionMetrics",
+    "TransactionReport",
     "send",
 ]
 
@@ -105,7 +107,51 @@ class FileReadReport:
     row_groups_skipped: int
 
 
-Report: TypeAlias = SnapshotReport | ScanReport | FileReadReport
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionMetrics:
+    """What a commit took and what is in it.
+
+    Attributes:
+        duration_ms: of `commit`, the actions' own making included; not of post-commit hooks.
+        attempts: versions that it was tried as, 0 where nothing was tried.
+        files_added, files_removed: data files.
+        change_files: of the change data feed.
+        bytes_added, bytes_removed: size of those data files.
+    """
+
+    duration_ms: float
+    attempts: int = 0
+    files_added: int = 0
+    files_removed: int = 0
+    change_files: int = 0
+    bytes_added: int = 0
+    bytes_removed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionReport:
+    """A transaction was committed, or couldn't be.
+
+    Attributes:
+        table: its path.
+        operation: as in the history: `WRITE`, `MERGE`, ...
+        engine_info: who did it.
+        read_version: the version it was made from, -1 for a new table.
+        version: the one it became; None where it failed, or was committed before.
+        metrics: numbers.
+        error: type and message, None where all went well.
+    """
+
+    table: str
+    operation: str
+    engine_info: str
+    read_version: int
+    version: int | None
+    metrics: TransactionMetrics
+    error: str | None = None
+
+
+Report: TypeAlias = SnapshotReport | ScanReport | FileReadReport | TransactionReport
 
 
 class MetricsReporter(Protocol):

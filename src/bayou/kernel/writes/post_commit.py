@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bayou.kernel.engine import Engine
+from bayou.kernel.metrics import TransactionMetrics
 from bayou.kernel.upkeep.post_commit import PostCommitHook, run_hooks
 
 __all__ = ["TransactionCommitResult"]
@@ -19,11 +20,13 @@ class TransactionCommitResult:
         already_committed: the table had recorded the transaction's identifiers before, so
             nothing was written.
         post_commit_hooks: what is due now, in the order in which to do it.
+        metrics: what it took, None where nothing was measured.
     """
 
     version: int
     already_committed: bool = False
     post_commit_hooks: tuple[PostCommitHook, ...] = ()
+    metrics: TransactionMetrics | None = field(default=None, compare=False)
 
     @property
     def is_ready_for_checkpoint(self) -> bool:

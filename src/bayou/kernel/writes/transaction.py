@@ -30,6 +30,7 @@ from bayou.kernel.writes.table_update import (
     moved_marks,
     now,
 )
+from bayou.kernel.writes.transaction_metrics import CommitMeasure, measured
 from bayou.protocol.actions import Action, AddFile, Metadata, Protocol, RemoveFile
 from bayou.protocol.data_file_paths import canonical_path
 from bayou.protocol.schema import StructType
@@ -253,10 +254,24 @@ class Transaction:
             ArgumentError: an action that isn't one of a file, or a file without its number of
                 rows in a table with row tracking.
         """
+        return measured(
+            engine.metrics_reporter,
+            self._update,
+            lambda measure: self._commit(engine, actions, operation_metrics, tags, measure),
+        )
+
+    def _commit(
+        self,
+        engine: Engine,
+        actions: Iterable[Action],
+        operation_metrics: Mapping[str, object] | None,
+        tags: Mapping[str, str] | None,
+        measure: CommitMeasure,
+    ) -> TransactionCommitResult:
         update = self._update
         if update.is_recorded:
             return TransactionCommitResult(version=self.read_version, already_committed=True)
-        contents = CommitContents.of(
+        contents = measure.contents = CommitContents.of(
             actions, keep_adds=update.tracks_rows or bool(update.generated_identity)
         )
         if contents.changes_removed:
@@ -281,6 +296,7 @@ class Transaction:
             metrics=contents.metrics() if operation_metrics is None else operation_metrics,
             tags={**(tags or {}), **(identity_tags or {})},
         )
+        measure.tries = commit.effects
         version, _ = commit_with_retries(
             engine,
             CommitAttempt(
