@@ -24,6 +24,7 @@ from bayou.kernel.predicates.skipping import SkippingPlan
 from bayou.kernel.pruning import Pruning
 from bayou.kernel.replay import CommitActions
 from bayou.kernel.scan_file import adds_to_array
+from bayou.kernel.writes.enablement import only_enables
 from bayou.protocol import features
 from bayou.protocol.actions import (
     AddFile,
@@ -75,7 +76,7 @@ class WriteSet:
     Attributes:
         removed_paths: as `canonical_path` gives them.
         isolation_level: by which adds of the winner are judged.
-        read_protocol: that of the version it was made from, None for a new table.
+        read_protocol, read_metadata: those of the version it was made from, None for a new table.
     """
 
     removed_paths: frozenset[str] = frozenset()
@@ -84,6 +85,7 @@ class WriteSet:
     domains: frozenset[str] = frozenset()
     isolation_level: str = "Serializable"
     read_protocol: Protocol | None = None
+    read_metadata: Metadata | None = None
 
 
 def check_winner(
@@ -129,7 +131,7 @@ class _Grouped:
     transactions: list[Transaction] = field(default_factory=list)
     domains: list[DomainMetadata] = field(default_factory=list)
     protocol: Protocol | None = None
-    metadata: bool = False
+    metadata: Metadata | None = None
     identity_only: bool = False
     blind: bool = False
 
@@ -155,9 +157,17 @@ def _metadata_conflict(
         strangers = _features_that_stop(winner.protocol, writes.read_protocol)
         if strangers:
             return ProtocolChangedError, f"changed the protocol ({', '.join(strangers)})"
-    if winner.metadata and (writes.metadata or not winner.identity_only):
+    if winner.metadata is not None and not _passes(winner.metadata, winner, writes):
         return MetadataChangedError, "changed the table's metadata (schema or properties)"
     return None
+
+
+def _passes(metadata: Metadata, winner: _Grouped, writes: WriteSet) -> bool:
+    if writes.metadata:
+        return False
+    if winner.identity_only:
+        return True
+    return writes.read_metadata is not None and only_enables(writes.read_metadata, metadata)
 
 
 def _features_that_stop(new: Protocol, old: Protocol | None) -> list[str]:
@@ -252,7 +262,7 @@ def _group(winner: CommitActions) -> _Grouped:
             case Protocol():
                 grouped.protocol = action
             case Metadata():
-                grouped.metadata = True
+                grouped.metadata = action
             case CommitInfo():
                 grouped.blind = action.get("isBlindAppend") is True
                 tags = action.get("tags")

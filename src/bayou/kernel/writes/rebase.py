@@ -21,6 +21,7 @@ __all__ = [
     "ROW_TRACKING_DOMAIN",
     "high_water_mark",
     "in_commit_timestamp",
+    "metadata_behind",
     "with_enablement",
     "with_row_ids",
 ]
@@ -45,6 +46,14 @@ def in_commit_timestamp(
                 stamp = action.get("inCommitTimestamp")
                 previous = stamp if isinstance(stamp, int) else previous
     return now if previous is None else max(now, previous + 1)
+
+
+def metadata_behind(state: TableState | None, winners: Sequence[CommitActions]) -> Metadata | None:
+    """The table's metadata behind the commits that won; None for a new table."""
+    metadata = None if state is None else state.metadata
+    for winner in winners:
+        metadata = next((a for a in winner.actions if isinstance(a, Metadata)), metadata)
+    return metadata
 
 
 def with_enablement(metadata: Metadata, version: int, timestamp: int) -> Metadata:

@@ -208,7 +208,10 @@ class CommitLines:
         update = self.update
         moment = now()
         stamp = None
-        if update.table_properties.in_commit_timestamps:
+        before = rebase.metadata_behind(update.read_state, winners)
+        # A winner may have turned them on; one that did can't go with metadata of our own.
+        after = self.metadata or before
+        if after is not None and TableProperties(after.configuration).in_commit_timestamps:
             stamp = rebase.in_commit_timestamp(moment, update.read_state, winners)
         info = commit_info(
             timestamp=moment if stamp is None else stamp,
@@ -227,12 +230,11 @@ class CommitLines:
         head = _head(update, self.metadata, version, stamp)
         tracked = _tracked(update, self.contents, version, winners)
         rest = [a for a in tracked if not isinstance(a, AddFile)]
-        state = update.read_state
         self.effects[version] = CommitEffect.of(
             version,
             (info, *head, *rest),
             self.contents.tally,
-            None if state is None else state.metadata,
+            before,
         )
         return [encode_action(a) for a in (info, *head, *tracked)] + self.contents.lines
 

@@ -285,6 +285,7 @@ class Transaction:
             domains=frozenset(update.domains),
             isolation_level=update.isolation_level(contents),
             read_protocol=None if state is None else state.protocol,
+            read_metadata=None if state is None else state.metadata,
         )
         commit = CommitLines(
             update=update,
