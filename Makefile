@@ -58,8 +58,9 @@ test-peers: java $(VENV)/.installed-dev $(PEERS)/.installed
 nightly: $(VENV)/.installed-dev
 	@$(BIN)/python tools/fetch_servers.py
 	@BAYOU_TEST_STEPS=$${BAYOU_TEST_STEPS:-10000} BAYOU_TEST_MIX=$${BAYOU_TEST_MIX:-20} \
+	  BAYOU_TEST_FAULTS=$${BAYOU_TEST_FAULTS:-100000} \
 	  $(BIN)/python -m pytest -q -s --timeout 36000 tests/property/test_table_histories.py \
-	  tests/integration/test_concurrent_operations.py
+	  tests/integration/test_concurrent_operations.py tests/integration/test_faults_everywhere.py
 
 check: $(VENV)/.installed-dev
 	@$(BIN)/ruff check --quiet .

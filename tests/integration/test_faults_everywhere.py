@@ -1,12 +1,14 @@
 """Every call to the store may fail, before its work, after it, or from there on: nothing is lost.
 
 Each operation is run once to see which calls it makes, and then once for each of them and each way
-to fail. Afterwards the table is at its old or its new version, every file that it names is there,
-it can be written, and what else lies about is what VACUUM deletes.
+to fail (some of these ways, unless BAYOU_TEST_FAULTS asks for more). Afterwards the table is at its
+old or its new version, every file that it names is there, it can be written, and what else lies
+about is what VACUUM deletes.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -20,15 +22,23 @@ import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import BayouError, CommitFailedError
 from bayou.kernel import Engine, Operation, Table, delete_data_files, write_data
+from bayou.kernel.operations.alter.columns import NewColumn, add_columns
+from bayou.kernel.operations.alter.properties import set_properties
+from bayou.kernel.operations.clone import clone
+from bayou.kernel.operations.convert import convert
 from bayou.kernel.operations.delete import delete
 from bayou.kernel.operations.merge import MergeClause, MergeDefinition, MergeSource, merge
-from bayou.kernel.operations.optimize import plan_optimize
+from bayou.kernel.operations.optimize import plan_optimize, plan_zorder
+from bayou.kernel.operations.purge import plan_purge
+from bayou.kernel.operations.restore import restore
 from bayou.kernel.operations.rewrite_plan import run_plan
 from bayou.kernel.operations.update import update
 from bayou.kernel.operations.vacuum import vacuum
+from bayou.kernel.upkeep.checkpoint_parts import plan_checkpoint, write_checkpoint_part
 from bayou.kernel.upkeep.cleanup import clean_up_log
 from bayou.kernel.upkeep.compaction import compact_log
 from bayou.kernel.upkeep.kept_files import kept_files
+from bayou.protocol.schema import LONG, StructField, StructType
 from bayou.testing.faults import Fault, FaultInjectingEngine
 
 INFO = "faults/1"
@@ -41,6 +51,7 @@ WRITES = {
     "write_parquet_file_atomically",
 }
 FOREVER = 1 << 30
+FAULTS = int(os.environ.get("BAYOU_TEST_FAULTS", "12"))
 
 
 def snapshot(engine: Engine, path: str) -> Any:
@@ -83,6 +94,18 @@ def optimize(engine: Engine, path: str) -> None:
     run_plan(engine, plan_optimize(engine, snapshot(engine, path), INFO), INFO)
 
 
+def restore_earlier(engine: Engine, path: str) -> None:
+    latest = snapshot(engine, path)
+    restore(engine, latest, Table(path).snapshot_as_of_version(engine, 5), INFO)
+
+
+def checkpoint_in_parts(engine: Engine, path: str) -> None:
+    plan = plan_checkpoint(engine, path, max_parts=2)
+    plan.finish(engine, [write_checkpoint_part(engine, part) for part in plan.parts])
+
+
+NEW_COLUMN = [NewColumn(path=("w",), field=StructField(name="w", data_type=LONG))]
+
 OPERATIONS: dict[str, Callable[[Engine, str], Any]] = {
     "append": append,
     "overwrite": overwrite,
@@ -90,7 +113,18 @@ OPERATIONS: dict[str, Callable[[Engine, str], Any]] = {
     "update": lambda e, p: update(e, snapshot(e, p), {"v": "7"}, "id < 4", engine_info=INFO),
     "merge": merge_some,
     "optimize": optimize,
+    "zorder": lambda e, p: run_plan(e, plan_zorder(e, snapshot(e, p), INFO, ("id", "v")), INFO),
+    "purge": lambda e, p: run_plan(e, plan_purge(e, snapshot(e, p), INFO), INFO),
+    "restore": restore_earlier,
+    "add a column": lambda e, p: add_columns(e, snapshot(e, p), NEW_COLUMN, engine_info=INFO),
+    "set a property": lambda e, p: set_properties(
+        e, snapshot(e, p), {"delta.dataSkippingNumIndexedCols": "1"}, engine_info=INFO
+    ),
+    "track rows": lambda e, p: set_properties(
+        e, snapshot(e, p), {"delta.enableRowTracking": "true"}, engine_info=INFO
+    ),
     "checkpoint": lambda e, p: Table(p).checkpoint(e),
+    "checkpoint in parts": checkpoint_in_parts,
     "compaction": lambda e, p: compact_log(e, p, 0, 5),
     "cleanup": lambda e, p: clean_up_log(e, p, retention_ms=0, now=IN_DAYS),
     "vacuum": lambda e, p: vacuum(e, p, 0, enforce_retention_duration=False, engine_info=INFO),
@@ -126,6 +160,13 @@ def rows_of(path: str) -> list[dict[str, Any]]:
 
 
 def ways_to_fail(calls: list[str]) -> list[Fault]:
+    """All of them, or as many as BAYOU_TEST_FAULTS says, spread over the calls."""
+    faults = every_way_to_fail(calls)
+    count = min(FAULTS, len(faults))
+    return [faults[i * len(faults) // count] for i in range(count)]
+
+
+def every_way_to_fail(calls: list[str]) -> list[Fault]:
     faults = []
     for i, operation in enumerate(calls):
         faults.append(Fault(operation="*", passing=i))
@@ -163,6 +204,7 @@ def test_nothing_is_lost_whichever_call_fails(
     run(engine, str(path))
     after = rows_of(str(path))
 
+    more = {"w": None} if operation == "add a column" else {}
     for fault in ways_to_fail(engine.calls):
         told, once = f"{fault}", fault.times == 1
         shutil.rmtree(path)
@@ -175,8 +217,65 @@ def test_nothing_is_lost_whichever_call_fails(
         rows = rows_of(str(path))
         assert rows == after or (failed and rows == before), told
         bayou.write(path, pa.table({"id": [999], "p": [9], "v": [9]}))
-        assert rows_of(str(path)) == [*rows, {"id": 999, "p": 9, "v": 9}], told
+        extra = {**(more if "w" in bayou.table(path).snapshot().schema.names else {})}
+        written = [*rows, {"id": 999, "p": 9, "v": 9, **extra}]
+        assert rows_of(str(path)) == written, told
         if failed and once:  # what lies about is what VACUUM deletes
             vacuum(ArrowEngine(), str(path), 0, enforce_retention_duration=False, engine_info=INFO)
-            assert rows_of(str(path)) == [*rows, {"id": 999, "p": 9, "v": 9}], told
+            assert rows_of(str(path)) == written, told
             assert unnamed(path) == [], told
+
+
+def files_without_a_log(template: Path, path: Path) -> None:
+    """What a conversion starts from: the live files of a table without vectors."""
+    shutil.copytree(template, path)
+    table = bayou.table(path)
+    table.optimize()
+    table.purge()
+    table.vacuum(0, enforce_retention_duration=False)
+    shutil.rmtree(path / "_delta_log")
+
+
+@pytest.mark.parametrize("operation", ["clone", "convert"])
+def test_a_table_is_made_whole_or_not_at_all(
+    template: Path, operation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bayou.kernel.writes.commit._pause", lambda tries: None)
+    source, path, files = tmp_path / "source", tmp_path / "table", tmp_path / "files"
+    shutil.copytree(template, source)
+    files_without_a_log(template, files)
+    expected = rows_of(str(source))
+    partitions = StructType((StructField(name="p", data_type=LONG),))
+
+    def run(engine: Engine) -> None:
+        if operation == "clone":
+            clone(engine, snapshot(engine, str(source)), str(path), INFO)
+        else:
+            convert(engine, str(path), INFO, partition_schema=partitions)
+
+    def made() -> list[dict[str, Any]]:
+        return bayou.table(path).to_arrow(["id", "p", "v"]).sort_by("id").to_pylist()
+
+    def again() -> None:
+        shutil.rmtree(path, ignore_errors=True)
+        if operation == "convert":
+            shutil.copytree(files, path)
+
+    again()
+    engine = FaultInjectingEngine(ArrowEngine())
+    run(engine)
+    assert made() == expected
+    for fault in ways_to_fail(engine.calls):
+        again()
+        told, failed = f"{fault}", False
+        try:
+            run(FaultInjectingEngine(ArrowEngine(), fault))
+        except BayouError:
+            failed = True
+        if not bayou.table(path).exists():
+            assert failed, told
+            run(ArrowEngine())
+        assert made() == expected, told
+        bayou.write(path, pa.table({"id": [999], "p": [9], "v": [9]}))
+        assert len(made()) == len(expected) + 1, told
+    assert rows_of(str(source)) == expected
