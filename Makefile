@@ -60,7 +60,8 @@ nightly: $(VENV)/.installed-dev
 	@BAYOU_TEST_STEPS=$${BAYOU_TEST_STEPS:-10000} BAYOU_TEST_MIX=$${BAYOU_TEST_MIX:-20} \
 	  BAYOU_TEST_FAULTS=$${BAYOU_TEST_FAULTS:-100000} \
 	  $(BIN)/python -m pytest -q -s --timeout 36000 tests/property/test_table_histories.py \
-	  tests/integration/test_concurrent_operations.py tests/integration/test_faults_everywhere.py
+	  tests/integration/test_concurrent_operations.py tests/integration/test_faults_everywhere.py \
+	  tests/integration/test_killed_upkeep.py
 
 check: $(VENV)/.installed-dev
 	@$(BIN)/ruff check --quiet .

@@ -32,33 +32,44 @@ from bayou.errors import CommitConflictError, CommitFailedError
 from bayou.kernel import Engine, Operation, Snapshot, Table, write_data
 from bayou.kernel.operations.delete import delete
 from bayou.kernel.operations.merge import MergeClause, MergeDefinition, MergeSource, merge
-from bayou.kernel.operations.optimize import plan_optimize
+from bayou.kernel.operations.optimize import plan_optimize, plan_zorder
+from bayou.kernel.operations.purge import plan_purge
 from bayou.kernel.operations.rewrite_plan import run_plan
 from bayou.kernel.operations.update import update
 from bayou.testing.table_model import Effect, Rows, TableModel
+from bayou.testing.table_rows import read_feed, replayed
 
 PROCESSES = 8
 SCALE = int(os.environ.get("BAYOU_TEST_MIX", "1"))
 ATTEMPTS = 30
 PARTITIONS = 4
 INTERVAL = 5
-KILLS = 10 * SCALE
+KILLS = 6 * SCALE
 COLUMNS = ("id", "p", "v")
 ROW_ID = "_metadata.row_id"
 
-MIX = ["append"] * 3 + ["delete"] * 2 + ["update"] * 2 + ["merge"] * 2 + ["optimize", "checkpoint"]
+REWRITES = ("optimize", "zorder", "purge")
+MIX = [
+    *["append"] * 4,
+    *["delete", "update", "merge"] * 2,
+    *REWRITES,
+    "checkpoint",
+]
 HISTORY_NAMES = {
     "append": "WRITE",
     "delete": "DELETE",
     "update": "UPDATE",
     "merge": "MERGE",
     "optimize": "OPTIMIZE",
+    "zorder": "OPTIMIZE",
+    "purge": "REORG",
 }
 
 REWRITING = {"delta.enableDeletionVectors": "false"}
 VECTORS = {
     "delta.enableDeletionVectors": "true",
     "delta.enableRowTracking": "true",
+    "delta.enableChangeDataFeed": "true",
     "delta.enableInCommitTimestamps": "true",
 }
 V2_CHECKPOINTS = {"delta.checkpointPolicy": "v2"}
@@ -180,9 +191,14 @@ def perform(
                 "gone": merged.num_target_rows_deleted + updated,
                 "new": merged.num_target_rows_inserted + updated,
             }
-        case "optimize":
+        case kind if kind in REWRITES:
             where = None if step["p"] is None else f"p = {step['p']}"
-            plan = plan_optimize(engine, snapshot, token, where=where)
+            if kind == "optimize":
+                plan = plan_optimize(engine, snapshot, token, where=where)
+            elif kind == "zorder":
+                plan = plan_zorder(engine, snapshot, token, ("id", "v"), where=where)
+            else:
+                plan = plan_purge(engine, snapshot, token, where=where)
             return run_plan(engine, plan, token).version, {"gone": 0, "new": 0}
         case _:
             return table.checkpoint(engine, snapshot.version), {}
@@ -259,7 +275,7 @@ def check_history(
     model = TableModel(COLUMNS, first)
     committed: set[str] = set()
     blind: list[set[int]] = [set()]
-    check_rows(table, model, properties)
+    ids = check_rows(table, model, properties)
     for commit in history[1:]:
         token, version = commit["engineInfo"], commit["version"]
         assert token not in committed, f"{token} is committed twice"
@@ -275,7 +291,11 @@ def check_history(
         check_order(done, seen, model, blind, properties)
         model.commit(version, seen)
         blind.append(set(seen.new) if done["kind"] == "append" else set())
-        check_rows(table, model, properties)
+        found = check_rows(table, model, properties)
+        moved = {key: row_id for key, row_id in found.items() if ids.get(key, row_id) != row_id}
+        assert not moved, f"version {version}: rows with other row ids {moved}"
+        ids = found
+        check_feed(path, options, model, properties)
         check_checksum(folder, table, version)
     for attempt in attempts:
         if attempt["outcome"] == "committed":
@@ -314,8 +334,12 @@ def check_order(
         assert there == seen
 
 
-def check_rows(table, model: TableModel, properties: dict[str, str]) -> None:
-    """Of the model's latest version, read from the table; no two rows have one row id."""
+def check_rows(table, model: TableModel, properties: dict[str, str]) -> dict[int, int]:
+    """Of the model's latest version, read from the table; no two rows have one row id.
+
+    Returns:
+        Row ids by `id`, where rows are tracked.
+    """
     tracked = properties.get("delta.enableRowTracking") == "true"
     columns = [*COLUMNS, ROW_ID] if tracked else list(COLUMNS)
     read = table.to_arrow(columns, version=model.version)
@@ -326,6 +350,19 @@ def check_rows(table, model: TableModel, properties: dict[str, str]) -> None:
         row_ids = read.column(len(COLUMNS)).to_pylist()
         assert None not in row_ids
         assert len(set(row_ids)) == len(row_ids)
+        return dict(zip(read.column(0).to_pylist(), row_ids, strict=True))
+    return {}
+
+
+def check_feed(
+    path: str, options: dict[str, str], model: TableModel, properties: dict[str, str]
+) -> None:
+    """The feed of the model's latest version leads there from the one before."""
+    if properties.get("delta.enableChangeDataFeed") != "true":
+        return
+    engine, version = ArrowEngine(options), model.version
+    feed = read_feed(engine, Table.for_path(engine, path), version, version)
+    assert replayed(feed, model.rows(version - 1), COLUMNS) == model.rows()
 
 
 def check_checksum(folder: Path, table, version: int) -> None:
@@ -390,11 +427,11 @@ def check_leftovers(folder: Path, last: int) -> None:
 def test_every_version_is_what_its_operation_made_of_the_rows_it_saw(
     request, tmp_path, pool, start, store, properties
 ):
-    path, options, folder, steps = str(tmp_path / "table"), {}, tmp_path / "table", 10 * SCALE
+    path, options, folder, steps = str(tmp_path / "table"), {}, tmp_path / "table", 8 * SCALE
     if store == "s3":
         server, bucket = request.getfixturevalue("s3_server"), request.getfixturevalue("bucket")
         path, options = f"s3://{bucket}/table", server.storage_options
-        folder, steps = server.objects / bucket / "table", 5 * SCALE
+        folder, steps = server.objects / bucket / "table", 4 * SCALE
     records = tmp_path / "records"
     records.mkdir()
     first = create(path, options, properties)
@@ -410,7 +447,7 @@ def test_every_version_is_what_its_operation_made_of_the_rows_it_saw(
     print(sorted(outcomes.items()))
     model = check_history(path, options, folder, first, attempts)
     assert {outcome for _, outcome in outcomes} <= {"committed", "nothing", "conflict"}
-    for kind in HISTORY_NAMES.keys() - {"optimize"}:  # that may find nothing to do
+    for kind in HISTORY_NAMES.keys() - set(REWRITES):  # those may find nothing to do
         assert outcomes[kind, "committed"] > 0
     check_leftovers(folder, model.version)
     assert bayou.table(path, options).snapshot().version == model.version
@@ -420,17 +457,23 @@ def test_every_version_is_what_its_operation_made_of_the_rows_it_saw(
         assert {r["id"]: r for r in rows} == model.rows()
 
 
-def test_processes_killed_at_any_time_lose_nothing_that_they_acknowledged(tmp_path):
-    path, records = str(tmp_path / "table"), tmp_path / "records"
+@pytest.mark.parametrize("store", ["disk", "s3"])
+def test_processes_killed_at_any_time_lose_nothing_that_they_acknowledged(request, tmp_path, store):
+    path, options, folder, kills = str(tmp_path / "table"), {}, tmp_path / "table", KILLS
+    if store == "s3":
+        server, bucket = request.getfixturevalue("s3_server"), request.getfixturevalue("bucket")
+        path, options = f"s3://{bucket}/table", server.storage_options
+        folder, kills = server.objects / bucket / "table", KILLS // 2
+    records = tmp_path / "records"
     records.mkdir()
-    first = create(path, {}, VECTORS | V2_CHECKPOINTS)
+    first = create(path, options, VECTORS | V2_CHECKPOINTS)
     chance = random.Random(1)
     spawn = mp.get_context("spawn")
     processes: dict[int, Any] = {}
     try:
-        for writer in range(1, KILLS + 1):
+        for writer in range(1, kills + 1):
             processes[writer] = spawn.Process(
-                target=work, args=(path, {}, writer, 1_000_000, str(records))
+                target=work, args=(path, options, writer, 1_000_000, str(records))
             )
             processes[writer].start()
             if len(processes) == PROCESSES // 2:
@@ -443,8 +486,8 @@ def test_processes_killed_at_any_time_lose_nothing_that_they_acknowledged(tmp_pa
 
     attempts = read_records(records)
     print(sorted(Counter((a["kind"], a["outcome"]) for a in attempts).items()))
-    model = check_history(path, {}, tmp_path / "table", first, attempts)
-    table = bayou.table(path)
+    model = check_history(path, options, folder, first, attempts)
+    table = bayou.table(path, options)
     assert table.snapshot().version == model.version
     table.checkpoint()
     table.optimize()

@@ -1,11 +1,14 @@
 """SIGKILL at every write and every delete of upkeep: the table reads on, and the work is repeated.
 
-Each run is a process of its own that kills itself before or after its n-th call to the store.
+Operations that change rows or files leave the old version or the new one. Each run is a process of
+its own that kills itself before or after its n-th call to the store: the local disk, or S3.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -25,12 +28,13 @@ from bayou.kernel.upkeep.compaction import compact_log
 DAY = 86_400
 
 _KILLED = """
-import os, signal, sys
+import json, os, signal, sys
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.arrow.files import ArrowFiles
 from bayou.engines.arrow.local_files import LocalOutput
 
 work, table, calls, after = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "after"
+options = json.loads(sys.argv[5])
 left = calls
 
 def due():
@@ -68,7 +72,7 @@ class Files(ArrowFiles):
         for path in paths:
             self._around(super().delete_files, [path])
 
-engine = ArrowEngine(files=Files())
+engine = ArrowEngine(files=Files(options))
 if work == "checkpoint":
     from bayou.kernel.upkeep.checkpoint import checkpoint
     checkpoint(engine, table)
@@ -82,6 +86,26 @@ elif work == "compaction":
 elif work == "cleanup":
     from bayou.kernel.upkeep.cleanup import clean_up_log
     clean_up_log(engine, table, retention_ms=0)
+elif work in ("append", "delete", "merge", "optimize"):
+    import pyarrow as pa
+    import bayou
+    handle = bayou.table(table, engine=engine)
+    if work == "append":
+        from bayou.kernel import Operation, Table, write_data
+        snapshot = Table.for_path(engine, table).latest_snapshot(engine)
+        builder = snapshot.build_update_table_transaction("killed/1", Operation.WRITE)
+        transaction = builder.build(engine)
+        rows = [pa.record_batch({"id": pa.array([500], pa.int64())})]
+        adds = write_data(engine, transaction.transaction_state(engine), rows)
+        transaction.commit(engine, adds).run_post_commit_hooks(engine)
+    elif work == "delete":
+        handle.delete("id % 2 = 0")
+    elif work == "merge":
+        source = pa.table({"id": pa.array([41, 600], pa.int64())})
+        merge = handle.merge(source, "target.id = source.id")
+        merge.when_matched_delete().when_not_matched_insert_all().execute()
+    else:
+        handle.optimize()
 else:
     from bayou.kernel.operations.vacuum import vacuum
     vacuum(engine, table, 0, enforce_retention_duration=False)
@@ -110,13 +134,23 @@ def original(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return path
 
 
-def state(path: Path) -> list[int]:
-    return sorted(bayou.table(path).to_arrow()["id"].to_pylist())
+KINDS = int(os.environ.get("BAYOU_TEST_FAULTS", "12")) // 3
+"""Of work that is killed on S3."""
+
+UPKEEP = ("checkpoint", "parts", "compaction", "cleanup", "vacuum")
+CHANGES = ("append", "delete", "merge", "optimize")
 
 
-def run(work: str, table: Path, calls: int, when: str) -> subprocess.CompletedProcess[str]:
+def state(path: Path | str, options: dict[str, str] | None = None) -> list[int]:
+    return sorted(bayou.table(path, options).to_arrow()["id"].to_pylist())
+
+
+def run(
+    work: str, table: Path | str, calls: int, when: str, options: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    told = [work, str(table), str(calls), when, json.dumps(options or {})]
     return subprocess.run(
-        [sys.executable, "-c", _KILLED, work, str(table), str(calls), when],
+        [sys.executable, "-c", _KILLED, *told],
         check=False,
         capture_output=True,
         text=True,
@@ -124,7 +158,7 @@ def run(work: str, table: Path, calls: int, when: str) -> subprocess.CompletedPr
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("work", ["checkpoint", "parts", "compaction", "cleanup", "vacuum"])
+@pytest.mark.parametrize("work", UPKEEP)
 def test_a_table_reads_on_wherever_upkeep_was_killed(
     original: Path, tmp_path: Path, work: str
 ) -> None:
@@ -152,6 +186,61 @@ def test_a_table_reads_on_wherever_upkeep_was_killed(
         assert state(table) == before
         bayou.write(table, pa.table({"id": [999]}))
         assert state(table) == sorted([*before, 999])
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("work", CHANGES)
+def test_a_change_that_was_killed_is_there_or_is_not(
+    original: Path, tmp_path: Path, work: str
+) -> None:
+    before = state(original)
+    whole = tmp_path / "whole"
+    shutil.copytree(original, whole)
+    finished = run(work, whole, 0, "before")
+    assert finished.returncode == 0, finished.stderr
+    total, after = int(finished.stdout.split()[1]), state(whole)
+    for number in sorted({(total + 1) // 2, total}):
+        table = tmp_path / f"{work}{number}"
+        shutil.copytree(original, table)
+        killed = run(work, table, number, "after" if number % 2 else "before")
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        found = state(table)
+        assert found in (before, after)
+        bayou.write(table, pa.table({"id": [999]}))
+        bayou.table(table).vacuum(0, enforce_retention_duration=False)
+        assert state(table) == sorted([*found, 999])
+
+
+@pytest.mark.timeout(300)
+def test_on_s3_nothing_that_was_killed_harms_the_table(s3_server, bucket, tmp_path: Path) -> None:
+    options = s3_server.storage_options
+    chance = random.Random(bucket)
+    for work in chance.sample([*UPKEEP, *CHANGES], min(9, KINDS)):
+        table = f"s3://{bucket}/{work}"
+        policy = {"delta.checkpointPolicy": chance.choice(["classic", "v2"])}
+        properties = {"delta.checkpointInterval": "3", **policy}
+        for i in range(5):
+            rows = pa.table({"id": [i * 10 + k for k in range(3)]})
+            bayou.write(
+                table,
+                rows,
+                mode="overwrite" if i == 3 else "append",
+                properties=properties if i == 0 else None,
+                storage_options=options,
+            )
+        before = state(table, options)
+        calls = chance.randrange(1, 4)
+        killed = run(work, table, calls, chance.choice(["before", "after"]), options)
+        assert killed.returncode in (0, -signal.SIGKILL), killed.stderr
+        found = state(table, options)
+        again = run(work, table, 0, "before", options)
+        assert again.returncode == 0, again.stderr
+        after = state(table, options)
+        assert found in (before, after) or work in ("append", "merge")
+        if work not in CHANGES or work == "optimize":
+            assert found == before == after
+        bayou.write(table, pa.table({"id": [999]}), storage_options=options)
+        assert state(table, options) == sorted([*after, 999])
 
 
 def readable(table: Path) -> list[int]:
