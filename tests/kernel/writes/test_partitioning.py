@@ -27,9 +27,9 @@ def split(table: pa.Table, *columns: str) -> dict[tuple[str | None, ...], list]:
         waiting.add(batch)
     found = {}
     while waiting.nbytes:
-        key, batches = waiting.pop_largest()
+        key, rows = waiting.pop_largest()
         assert key not in found
-        found[key] = [row for batch in batches for row in batch.to_pylist()]
+        found[key] = [row for batch in rows.together() for row in batch.to_pylist()]
     return found
 
 

@@ -52,14 +52,14 @@ class ChangeDataFiles:
             self._write_largest()
 
     def _write_largest(self) -> None:
-        key, batches = self._buffers.pop_largest()
+        key, rows = self._buffers.pop_largest()
         state = self._state
         context = write_context(state, state.partition_values(key))
         inside = context.target_directory.removeprefix(state.table).lstrip("/")
         directory = "/".join(filter(None, (state.table, CHANGE_DATA_DIRECTORY, inside)))
         statuses = self._engine.parquet.write_parquet_files(
             directory,
-            (physical_rows(state, batch, _CARRIED) for batch in batches),
+            (physical_rows(state, batch, _CARRIED) for batch in rows.together()),
             (),
             replace(context.options, name_prefix="cdc"),
         )

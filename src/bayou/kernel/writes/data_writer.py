@@ -18,9 +18,15 @@ from bayou.kernel.arrow_types import relabelled, to_arrow_type
 from bayou.kernel.closeable import CloseableIterator
 from bayou.kernel.engine import DataFileStatus, Engine
 from bayou.kernel.predicates.model import LiteralValue
+from bayou.kernel.read_ahead import mapped_ahead
 from bayou.kernel.scan_file import data_file_path
 from bayou.kernel.writes.partition_files import PartitionFiles
-from bayou.kernel.writes.partitioning import PartitionBuffers, PartitionKey
+from bayou.kernel.writes.partitioning import (
+    PartitionBuffers,
+    PartitionKey,
+    WaitingRows,
+    pieces_to_sort,
+)
 from bayou.kernel.writes.row_rules import RowRules
 from bayou.kernel.writes.state import TransactionState, WriteContext
 from bayou.protocol import partition_values as wire
@@ -205,18 +211,22 @@ def _write_partitioned(
     carried: Mapping[str, str],
     adds: list[AddFile],
 ) -> None:
-    def write(key: PartitionKey, parts: list[pa.RecordBatch], found: list[AddFile]) -> None:
-        rows = (physical_rows(state, part, carried) for part in parts)
+    def write(key: PartitionKey, waiting: WaitingRows, found: list[AddFile]) -> None:
+        rows = (physical_rows(state, part, carried) for part in waiting.together())
         _write_files(engine, state, write_context(state, state.partition_values(key)), rows, found)
 
     buffers = PartitionBuffers(state, tuple(carried))
-    with PartitionFiles(write, adds) as files:
-        for batch in batches:
-            buffers.add(batch)
+    pieces = (piece for batch in batches for piece in pieces_to_sort(batch))
+    with (
+        PartitionFiles(write, adds) as files,
+        mapped_ahead(buffers.parts, pieces, pa.cpu_count()) as sorted_pieces,
+    ):
+        for parts in sorted_pieces:
+            buffers.keep(parts)
             while buffers.nbytes > _BUFFERED_BYTES:
                 files.begin(*buffers.pop_largest())
-        for key, parts in buffers.pop_all():
-            files.begin(key, parts)
+        for key, waiting in buffers.pop_all():
+            files.begin(key, waiting)
 
 
 def _write_files(

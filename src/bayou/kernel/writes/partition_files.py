@@ -7,9 +7,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Self
 
-import pyarrow as pa
-
-from bayou.kernel.writes.partitioning import PartitionKey
+from bayou.kernel.writes.partitioning import PartitionKey, WaitingRows
 from bayou.protocol.actions import AddFile
 
 __all__ = ["PartitionFiles"]
@@ -30,7 +28,7 @@ class PartitionFiles:
 
     def __init__(
         self,
-        write: Callable[[PartitionKey, list[pa.RecordBatch], list[AddFile]], None],
+        write: Callable[[PartitionKey, WaitingRows, list[AddFile]], None],
         adds: list[AddFile],
     ) -> None:
         self._write = write
@@ -39,18 +37,18 @@ class PartitionFiles:
         self._under_way: dict[Future[None], int] = {}
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="bayou-write")
 
-    def begin(self, key: PartitionKey, batches: list[pa.RecordBatch]) -> None:
+    def begin(self, key: PartitionKey, rows: WaitingRows) -> None:
         """Have a partition's rows written; waits where too many are under way.
 
         Raises:
             Exception: what a partition begun before failed with.
         """
-        size = sum(batch.nbytes for batch in batches)
+        size = rows.nbytes
         while self._under_way and sum(self._under_way.values()) + size > _MOST_BYTES:
             self._take_done(wait(self._under_way, return_when=FIRST_COMPLETED).done)
         found: list[AddFile] = []
         self._written.append(found)
-        self._under_way[self._pool.submit(self._write, key, batches, found)] = size
+        self._under_way[self._pool.submit(self._write, key, rows, found)] = size
 
     def __enter__(self) -> Self:
         return self

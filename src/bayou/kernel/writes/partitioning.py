@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute
@@ -13,12 +14,45 @@ from bayou.kernel.writes.state import TransactionState
 from bayou.protocol import partition_values
 from bayou.protocol.schema import DataType
 
-__all__ = ["PartitionBuffers", "PartitionKey"]
+__all__ = ["Part", "PartitionBuffers", "PartitionKey", "WaitingRows", "pieces_to_sort"]
 
 pc: Any = pyarrow.compute
+_concatenated: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
 
 PartitionKey: TypeAlias = tuple[str | None, ...]
 """Serialized values of the partition columns, in their order."""
+
+_PIECE_ROWS = 1 << 17
+_ROWS_TOGETHER = 1 << 14
+
+
+class Part(NamedTuple):
+    """Some rows of a partition, and about how many bytes they take."""
+
+    key: PartitionKey
+    rows: pa.RecordBatch
+    nbytes: int
+
+
+@dataclass(slots=True)
+class WaitingRows:
+    """Rows of a partition in the order in which they came, and about how many bytes they take."""
+
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    nbytes: int = 0
+
+    def together(self) -> Iterator[pa.RecordBatch]:
+        """The batches, neighbours put together that are small: each costs the writer a while."""
+        held: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in self.batches:
+            held.append(batch)
+            rows += batch.num_rows
+            if rows >= _ROWS_TOGETHER:
+                yield held[0] if len(held) == 1 else _concatenated(held)
+                held, rows = [], 0
+        if held:
+            yield held[0] if len(held) == 1 else _concatenated(held)
 
 
 class PartitionBuffers:
@@ -38,48 +72,70 @@ class PartitionBuffers:
             for name in state.partition_columns
         ]
         self._data_names = [*(f.name for f in state.data_schema), *carried]
-        self._waiting: dict[PartitionKey, list[pa.RecordBatch]] = {}
-        self._sizes: dict[PartitionKey, int] = {}
+        self._waiting: dict[PartitionKey, WaitingRows] = {}
         self.nbytes = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Split a batch of the table's schema by its partition values, and keep the parts."""
+        for piece in pieces_to_sort(batch):
+            self.keep(self.parts(piece))
+
+    def parts(self, batch: pa.RecordBatch) -> list[Part]:
+        """A batch's rows by partition. Changes nothing here; safe in threads."""
         if batch.num_rows == 0:
-            return
+            return []
         data = batch.select(self._data_names)
         if not self._columns:
-            self._keep((), data)
-            return
+            return [Part((), data, data.nbytes)]
         codes, keys = _partition_codes(self._table, batch, self._columns)
         if len(keys) == 1:
-            self._keep(keys[0], data)
-            return
+            return [Part(keys[0], data, data.nbytes)]
         order = pc.array_sort_indices(codes)
         data, codes = data.take(order), codes.take(order)
         runs = pc.run_end_encode(codes)
+        found: list[Part] = []
+        row_bytes = data.nbytes / data.num_rows
         start = 0
         for code, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
-            self._keep(keys[code], data.slice(start, end - start))
+            size = round(row_bytes * (end - start))
+            found.append(Part(keys[code], data.slice(start, end - start), size))
             start = end
+        return found
 
-    def pop_largest(self) -> tuple[PartitionKey, list[pa.RecordBatch]]:
-        """The partition that holds the most bytes, with its batches in the order they came."""
-        key = max(self._sizes, key=lambda k: self._sizes[k])
-        self.nbytes -= self._sizes.pop(key)
-        return key, self._waiting.pop(key)
+    def keep(self, parts: Iterable[Part]) -> None:
+        """Have rows wait that `parts` gave."""
+        for part in parts:
+            size = max(1, part.nbytes)
+            waiting = self._waiting.get(part.key)
+            if waiting is None:
+                waiting = self._waiting[part.key] = WaitingRows()
+            waiting.batches.append(part.rows)
+            waiting.nbytes += size
+            self.nbytes += size
 
-    def pop_all(self) -> Iterator[tuple[PartitionKey, list[pa.RecordBatch]]]:
+    def pop_largest(self) -> tuple[PartitionKey, WaitingRows]:
+        """The partition that holds the most bytes."""
+        key = max(self._waiting, key=lambda k: self._waiting[k].nbytes)
+        return key, self._popped(key)
+
+    def pop_all(self) -> Iterator[tuple[PartitionKey, WaitingRows]]:
         """Everything that waits, partition after partition."""
-        while self._waiting:
-            key, batches = self._waiting.popitem()
-            self.nbytes -= self._sizes.pop(key)
-            yield key, batches
+        for key in list(reversed(self._waiting)):
+            yield key, self._popped(key)
 
-    def _keep(self, key: PartitionKey, batch: pa.RecordBatch) -> None:
-        size = max(1, batch.nbytes)
-        self._waiting.setdefault(key, []).append(batch)
-        self._sizes[key] = self._sizes.get(key, 0) + size
-        self.nbytes += size
+    def _popped(self, key: PartitionKey) -> WaitingRows:
+        found = self._waiting.pop(key)
+        self.nbytes -= found.nbytes
+        return found
+
+
+def pieces_to_sort(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A large batch in pieces: sorting rows of one takes the processor's cache, not its memory."""
+    if batch.num_rows <= _PIECE_ROWS:
+        yield batch
+        return
+    for first in range(0, batch.num_rows, _PIECE_ROWS):
+        yield batch.slice(first, _PIECE_ROWS)
 
 
 def _partition_codes(
