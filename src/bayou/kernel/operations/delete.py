@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from bayou.kernel.engine import Engine
-from bayou.kernel.operations.file_change import FileChange
-from bayou.kernel.operations.row_changes import RowChanges, apply_row_changes
-from bayou.kernel.operations.row_operation import (
-    RowOperation,
-    commit_row_changes,
-    history_metrics,
-)
+from bayou.kernel.operations.row_change_outcome import RowChanges
+from bayou.kernel.operations.row_operation import RowOperation
 from bayou.kernel.predicates.model import Predicate
-from bayou.kernel.scan_file import ScanFile
 from bayou.kernel.table_state import TableState
 from bayou.kernel.writes.operation import Operation
 
-__all__ = ["DeleteMetrics", "delete"]
+__all__ = ["DeleteMetrics", "begin_delete", "commit_delete", "delete"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +68,27 @@ def delete(
         CommitConflictError: another writer's commit won and doesn't go with this one.
         UnsupportedFeatureError, DataFileError, CommitFailedError: as the names say.
     """
-    operation = RowOperation.begin(
+    operation = begin_delete(
+        engine, table, where, engine_info=engine_info, user_metadata=user_metadata
+    )
+    return commit_delete(engine, operation, operation.run(engine))
+
+
+def begin_delete(
+    engine: Engine,
+    table: TableState,
+    where: Predicate | str | None = None,
+    *,
+    engine_info: str,
+    user_metadata: str | None = None,
+) -> RowOperation:
+    """A DELETE whose work is done elsewhere: `operation.candidates` are its files, and
+    `operation.work.run` what is done to them; `commit_delete` takes what comes of it.
+
+    Raises:
+        PredicateError, ConstraintViolationError, UnsupportedFeatureError: as `delete`.
+    """
+    return RowOperation.begin(
         engine,
         table,
         Operation.DELETE,
@@ -85,39 +97,20 @@ def delete(
         engine_info=engine_info,
         user_metadata=user_metadata,
     )
-    state = operation.state
-    # Of deletion vectors and of files that go away the feed is made without change data files.
-    recorded = state.records_changes and not (state.marks_rows or operation.matching.by_files_alone)
-    whole: list[ScanFile] = []
 
-    def changes() -> Iterator[FileChange]:
-        with operation.files(engine) as files:
-            for found in files:
-                if found.positions is None and not recorded:
-                    whole.append(found.file)
-                    continue
-                yield FileChange(
-                    file=found.file,
-                    deleted=found.all_positions(engine),
-                    rewrite=not state.marks_rows,
-                )
 
-    changed = apply_row_changes(engine, state, changes(), record_changes=recorded)
-    changed.remove_files(whole)
-    counts = {**_counts(changed), **operation.times()}
-    version = commit_row_changes(engine, operation.transaction, changed, history_metrics(counts))
+def commit_delete(engine: Engine, operation: RowOperation, changes: RowChanges) -> DeleteMetrics:
+    """Commit, unless no row matched.
+
+    Args:
+        changes: of all candidates; see `RowChanges.combined`.
+
+    Raises:
+        CommitConflictError: another writer's commit won; what was written has been deleted.
+        CommitFailedError: as the name says.
+    """
+    counts = {**operation.counts(changes), "num_deleted_rows": changes.num_deleted_rows}
+    if changes.num_deleted_rows is None:
+        counts |= {"num_added_files": None, "num_copied_rows": None}
+    version = operation.commit(engine, changes, counts)
     return DeleteMetrics(version=version, **counts)
-
-
-def _counts(changes: RowChanges) -> dict[str, Any]:
-    known = changes.num_deleted_rows is not None
-    return {
-        "num_removed_files": changes.num_removed_files,
-        "num_added_files": len(changes.added) if known else None,
-        "num_deleted_rows": changes.num_deleted_rows,
-        "num_copied_rows": changes.num_copied_rows if known else None,
-        **changes.vector_counts(),
-        "num_added_change_files": len(changes.change_files),
-        "num_removed_bytes": changes.num_removed_bytes,
-        "num_added_bytes": sum(add.size for add in changes.added),
-    }

@@ -1,49 +1,34 @@
-"""Which rows of a table a condition is true for: files first, then positions in them."""
+"""Which files of a table may hold a row that a condition is true for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute
-from pyroaring import BitMap64
 
 from bayou.kernel.checkpoint_adds import CheckpointAdds
 from bayou.kernel.closeable import closeable
-from bayou.kernel.engine import Engine, PredicateEvaluator
+from bayou.kernel.engine import Engine
+from bayou.kernel.operations.row_search import Candidate, RowSearch
 from bayou.kernel.predicates.evaluation import resolve
 from bayou.kernel.predicates.model import IsNull, Not, Or, Predicate, referenced_columns
 from bayou.kernel.predicates.skipping import SkippingPlan
 from bayou.kernel.pruning import Pruning
-from bayou.kernel.row_positions import bitmap
 from bayou.kernel.scan import Scan, ScanBuilder
-from bayou.kernel.scan_file import ScanFile, ScanFileBatch
-from bayou.kernel.scan_state import ROW_INDEX_COLUMN, ScanState
+from bayou.kernel.scan_file import ScanFileBatch
+from bayou.kernel.scan_state import ROW_INDEX_COLUMN
 from bayou.kernel.table_state import TableState
-from bayou.kernel.transform import read_scan_file
 from bayou.protocol.schema import BYTE, DATE, INTEGER, LONG, SHORT, StructType
 
-__all__ = ["Candidate", "Matching"]
+__all__ = ["Matching"]
 
 pc: Any = pyarrow.compute
 
 _EXACT_TYPES = frozenset({BYTE, SHORT, INTEGER, LONG, DATE})
 """Types whose bounds every writer writes exactly. Others are rounded, cut off, or leave out NaN:
 good enough for leaving out files, not for taking all of a file's rows without a look."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A file that may hold matching rows.
-
-    Attributes:
-        certain: every row of it matches.
-    """
-
-    file: ScanFile
-    certain: bool
 
 
 class Matching:
@@ -56,7 +41,7 @@ class Matching:
         PredicateError: the predicate names an unknown column or function, or isn't a condition.
 
     Attributes:
-        by_files_alone: partition values decide it.
+        search: finds the rows in the files.
     """
 
     def __init__(self, engine: Engine, state: TableState, predicate: Predicate | None) -> None:
@@ -72,16 +57,12 @@ class Matching:
             .build()
         )
         residual = self._scan.remaining_filter
-        self.by_files_alone = residual is None
-        self._read: ScanState = self._scan.scan_state(engine)
-        self._evaluator: PredicateEvaluator | None = None
+        self.search = RowSearch(read=self._scan.scan_state(engine), condition=residual)
         self._doubtful: Pruning | None = None
-        if residual is not None:
-            self._evaluator = engine.expressions.predicate_evaluator(schema, residual)
-            if _has_exact_bounds(residual, state):
-                otherwise = resolve(Or((Not(residual), IsNull(residual))), state.schema)
-                plan = SkippingPlan.build(otherwise, state.schema, state.partition_columns)
-                self._doubtful = Pruning(state.path, state.schema, plan)
+        if residual is not None and _has_exact_bounds(residual, state):
+            otherwise = resolve(Or((Not(residual), IsNull(residual))), state.schema)
+            plan = SkippingPlan.build(otherwise, state.schema, state.partition_columns)
+            self._doubtful = Pruning(state.path, state.schema, plan)
 
     @closeable
     def candidates(self, engine: Engine) -> Iterator[Candidate]:
@@ -98,28 +79,9 @@ class Matching:
                         certain = doubtful is not None and file.path not in doubtful
                         yield Candidate(file=file, certain=certain)
 
-    def positions(self, engine: Engine, file: ScanFile) -> BitMap64:
-        """Matching rows of a file, by their positions in it, without rows deleted before.
-
-        Reads the columns that the condition names, of row groups that may hold a matching row.
-
-        Raises:
-            EvaluationError: the condition fails for a row.
-            DataFileError: the file can't be read.
-        """
-        found = BitMap64()
-        with read_scan_file(engine, self._read, file) as batches:
-            for batch in batches:
-                rows = batch.column(ROW_INDEX_COLUMN)
-                if self._evaluator is not None:
-                    rows = rows.filter(self._evaluator.eval(batch))
-                if len(rows):
-                    found |= bitmap(rows)
-        return found
-
     def _doubtful_paths(self, engine: Engine, batch: ScanFileBatch) -> frozenset[str] | None:
         """Paths of files that may hold a row that doesn't match; None where any file may."""
-        if self.by_files_alone:
+        if self.search.condition is None:
             return frozenset()
         if self._doubtful is None:
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import msgspec
@@ -105,6 +105,10 @@ class RowChangeState:
             column_mapping=self.write.column_mapping,
             deletion_vectors=True,
         )
+
+    def for_writer(self, index: int, count: int) -> RowChangeState:
+        """The state of one worker of several; see `TransactionState.for_writer`."""
+        return replace(self, write=self.write.for_writer(index, count))
 
     def to_bytes(self) -> bytes:
         """For another process."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import msgspec
@@ -25,6 +24,7 @@ from bayou.kernel.arrow_types import relabelled, to_arrow_schema
 from bayou.kernel.closeable import CloseableIterator
 from bayou.kernel.engine import Engine
 from bayou.kernel.operations.file_change import FileChange
+from bayou.kernel.operations.row_change_outcome import RowChanges
 from bayou.kernel.operations.row_change_state import RowChangeState
 from bayou.kernel.read_ahead import read_ahead
 from bayou.kernel.row_positions import num_rows, row_group_ranges
@@ -32,14 +32,14 @@ from bayou.kernel.scan_file import ScanFile
 from bayou.kernel.scan_state import ROW_COMMIT_VERSION, ROW_ID, ROW_INDEX_COLUMN
 from bayou.kernel.transform import read_scan_file
 from bayou.kernel.writes.change_data_files import ChangeDataFiles
-from bayou.kernel.writes.data_writer import delete_data_files, write_rows
+from bayou.kernel.writes.data_writer import write_rows
 from bayou.kernel.writes.deletion_vector_files import DeletionVectorFiles
 from bayou.kernel.writes.removal import remove_of
 from bayou.kernel.writes.row_rules import RowRules
 from bayou.protocol import stats
-from bayou.protocol.actions import Action, AddCDCFile, AddFile, RemoveFile
+from bayou.protocol.actions import AddFile
 
-__all__ = ["NewVersions", "RowChanges", "apply_row_changes"]
+__all__ = ["NewVersions", "apply_row_changes"]
 
 _LOG = logging.getLogger(__name__)
 pc: Any = pyarrow.compute
@@ -54,82 +54,6 @@ NewVersions: TypeAlias = Callable[[FileChange, pa.RecordBatch], pa.RecordBatch]
 What it gets has the table's columns and those of `RowChangeState.metadata_columns`; it gives
 exactly the table's, keeping its rules (`RowRules.apply`).
 """
-
-
-@dataclass(slots=True, kw_only=True)
-class RowChanges:
-    """What was written, and the actions that make it count.
-
-    Attributes:
-        added: new data files.
-        marked: files whose deletion vector is a new one.
-        removed: files that aren't there any more, as they were.
-        change_files: of the change data feed.
-        vector_files: paths of files with deletion vectors, decoded and absolute.
-        num_copied_rows, num_deleted_rows, num_updated_rows, num_inserted_rows: rows; None where
-            files went away whose statistics don't tell their rows.
-        num_removed_files: files without a successor, or with one that has another path.
-        num_removed_bytes: their size.
-        num_vectors_added: files that got their first deletion vector.
-        num_vectors_updated: files that got another one.
-        num_vectors_removed: files that had one and are gone.
-    """
-
-    added: list[AddFile] = field(default_factory=list)
-    marked: list[AddFile] = field(default_factory=list)
-    removed: list[RemoveFile] = field(default_factory=list)
-    change_files: list[AddCDCFile] = field(default_factory=list)
-    vector_files: list[str] = field(default_factory=list)
-    num_copied_rows: int = 0
-    num_deleted_rows: int | None = 0
-    num_updated_rows: int = 0
-    num_inserted_rows: int = 0
-    num_removed_files: int = 0
-    num_removed_bytes: int = 0
-    num_vectors_added: int = 0
-    num_vectors_updated: int = 0
-    num_vectors_removed: int = 0
-
-    @property
-    def actions(self) -> list[Action]:
-        """What a transaction commits; empty where nothing changes."""
-        return [*self.removed, *self.marked, *self.added, *self.change_files]
-
-    def remove_files(self, files: Iterable[ScanFile], *, data_change: bool = True) -> None:
-        """Remove whole files, without a look into them."""
-        now = time.time_ns() // 1_000_000
-        for file in files:
-            self.remove(file.add, now, data_change=data_change)
-            rows = file.num_records
-            if rows is None or self.num_deleted_rows is None:
-                self.num_deleted_rows = None
-                continue
-            vector = file.deletion_vector
-            self.num_deleted_rows += rows - (0 if vector is None else vector.cardinality)
-
-    def remove(self, add: AddFile, now: int, *, data_change: bool = True) -> None:
-        """Remove a file; its rows are counted elsewhere."""
-        self.removed.append(remove_of(add, now, data_change=data_change))
-        self.num_removed_files += 1
-        self.num_removed_bytes += add.size
-        if add.deletion_vector is not None:
-            self.num_vectors_removed += 1
-
-    def vector_counts(self) -> dict[str, int]:
-        """`num_deletion_vectors_...` as delta-spark counts: replaced ones are added and removed."""
-        return {
-            "num_deletion_vectors_added": self.num_vectors_added + self.num_vectors_updated,
-            "num_deletion_vectors_removed": self.num_vectors_removed + self.num_vectors_updated,
-            "num_deletion_vectors_updated": self.num_vectors_updated,
-        }
-
-    def discard(self, engine: Engine, table: str) -> None:
-        """Delete what was written, if it isn't to be committed.
-
-        Never after a commit whose outcome isn't known.
-        """
-        delete_data_files(engine, table, [*self.added, *self.change_files])
-        engine.files.delete_files(self.vector_files)
 
 
 def apply_row_changes(

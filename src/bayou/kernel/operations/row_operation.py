@@ -1,66 +1,50 @@
-"""What DELETE and UPDATE have in common: a transaction, a condition, rows found, a commit."""
+"""What DELETE and UPDATE have in common: a transaction, a condition, files, a commit.
+
+The process that commits has a `RowOperation`. Its `work` and the files may go to any number of
+others (`RowWork.run`), whose outcomes are one by `RowChanges.combined`.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
-from pyroaring import BitMap64
 
 from bayou.errors import BayouError, CommitFailedError
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import Engine
 from bayou.kernel.operations.matching import Matching
+from bayou.kernel.operations.row_change_outcome import RowChanges
 from bayou.kernel.operations.row_change_state import RowChangeState
-from bayou.kernel.operations.row_changes import RowChanges
-from bayou.kernel.predicates.model import Predicate
+from bayou.kernel.operations.row_search import Candidate
+from bayou.kernel.operations.row_work import RowWork
+from bayou.kernel.predicates.model import Expression, Predicate
 from bayou.kernel.predicates.sql import parse_predicate
-from bayou.kernel.row_positions import num_rows
-from bayou.kernel.scan_file import ScanFile
 from bayou.kernel.table_state import TableState
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.transaction import Transaction
 
-__all__ = ["FoundFile", "RowOperation", "commit_row_changes", "history_metrics"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundFile:
-    """A file with matching rows.
-
-    Attributes:
-        positions: of the matching rows; None where all of its rows match, which was found without
-            reading it.
-    """
-
-    file: ScanFile
-    positions: BitMap64 | None
-
-    def all_positions(self, engine: Engine) -> BitMap64:
-        """`positions`, also where all rows match: then deleted ones are among them."""
-        if self.positions is not None:
-            return self.positions
-        return BitMap64(range(num_rows(engine, self.file)))
+__all__ = ["RowOperation", "commit_row_changes", "history_metrics"]
 
 
 @dataclass(slots=True, kw_only=True)
 class RowOperation:
-    """A row operation under way, in one process.
+    """A row operation under way, in the process that commits.
 
     Attributes:
         predicate: which rows it is about, None for all.
-        state: how rows change.
-        scan_seconds: spent on finding rows.
+        matching: finds the files.
+        work: what is done to them, here or elsewhere.
     """
 
     transaction: Transaction
     predicate: Predicate | None
     matching: Matching
-    state: RowChangeState
-    scan_seconds: float = 0.0
+    work: RowWork
     _started: float = field(default_factory=time.perf_counter)
 
     @classmethod
@@ -72,6 +56,7 @@ class RowOperation:
         where: Predicate | str | None,
         *,
         without_condition: Sequence[str],
+        assigned: Mapping[str, Expression | str] | None = None,
         engine_info: str,
         user_metadata: str | None,
     ) -> RowOperation:
@@ -79,6 +64,7 @@ class RowOperation:
 
         Args:
             without_condition: what the history shows where there is no condition.
+            assigned: see `RowWork`.
 
         Raises:
             PredicateError: the condition can't be understood.
@@ -97,43 +83,59 @@ class RowOperation:
             .build(engine)
         )
         transaction.check_rows_may_be_removed()
+        matching = Matching(engine, table, predicate)
         return cls(
             transaction=transaction,
             predicate=predicate,
-            matching=Matching(engine, table, predicate),
-            state=RowChangeState.of(engine, transaction),
+            matching=matching,
+            work=RowWork(
+                state=RowChangeState.of(engine, transaction),
+                search=matching.search,
+                assigned=assigned,
+            ),
             _started=started,
         )
 
     @closeable
-    def files(self, engine: Engine) -> Iterator[FoundFile]:
-        """Files with matching rows, one after another; what is read is noted for the commit."""
+    def candidates(self, engine: Engine) -> Iterator[Candidate]:
+        """Files that may have matching rows; they count when the commit meets others.
+
+        Raises:
+            EvaluationError: the condition fails for a file's partition values.
+        """
         paths: list[str] = []
-        since = time.perf_counter()
         try:
             with self.matching.candidates(engine) as candidates:
                 for candidate in candidates:
                     paths.append(candidate.file.path)
-                    positions: BitMap64 | None = None
-                    if not candidate.certain:
-                        positions = self.matching.positions(engine, candidate.file)
-                        if not positions:
-                            continue
-                    self.scan_seconds += time.perf_counter() - since
-                    yield FoundFile(file=candidate.file, positions=positions)
-                    since = time.perf_counter()
+                    yield candidate
         finally:
-            self.scan_seconds += time.perf_counter() - since
             self.transaction.record_read(self.predicate, paths)
 
-    def times(self) -> dict[str, int]:
-        """`execution_time_ms`, `scan_time_ms` and `rewrite_time_ms` so far."""
+    def run(self, engine: Engine) -> RowChanges:
+        """All of the work, in this process; see `RowWork.run`."""
+        with self.candidates(engine) as files:
+            return self.work.run(engine, files)
+
+    def counts(self, changes: RowChanges) -> dict[str, Any]:
+        """What DELETE and UPDATE both tell; times in milliseconds."""
         elapsed = time.perf_counter() - self._started
         return {
+            "num_removed_files": changes.num_removed_files,
+            "num_added_files": len(changes.added),
+            "num_copied_rows": changes.num_copied_rows,
+            **changes.vector_counts(),
+            "num_added_change_files": len(changes.change_files),
+            "num_removed_bytes": changes.num_removed_bytes,
+            "num_added_bytes": sum(add.size for add in changes.added),
             "execution_time_ms": round(elapsed * 1000),
-            "scan_time_ms": round(self.scan_seconds * 1000),
-            "rewrite_time_ms": round((elapsed - self.scan_seconds) * 1000),
+            "scan_time_ms": round(changes.scan_seconds * 1000),
+            "rewrite_time_ms": round(max(0.0, elapsed - changes.scan_seconds) * 1000),
         }
+
+    def commit(self, engine: Engine, changes: RowChanges, counts: Mapping[str, int | None]) -> int:
+        """Commit what was written; see `commit_row_changes`."""
+        return commit_row_changes(engine, self.transaction, changes, history_metrics(counts))
 
 
 def commit_row_changes(

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-import pyarrow as pa
 
 from bayou.errors import ArgumentError
 from bayou.kernel.engine import Engine
 from bayou.kernel.operations.assignments import Assignments
-from bayou.kernel.operations.file_change import FileChange
-from bayou.kernel.operations.row_changes import RowChanges, apply_row_changes
-from bayou.kernel.operations.row_operation import (
-    RowOperation,
-    commit_row_changes,
-    history_metrics,
-)
+from bayou.kernel.operations.row_change_outcome import RowChanges
+from bayou.kernel.operations.row_operation import RowOperation
 from bayou.kernel.predicates.model import Expression, Predicate
 from bayou.kernel.table_state import TableState
 from bayou.kernel.writes.operation import Operation
 
-__all__ = ["UpdateMetrics", "update"]
+__all__ = ["UpdateMetrics", "begin_update", "commit_update", "update"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +71,27 @@ def update(
         CommitConflictError: another writer's commit won and doesn't go with this one.
         UnsupportedFeatureError, DataFileError, CommitFailedError: as the names say.
     """
+    operation = begin_update(
+        engine, table, values, where, engine_info=engine_info, user_metadata=user_metadata
+    )
+    return commit_update(engine, operation, operation.run(engine))
+
+
+def begin_update(
+    engine: Engine,
+    table: TableState,
+    values: Mapping[str, Expression | str],
+    where: Predicate | str | None = None,
+    *,
+    engine_info: str,
+    user_metadata: str | None = None,
+) -> RowOperation:
+    """An UPDATE whose work is done elsewhere; see `begin_delete`.
+
+    Raises:
+        ArgumentError, SchemaError, PredicateError, ConstraintViolationError,
+        UnsupportedFeatureError: as `update`.
+    """
     if not values:
         raise ArgumentError("An update sets at least one column.", argument="set")
     operation = RowOperation.begin(
@@ -86,38 +100,16 @@ def update(
         Operation.UPDATE,
         where,
         without_condition=[],
+        assigned=values,
         engine_info=engine_info,
         user_metadata=user_metadata,
     )
-    state = operation.state
-    assignments = Assignments(engine, state.write, values)
+    Assignments(engine, operation.work.state.write, values)  # refuses what can't be set
+    return operation
 
-    def changes() -> Iterator[FileChange]:
-        with operation.files(engine) as files:
-            for found in files:
-                yield FileChange(
-                    file=found.file,
-                    updated=found.all_positions(engine),
-                    rewrite=not state.marks_rows,
-                )
 
-    def new_versions(_: FileChange, rows: pa.RecordBatch) -> pa.RecordBatch:
-        return assignments.apply(rows)
-
-    changed = apply_row_changes(engine, state, changes(), new_versions=new_versions)
-    counts = {**_counts(changed), **operation.times()}
-    version = commit_row_changes(engine, operation.transaction, changed, history_metrics(counts))
+def commit_update(engine: Engine, operation: RowOperation, changes: RowChanges) -> UpdateMetrics:
+    """Commit, unless no row matched; see `commit_delete`."""
+    counts = {**operation.counts(changes), "num_updated_rows": changes.num_updated_rows}
+    version = operation.commit(engine, changes, counts)
     return UpdateMetrics(version=version, **counts)
-
-
-def _counts(changes: RowChanges) -> dict[str, int]:
-    return {
-        "num_removed_files": changes.num_removed_files,
-        "num_added_files": len(changes.added),
-        "num_updated_rows": changes.num_updated_rows,
-        "num_copied_rows": changes.num_copied_rows,
-        **changes.vector_counts(),
-        "num_added_change_files": len(changes.change_files),
-        "num_removed_bytes": changes.num_removed_bytes,
-        "num_added_bytes": sum(add.size for add in changes.added),
-    }

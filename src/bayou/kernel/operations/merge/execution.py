@@ -24,8 +24,9 @@ from bayou.kernel.operations.merge.names import SOURCE
 from bayou.kernel.operations.merge.new_versions import NewVersionsOfRows
 from bayou.kernel.operations.merge.plan import MergeDefinition, MergePlan
 from bayou.kernel.operations.merge.source import MergeSource
+from bayou.kernel.operations.row_change_outcome import RowChanges
 from bayou.kernel.operations.row_change_state import RowChangeState
-from bayou.kernel.operations.row_changes import RowChanges, apply_row_changes
+from bayou.kernel.operations.row_changes import apply_row_changes
 from bayou.kernel.operations.row_operation import commit_row_changes, history_metrics
 from bayou.kernel.row_positions import bitmap
 from bayou.kernel.scan import ScanBuilder
