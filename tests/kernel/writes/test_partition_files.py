@@ -8,9 +8,10 @@ import pytest
 
 from bayou.kernel.writes import partition_files
 from bayou.kernel.writes.partition_files import PartitionFiles
+from bayou.kernel.writes.partitioning import WaitingRows
 from bayou.protocol.actions import AddFile
 
-ROWS = [pa.record_batch({"n": list(range(1000))})]
+ROWS = WaitingRows(batches=[pa.record_batch({"n": list(range(1000))})], nbytes=8000)
 
 
 def add(path):
@@ -66,7 +67,7 @@ def test_an_error_of_the_rows_waits_for_the_files_under_way():
 
 
 def test_no_more_rows_are_under_way_than_allowed(monkeypatch):
-    monkeypatch.setattr(partition_files, "_MOST_BYTES", 3 * ROWS[0].nbytes)
+    monkeypatch.setattr(partition_files, "_MOST_BYTES", 3 * ROWS.nbytes)
     running, most = [], []
 
     def write(key, batches, found):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from bayou.errors import (
     BayouError,
@@ -36,7 +37,14 @@ from bayou.kernel.writes.removal import remove_of
 from bayou.kernel.writes.transaction import Transaction
 from bayou.protocol.actions import Action, AddFile
 
-__all__ = ["RewriteLimits", "RewritePlan", "RewriteResult", "commit_rewrites", "run_plan"]
+__all__ = [
+    "RewriteLimits",
+    "RewritePlan",
+    "RewriteResult",
+    "RunItems",
+    "commit_rewrites",
+    "run_plan",
+]
 
 _LOG = logging.getLogger(__name__)
 
@@ -97,13 +105,28 @@ class RewriteResult:
         return tuple(file.add for file in self.item.files)
 
 
+RunItems: TypeAlias = Callable[[Sequence[Rewrite]], Sequence[Sequence[AddFile]]]
+"""Runs `rewrite` for each item, anywhere, and gives what that gave, in the order of the items.
+
+Where one fails it deletes the new files of the others before it raises.
+"""
+
+
 def run_plan(
-    engine: Engine, plan: RewritePlan, engine_info: str, limits: RewriteLimits | None = None
+    engine: Engine,
+    plan: RewritePlan,
+    engine_info: str,
+    limits: RewriteLimits | None = None,
+    *,
+    run_items: RunItems | None = None,
 ) -> OptimizeMetrics:
     """Run the items and commit them; no commit for no items.
 
     Where it fails, batches that were committed before stand, and the new files of the others are
     deleted.
+
+    Args:
+        run_items: runs the items of a batch in other processes; None: threads of this one do.
 
     Raises:
         CommitConflictError: another writer removed or changed a file that was rewritten.
@@ -114,7 +137,11 @@ def run_plan(
     version: int | None = None
     batches = _batches(plan.items, limits.batch_bytes)
     for batch in batches:
-        results = _run(engine, batch, limits)
+        if run_items is None:
+            results = _run(engine, batch, limits)
+        else:
+            written = zip(batch, run_items(batch), strict=True)
+            results = [RewriteResult(item=item, added=tuple(adds)) for item, adds in written]
         try:
             committed = commit_rewrites(engine, plan, results, engine_info)
         except CommitFailedError:

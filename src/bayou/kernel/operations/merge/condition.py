@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from bayou.kernel.operations.merge.names import SOURCE, TARGET, sides_of
-from bayou.kernel.predicates.model import And, Comparison, Expression, Predicate
+from bayou.kernel.predicates.model import And, Comparison, Expression, Literal, Predicate
 from bayou.kernel.predicates.resolution import type_of
 from bayou.kernel.predicates.types import comparison_type
-from bayou.protocol.schema import StructType
+from bayou.protocol.schema import BOOLEAN, StructType
 
 __all__ = ["JoinKey", "MergeCondition", "conjunction", "conjuncts"]
 
@@ -71,6 +71,15 @@ class MergeCondition:
             source_filter=conjunction(parts["source"]),
             residual=conjunction(parts["both"]),
         )
+
+    @property
+    def predicate(self) -> Predicate:
+        """The parts as one condition again; `of` takes it apart as it was."""
+        parts: list[Predicate] = [
+            Comparison("<=>" if key.null_safe else "=", key.target, key.source) for key in self.keys
+        ]
+        parts += [p for p in (self.target_filter, self.source_filter, self.residual) if p]
+        return conjunction(parts) or Literal(True, BOOLEAN)
 
     @property
     def target_expressions(self) -> tuple[Expression, ...]:

@@ -1,37 +1,29 @@
-"""MERGE, in one process: the source in memory, the target file by file."""
+"""MERGE: planned and committed here, its work done here or elsewhere."""
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
-import pyarrow as pa
-import pyarrow.compute
+from pyroaring import BitMap64
 
 from bayou.kernel.closeable import CloseableIterator
 from bayou.kernel.engine import Engine
-from bayou.kernel.operations.file_change import FileChange
 from bayou.kernel.operations.merge.candidates import may_change, may_match
 from bayou.kernel.operations.merge.clauses import ClauseAction, ClauseKind
-from bayou.kernel.operations.merge.decisions import Decisions, FileDecisions
-from bayou.kernel.operations.merge.matching import Matcher
 from bayou.kernel.operations.merge.metrics import MergeMetrics
-from bayou.kernel.operations.merge.names import SOURCE
-from bayou.kernel.operations.merge.new_versions import NewVersionsOfRows
+from bayou.kernel.operations.merge.outcome import MergeOutcome
 from bayou.kernel.operations.merge.plan import MergeDefinition, MergePlan
 from bayou.kernel.operations.merge.source import MergeSource
+from bayou.kernel.operations.merge.work import MergeWork
 from bayou.kernel.operations.row_change_outcome import RowChanges
 from bayou.kernel.operations.row_change_state import RowChangeState
-from bayou.kernel.operations.row_changes import apply_row_changes
 from bayou.kernel.operations.row_operation import commit_row_changes, history_metrics
-from bayou.kernel.row_positions import bitmap
 from bayou.kernel.scan import ScanBuilder
 from bayou.kernel.scan_file import ScanFile
-from bayou.kernel.scan_state import ROW_INDEX_COLUMN, ScanState
+from bayou.kernel.scan_state import ROW_INDEX_COLUMN
 from bayou.kernel.table_state import TableState
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.operation import Operation
@@ -40,9 +32,7 @@ from bayou.protocol.column_rules import identity_of
 from bayou.protocol.properties import TYPE_WIDENING
 from bayou.protocol.schema import StructField, StructType
 
-__all__ = ["merge"]
-
-pc: Any = pyarrow.compute
+__all__ = ["MergeOperation", "merge"]
 
 
 def merge(
@@ -74,103 +64,128 @@ def merge(
         CommitConflictError: another writer's commit won and doesn't go with this one.
         UnsupportedFeatureError, DataFileError, CommitFailedError: as the names say.
     """
-    clock = _Clock(time.perf_counter() if started is None else started)
-    plan = MergePlan.build(
-        table.path,
-        table.schema,
-        source.schema,
+    operation = MergeOperation(
+        engine,
+        table,
+        source,
         definition,
-        widens=TYPE_WIDENING.read(table.properties),
+        engine_info=engine_info,
+        user_metadata=user_metadata,
+        started=started,
     )
-    transaction = _transaction(
-        table, plan, definition, engine_info=engine_info, user_metadata=user_metadata
-    ).build(engine)
-    run = _Run(engine, table, plan, transaction, source)
-    clock.source_read()
-    changed = run.changes()
-    counts = {**run.counts(changed), **clock.times(run.scan_seconds)}
-    version = _committed(engine, transaction, changed, history_metrics(counts))
-    return MergeMetrics(version=version, **counts)
+    with operation.files(engine) as files:
+        outcome = operation.work.run(engine, operation.source, files, inserting=True)
+    return operation.commit(engine, outcome)
 
 
-@dataclass(slots=True)
-class _Clock:
-    started: float
-    source_seconds: float = 0.0
+class MergeOperation:
+    """A merge under way, in the process that commits.
 
-    def source_read(self) -> None:
-        self.source_seconds = time.perf_counter() - self.started
+    `files` and `work` may go to any number of workers (`MergeWork.run`), and their outcomes come
+    back (`MergeOutcome.combined`); then the source's rows that match nothing are inserted, here or
+    by workers (`unmatched`, `MergeWork.insert`), and all of it is committed.
 
-    def times(self, scan_seconds: float) -> dict[str, int]:
-        elapsed = time.perf_counter() - self.started
-        return {
-            "execution_time_ms": round(elapsed * 1000),
-            "materialize_source_time_ms": round(self.source_seconds * 1000),
-            "scan_time_ms": round(scan_seconds * 1000),
-            "rewrite_time_ms": round((elapsed - self.source_seconds - scan_seconds) * 1000),
-        }
+    Args:
+        started: `time.perf_counter()` before the source was read, for the metrics.
 
+    Raises:
+        PredicateError, ArgumentError, SchemaError, ConstraintViolationError,
+        UnsupportedFeatureError: as `merge`.
 
-class _Run:
-    """One merge under way."""
+    Attributes:
+        work: what is done to the files.
+        source: the source with its keys hashed.
+    """
 
     def __init__(
         self,
         engine: Engine,
         table: TableState,
-        plan: MergePlan,
-        transaction: Transaction,
         source: MergeSource,
+        definition: MergeDefinition,
+        *,
+        engine_info: str,
+        user_metadata: str | None = None,
+        started: float | None = None,
     ) -> None:
-        self._engine = engine
-        self._table = table
-        self._plan = plan
-        self._transaction = transaction
-        self._state = RowChangeState.of(engine, transaction)
-        names = [f"{SOURCE}.{name}" for name in source.rows.schema.names]
-        self._source = source.rows.rename_columns(names)
-        self._matcher = Matcher(plan.condition, plan.names.schema, self._source)
-        self._matching = may_match(plan, self._matcher, table.partition_columns)
-        self._decisions = Decisions(engine, plan, self._matcher, self._source, self._read())
-        self._new = NewVersionsOfRows(engine, plan, self._state.write, self._source)
-        self._current: FileDecisions | None = None
-        self._from_source: list[FileDecisions] = []
-        self._clauses = (*plan.matched, *plan.not_matched_by_source)
-        self._counts = [0] * len(self._clauses)
-        self.scan_seconds = 0.0
-
-    def changes(self) -> RowChanges:
-        """Write what changes."""
-        state = self._state
-        # The new versions come from the source alone: the old ones needn't be read.
-        blind = (
-            state.marks_rows
-            and not state.records_changes
-            and not state.tracks_rows
-            and not self._plan.updates_need_target
+        self._started = time.perf_counter() if started is None else started
+        self._plan = MergePlan.build(
+            table.path,
+            table.schema,
+            source.schema,
+            definition,
+            widens=TYPE_WIDENING.read(table.properties),
         )
-        files = self._changed_files(blind=blind)
-        first = next(files, None)
-        return apply_row_changes(
-            self._engine,
-            state,
-            [] if first is None else itertools.chain([first], files),
-            new_versions=None if blind else self._new_versions,
-            updated=self._new.of_source(self._from_source),
-            inserted=self._inserted(),
-            record_changes=None if first is not None else False,
+        self._transaction = _transaction(
+            table, self._plan, definition, engine_info=engine_info, user_metadata=user_metadata
+        ).build(engine)
+        builder = (
+            ScanBuilder(table)
+            .with_read_schema(table.schema.select(list(self._plan.deciding_columns)))
+            .with_metadata_columns([ROW_INDEX_COLUMN])
         )
+        work = MergeWork(
+            plan=self._plan,
+            state=RowChangeState.of(engine, self._transaction),
+            read=builder.build().scan_state(engine),
+        )
+        self.source = work.prepare(source)
+        self._matching = may_match(self._plan, self.source.matcher, table.partition_columns)
+        if not self._plan.not_matched_by_source:
+            # Row groups without a match don't matter.
+            builder = builder.with_filter(self._matching)
+            work = replace(work, read=builder.build().scan_state(engine))
+        self.work = work
+        self._source_seconds = time.perf_counter() - self._started
 
-    def counts(self, changes: RowChanges) -> dict[str, int]:
+    def files(self, engine: Engine) -> CloseableIterator[ScanFile]:
+        """Files that may have rows that change; they, and the reason, count at the commit."""
+        return self._transaction.read_files(engine, may_change(self._plan, self._matching))
+
+    def unmatched(self, outcome: MergeOutcome) -> BitMap64:
+        """Rows of the source that are to be inserted where a clause takes them.
+
+        Args:
+            outcome: of all files.
+        """
+        if not self._plan.not_matched:
+            return BitMap64()
+        return BitMap64(range(self.source.rows.num_rows)) - outcome.matched
+
+    def records_changes(self, outcome: MergeOutcome) -> bool:
+        """Whether inserted rows go to change data files, too.
+
+        Args:
+            outcome: of all files.
+        """
+        return self.work.state.records_changes and bool(outcome.changes.removed)
+
+    def commit(self, engine: Engine, outcome: MergeOutcome) -> MergeMetrics:
+        """Commit; nothing is committed where nothing changes.
+
+        Args:
+            outcome: of all files, and of what was inserted.
+
+        Raises:
+            CommitConflictError: another writer's commit won; what was written has been deleted.
+            CommitFailedError: as the name says.
+        """
+        counts = {**self._counts(outcome), **self._times(outcome.changes.scan_seconds)}
+        metrics = history_metrics(counts)
+        version = _committed(engine, self._transaction, outcome.changes, metrics)
+        return MergeMetrics(version=version, **counts)
+
+    def _counts(self, outcome: MergeOutcome) -> dict[str, int]:
         """Fields of `MergeMetrics` but for times and version."""
-        updated = self._counted("update")
-        deleted = self._counted("delete")
+        changes = outcome.changes
+        updated = self._counted(outcome, "update")
+        deleted = self._counted(outcome, "delete")
         vectors = {
             name.replace("num_", "num_target_", 1): count
             for name, count in changes.vector_counts().items()
         }
         return {
-            "num_source_rows": self._source.num_rows,
+            "num_source_rows": self.source.rows.num_rows,
             "num_target_rows_inserted": changes.num_inserted_rows,
             "num_target_rows_updated": sum(updated),
             "num_target_rows_matched_updated": updated[0],
@@ -188,65 +203,24 @@ class _Run:
             **vectors,
         }
 
-    def _counted(self, action: ClauseAction) -> tuple[int, int]:
+    def _counted(self, outcome: MergeOutcome, action: ClauseAction) -> tuple[int, int]:
         """Rows that clauses of an action took: matched, and not matched by the source."""
+        clauses = (*self._plan.matched, *self._plan.not_matched_by_source)
         taken = [
             count if clause.action == action else 0
-            for clause, count in zip(self._clauses, self._counts, strict=True)
+            for clause, count in zip(clauses, outcome.taken, strict=False)
         ]
         return sum(taken[: len(self._plan.matched)]), sum(taken[len(self._plan.matched) :])
 
-    def _read(self) -> ScanState:
-        """How files are read to find out what changes."""
-        columns = self._table.schema.select(list(self._plan.deciding_columns))
-        builder = (
-            ScanBuilder(self._table)
-            .with_read_schema(columns)
-            .with_metadata_columns([ROW_INDEX_COLUMN])
-        )
-        if not self._plan.not_matched_by_source:
-            # Row groups without a match don't matter.
-            builder = builder.with_filter(self._matching)
-        return builder.build().scan_state(self._engine)
-
-    def _files(self) -> CloseableIterator[ScanFile]:
-        """Files that may have rows that change; they, and the reason, count at the commit."""
-        return self._transaction.read_files(self._engine, may_change(self._plan, self._matching))
-
-    def _changed_files(self, *, blind: bool) -> Iterator[FileChange]:
-        since = time.perf_counter()
-        with self._files() as files:
-            for found in self._decisions.of_files(files):
-                self.scan_seconds += time.perf_counter() - since
-                yield self._changed_file(found, blind=blind)
-                since = time.perf_counter()
-        self.scan_seconds += time.perf_counter() - since
-
-    def _changed_file(self, found: FileDecisions, *, blind: bool) -> FileChange:
-        for number in range(len(self._counts)):
-            self._counts[number] += pc.equal(found.clauses, number).true_count
-        numbers = [n for n, c in enumerate(self._clauses) if c.action == "update"]
-        updates = pa.array(numbers, pa.int8())
-        updated = pc.is_in(found.clauses, value_set=updates)
-        now = found.of(updated)
-        if blind:
-            self._from_source.append(now)
-        else:
-            self._current = now
-        return FileChange(
-            file=found.file,
-            deleted=bitmap(found.positions.filter(pc.invert(updated))),
-            updated=bitmap(now.positions),
-            rewrite=not self._state.marks_rows,
-        )
-
-    def _new_versions(self, change: FileChange, before: pa.RecordBatch) -> pa.RecordBatch:
-        assert self._current is not None  # a file's rows are asked for before the next file
-        return self._new.of_file(self._current, before)
-
-    def _inserted(self) -> Iterator[pa.RecordBatch]:
-        if self._plan.not_matched:
-            yield from self._new.inserted(self._decisions.matched.others())
+    def _times(self, scan_seconds: float) -> dict[str, int]:
+        elapsed = time.perf_counter() - self._started
+        rest = max(0.0, elapsed - self._source_seconds - scan_seconds)
+        return {
+            "execution_time_ms": round(elapsed * 1000),
+            "materialize_source_time_ms": round(self._source_seconds * 1000),
+            "scan_time_ms": round(scan_seconds * 1000),
+            "rewrite_time_ms": round(rest * 1000),
+        }
 
 
 def _transaction(

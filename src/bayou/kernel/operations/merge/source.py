@@ -6,10 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from bayou.errors import ArgumentError, SchemaError
+from bayou.kernel.arrow_ipc import batch_from_bytes, batch_to_bytes
 from bayou.kernel.arrow_types import from_arrow_schema, to_arrow_schema
+from bayou.kernel.wire_format import WireFormat
 from bayou.kernel.writes.logical_data import conform
 from bayou.kernel.writes.schema_evolution import check_names
 from bayou.protocol.schema import StructField, StructType
@@ -58,6 +61,32 @@ class MergeSource:
         if not kept:
             return cls(schema=columns, rows=_empty(columns))
         return cls(schema=columns, rows=_concatenated(kept))
+
+    def to_bytes(self) -> bytes:
+        """For other processes; not for a source of more than 1 GiB, which goes there as a file."""
+        return _WIRE.encode(_WireSource(self.schema.to_json(), batch_to_bytes(self.rows)))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> MergeSource:
+        """The inverse of `to_bytes`.
+
+        Raises:
+            SerializationError: not such bytes, or of a newer version of the package.
+        """
+        return _WIRE.decode(
+            data,
+            lambda wire: cls(
+                schema=StructType.from_json(wire.schema), rows=batch_from_bytes(wire.rows)
+            ),
+        )
+
+
+class _WireSource(msgspec.Struct, frozen=True, array_like=True):
+    schema: str
+    rows: bytes
+
+
+_WIRE = WireFormat("source of a merge", 1, _WireSource)
 
 
 def _columns(schema: pa.Schema) -> StructType:

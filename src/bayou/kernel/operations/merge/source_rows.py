@@ -40,3 +40,8 @@ class MatchedSourceRows:
         """The rows that were never added, ascending."""
         found: pa.Int64Array = pc.indices_nonzero(pc.invert(self._matched)).cast(pa.int64())
         return found
+
+    def rows(self) -> pa.Int64Array:
+        """The rows that were added, ascending."""
+        found: pa.Int64Array = pc.indices_nonzero(self._matched).cast(pa.int64())
+        return found

@@ -1,0 +1,155 @@
+"""Row operations by several processes that share nothing but bytes, for tests.
+
+What a connector's driver and workers do with the kernel's algebra, in its simplest form.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from multiprocessing.pool import Pool
+from types import TracebackType
+from typing import Any, Self
+
+from pyroaring import BitMap64
+
+from bayou.engines import from_description
+from bayou.kernel.engine import Engine
+from bayou.kernel.engine_description import EngineDescription
+from bayou.kernel.operations.delete import DeleteMetrics, begin_delete, commit_delete
+from bayou.kernel.operations.merge import (
+    MergeDefinition,
+    MergeMetrics,
+    MergeOperation,
+    MergeOutcome,
+    MergeSource,
+    MergeWork,
+)
+from bayou.kernel.operations.rewriting import Rewrite, rewrite
+from bayou.kernel.operations.row_change_outcome import RowChanges
+from bayou.kernel.operations.row_operation import RowOperation
+from bayou.kernel.operations.row_search import Candidate
+from bayou.kernel.operations.row_work import RowWork
+from bayou.kernel.operations.update import UpdateMetrics, begin_update, commit_update
+from bayou.kernel.scan_file import ScanFile
+from bayou.kernel.table_state import TableState
+from bayou.protocol.actions import AddFile, decode_actions, encode_actions
+
+__all__ = ["WorkerProcesses"]
+
+_ENGINE_INFO = "bayou testing"
+
+
+class WorkerProcesses:
+    """Some processes, in a `with` block; each operation is done by all of them, and one commit.
+
+    Args:
+        count: how many.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._pool: Pool = multiprocessing.get_context("spawn").Pool(count)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._pool.terminate()
+        self._pool.join()
+
+    def delete(self, engine: Engine, table: TableState, where: str | None) -> DeleteMetrics:
+        """See `bayou.kernel.operations.delete.delete`."""
+        operation = begin_delete(engine, table, where, engine_info=_ENGINE_INFO)
+        return commit_delete(engine, operation, self._changes(engine, operation))
+
+    def update(
+        self, engine: Engine, table: TableState, values: Mapping[str, str], where: str | None
+    ) -> UpdateMetrics:
+        """See `bayou.kernel.operations.update.update`."""
+        operation = begin_update(engine, table, values, where, engine_info=_ENGINE_INFO)
+        return commit_update(engine, operation, self._changes(engine, operation))
+
+    def merge(
+        self, engine: Engine, table: TableState, source: MergeSource, definition: MergeDefinition
+    ) -> MergeMetrics:
+        """See `bayou.kernel.operations.merge.merge`."""
+        operation = MergeOperation(engine, table, source, definition, engine_info=_ENGINE_INFO)
+        work, rows = operation.work.to_bytes(), source.to_bytes()
+        with operation.files(engine) as found:
+            files = [file.to_bytes() for file in found]
+        done = self._all(_merge, engine, [(work, rows, share) for share in self._shares(files)])
+        outcome = MergeOutcome.combined(map(MergeOutcome.from_bytes, done))
+        unmatched = operation.unmatched(outcome)
+        if unmatched:
+            recorded = operation.records_changes(outcome)
+            parts = [
+                (work, rows, BitMap64(share).serialize(), recorded, index, self._count)
+                for index, share in enumerate(self._shares(list(unmatched)))
+            ]
+            inserted = map(MergeOutcome.from_bytes, self._all(_insert, engine, parts))
+            outcome = MergeOutcome.combined([outcome, *inserted])
+        return operation.commit(engine, outcome)
+
+    def run_items(self, engine: Engine, items: Sequence[Rewrite]) -> list[list[AddFile]]:
+        """For `run_plan`."""
+        done = self._all(_rewrite, engine, [(item.to_bytes(),) for item in items])
+        return [[a for a in decode_actions(data) if isinstance(a, AddFile)] for data in done]
+
+    def _changes(self, engine: Engine, operation: RowOperation) -> RowChanges:
+        work = operation.work.to_bytes()
+        with operation.candidates(engine) as found:
+            files = [candidate.to_bytes() for candidate in found]
+        done = self._all(_row_work, engine, [(work, share) for share in self._shares(files)])
+        return RowChanges.combined(map(RowChanges.from_bytes, done))
+
+    def _shares(self, things: Sequence[Any]) -> list[Sequence[Any]]:
+        return [things[i :: self._count] for i in range(self._count)]
+
+    def _all(
+        self, function: Callable[..., bytes], engine: Engine, parts: Iterable[tuple[Any, ...]]
+    ) -> list[bytes]:
+        description = engine.description().to_bytes()
+        return self._pool.starmap(function, [(description, *part) for part in parts])
+
+
+def _engine(description: bytes) -> Engine:
+    return from_description(EngineDescription.from_bytes(description))
+
+
+def _row_work(description: bytes, work: bytes, files: Sequence[bytes]) -> bytes:
+    candidates = map(Candidate.from_bytes, files)
+    return RowWork.from_bytes(work).run(_engine(description), candidates).to_bytes()
+
+
+def _merge(description: bytes, work: bytes, source: bytes, files: Sequence[bytes]) -> bytes:
+    share = MergeWork.from_bytes(work)
+    prepared = share.prepare(MergeSource.from_bytes(source))
+    found = map(ScanFile.from_bytes, files)
+    return share.run(_engine(description), prepared, found).to_bytes()
+
+
+def _insert(  # noqa: PLR0917
+    description: bytes,
+    work: bytes,
+    source: bytes,
+    rows: bytes,
+    recorded: bool,
+    index: int,
+    count: int,
+) -> bytes:
+    share = MergeWork.from_bytes(work).for_writer(index, count)
+    prepared = share.prepare(MergeSource.from_bytes(source))
+    done = share.insert(
+        _engine(description), prepared, BitMap64.deserialize(rows), record_changes=recorded
+    )
+    return done.to_bytes()
+
+
+def _rewrite(description: bytes, item: bytes) -> bytes:
+    return encode_actions(rewrite(_engine(description), Rewrite.from_bytes(item)))
