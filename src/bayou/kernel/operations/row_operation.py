@@ -112,10 +112,10 @@ class RowOperation:
         finally:
             self.transaction.record_read(self.predicate, paths)
 
-    def run(self, engine: Engine) -> RowChanges:
+    def run(self, engine: Engine, *, data_change: bool = True) -> RowChanges:
         """All of the work, in this process; see `RowWork.run`."""
         with self.candidates(engine) as files:
-            return self.work.run(engine, files)
+            return self.work.run(engine, files, data_change=data_change)
 
     def counts(self, changes: RowChanges) -> dict[str, Any]:
         """What DELETE and UPDATE both tell; times in milliseconds."""

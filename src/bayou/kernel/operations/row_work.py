@@ -58,8 +58,13 @@ class RowWork:
             return False
         return self.state.records_changes
 
-    def run(self, engine: Engine, files: Iterable[Candidate]) -> RowChanges:
+    def run(
+        self, engine: Engine, files: Iterable[Candidate], *, data_change: bool = True
+    ) -> RowChanges:
         """Find the rows of some files, and write what changes them. Nothing is committed.
+
+        Args:
+            data_change: False where files go away whole, and their rows come again.
 
         Raises:
             PredicateError: a condition or value can't be understood, or fails for a row.
@@ -82,7 +87,7 @@ class RowWork:
             new_versions=new_versions,
             record_changes=self.records_changes,
         )
-        changed.remove_files(finder.whole)
+        changed.remove_files(finder.whole, data_change=data_change)
         changed.scan_seconds = finder.seconds
         return changed
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bayou.errors import BayouError, CommitFailedError, MetadataChangedError
 from bayou.kernel.engine import Engine
-from bayou.kernel.operations.row_changes import RowChanges
+from bayou.kernel.operations.row_change_outcome import RowChanges
 from bayou.kernel.operations.table_write.metrics import write_metrics
 from bayou.kernel.operations.table_write.plan import (
     WritePlan,

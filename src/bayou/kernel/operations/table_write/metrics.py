@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bayou.kernel.operations.row_changes import RowChanges
+from bayou.kernel.operations.row_change_outcome import RowChanges
 from bayou.kernel.operations.table_write.request import TableWrite
 from bayou.kernel.writes.commit_contents import num_records
 from bayou.kernel.writes.operation import Operation

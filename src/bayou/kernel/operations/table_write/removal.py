@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
 from bayou.errors import ArgumentError
 from bayou.kernel.column_mapping import physical_name
 from bayou.kernel.engine import Engine
-from bayou.kernel.operations.file_change import FileChange
 from bayou.kernel.operations.matching import Matching
+from bayou.kernel.operations.row_change_outcome import RowChanges
 from bayou.kernel.operations.row_change_state import RowChangeState
-from bayou.kernel.operations.row_changes import RowChanges, apply_row_changes
 from bayou.kernel.operations.row_operation import RowOperation
+from bayou.kernel.operations.row_work import RowWork
 from bayou.kernel.predicates.model import And, Column, In, IsNull, Literal, Or, Predicate
 from bayou.kernel.predicates.sql import parse_predicate
-from bayou.kernel.scan_file import ScanFile
 from bayou.kernel.table_state import TableState
 from bayou.kernel.writes.transaction import Transaction
 from bayou.protocol import partition_values
@@ -36,9 +35,7 @@ def changes_are_recorded(
     Without them the feed is made from files that come and go, which is right where files go whole
     or are marked by deletion vectors.
     """
-    state = RowChangeState.of(engine, transaction)
-    matching = Matching(engine, table, parse_predicate(where))
-    return state.records_changes and not (state.marks_rows or matching.by_files_alone)
+    return _removal(engine, transaction, table, where).work.records_changes
 
 
 def remove_all(engine: Engine, transaction: Transaction, *, data_change: bool) -> RowChanges:
@@ -59,38 +56,14 @@ def remove_rows_where(
             own.
         UnsupportedFeatureError, DataFileError, StorageError: as for `delete`.
     """
-    predicate = parse_predicate(where)
-    operation = RowOperation(
-        transaction=transaction,
-        predicate=predicate,
-        matching=Matching(engine, table, predicate),
-        state=RowChangeState.of(engine, transaction),
-    )
-    if not data_change and not operation.matching.by_files_alone:
+    operation = _removal(engine, transaction, table, where)
+    if not data_change and operation.work.search.condition is not None:
         raise ArgumentError(
             "dataChange=false goes with a replaceWhere on partition columns only: of other columns "
             f"nobody can say that the rows of {table.path} stay the same.",
             argument="dataChange",
         )
-    state = operation.state
-    recorded = state.records_changes and not (state.marks_rows or operation.matching.by_files_alone)
-    whole: list[ScanFile] = []
-
-    def changes() -> Iterator[FileChange]:
-        with operation.files(engine) as files:
-            for found in files:
-                if found.positions is None and not recorded:
-                    whole.append(found.file)
-                    continue
-                yield FileChange(
-                    file=found.file,
-                    deleted=found.all_positions(engine),
-                    rewrite=not state.marks_rows,
-                )
-
-    changed = apply_row_changes(engine, state, changes(), record_changes=recorded)
-    changed.remove_files(whole, data_change=data_change)
-    return changed
+    return operation.run(engine, data_change=data_change)
 
 
 def remove_partitions_of(
@@ -111,6 +84,15 @@ def remove_partitions_of(
         own = (file for file in files if _key(file.add, columns) in keys)
         changes.remove_files(own, data_change=data_change)
     return changes
+
+
+def _removal(
+    engine: Engine, transaction: Transaction, table: TableState, where: str
+) -> RowOperation:
+    predicate = parse_predicate(where)
+    matching = Matching(engine, table, predicate)
+    work = RowWork(state=RowChangeState.of(engine, transaction), search=matching.search)
+    return RowOperation(transaction=transaction, predicate=predicate, matching=matching, work=work)
 
 
 def _key(add: AddFile, columns: Sequence[StructField]) -> _PartitionKey:
