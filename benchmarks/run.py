@@ -17,6 +17,7 @@ import ingest
 import ingest_latency
 import kafka_to_delta
 import measure
+import optimize
 import plan_million_files
 import read_changes
 import scan_rows
@@ -39,6 +40,7 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "spark-write": lambda console, runs: spark_write.run(
         console, spark_write.ROWS, runs, Path(".venv-peers")
     ),
+    "optimize": lambda console, _: optimize.run(console, 1, 1),
     "ingest": ingest.run,
     "kafka": lambda console, _: kafka_to_delta.run(console, 1),  # a run takes minutes
     "latency": ingest_latency.run,

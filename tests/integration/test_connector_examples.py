@@ -184,6 +184,19 @@ def test_a_task_of_the_multi_process_writer_shows_no_secret() -> None:
     assert "s3cr3t" not in repr(writer.Task(engine=description.to_bytes(), state=b"", share=0))
 
 
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_several_processes_delete_rows_in_one_commit(tmp_path: Path, vectors: str) -> None:
+    path = str(tmp_path / "shared")
+    for first in (0, 10, 20):
+        rows = pa.table({"id": range(first, first + 10)})
+        bayou.write(path, rows, properties={"delta.enableDeletionVectors": vectors})
+    done = run("multi_process_delete.py", path, "id % 2 = 0 AND id < 18", "2")
+    assert done.stdout == "9 rows deleted, version 3\n"
+    found = bayou.table(path)
+    assert sorted(found.to_arrow()["id"].to_pylist()) == [i for i in range(30) if i % 2 or i >= 18]
+    assert found.history(1)[0]["operationMetrics"]["numDeletedRows"] == "9"
+
+
 def test_a_file_of_a_connectors_own_writer_is_skipped_by_its_statistics(tmp_path: Path) -> None:
     path = str(tmp_path / "own")
     properties = {"delta.columnMapping.mode": "name"}

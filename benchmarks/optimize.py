@@ -1,0 +1,127 @@
+"""OPTIMIZE of many small files, and Z-order of 8M rows by two columns, beside `deltalake`.
+
+usage: PYTHONPATH=tools optimize.py [--scale F] [--runs N] [--case CASE ...]
+
+Every number is of a process of its own with a copy of the table, the median of the runs. Bayou
+syncs what it writes to the disk, `deltalake` doesn't.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import measure
+import million_files
+import pyarrow as pa
+import pyarrow.compute as pc
+import scan_rows
+from rich.console import Console
+
+import bayou
+
+SMALL_FILES, ROWS_A_FILE = 1_000, 1_000
+ROWS, FILES = 8_000_000, 8
+ORDER = ("shuffled", "count")
+
+
+def compact_by_bayou(path: str) -> int:
+    """Small files together."""
+    return bayou.table(path).optimize().num_files_removed
+
+
+def compact_by_deltalake(path: str) -> int:
+    """The same."""
+    import deltalake
+
+    return int(deltalake.DeltaTable(path).optimize.compact()["numFilesRemoved"])
+
+
+def zorder_by_bayou(path: str) -> int:
+    """All rows along a Z-order."""
+    return bayou.table(path).zorder(ORDER).num_files_removed
+
+
+def zorder_by_deltalake(path: str) -> int:
+    """The same."""
+    import deltalake
+
+    return int(deltalake.DeltaTable(path).optimize.z_order(list(ORDER))["numFilesRemoved"])
+
+
+Program = Callable[[str], int]
+CASES: dict[str, tuple[str, dict[str, Program]]] = {
+    "compact": (
+        f"OPTIMIZE of {SMALL_FILES:,} files with {ROWS_A_FILE:,} rows each",
+        {"bayou": compact_by_bayou, "deltalake": compact_by_deltalake},
+    ),
+    "zorder": (
+        f"Z-order of {ROWS:,} rows by two columns",
+        {"bayou": zorder_by_bayou, "deltalake": zorder_by_deltalake},
+    ),
+}
+
+
+def _original(case: str, scale: float) -> Path:
+    """The table of a case; made where it isn't there."""
+    count, rows = (SMALL_FILES, ROWS_A_FILE) if case == "compact" else (FILES, ROWS // FILES)
+    count, rows = (int(count * scale), rows) if case == "compact" else (count, int(rows * scale))
+    path = million_files.CACHE / f"optimize-{case}-{count}-{rows}"
+    if not (path / "complete").exists():
+        shutil.rmtree(path, ignore_errors=True)
+        for n in range(count):
+            part = scan_rows.rows_from(n * rows, rows)
+            mixed = pc.bit_wise_and(pc.multiply(part.column("id"), 2_654_435_761), 0xFFFFFF)
+            bayou.write(str(path), part.append_column("shuffled", mixed))
+        (path / "complete").touch()
+    return path
+
+
+def _link(source: str, target: str) -> str:
+    Path(target).hardlink_to(source)
+    return target
+
+
+def run(console: Console, scale: float, runs: int, cases: Sequence[str] = tuple(CASES)) -> None:
+    """Measure cases and print what they took."""
+    for name in cases:
+        title, programs = CASES[name]
+        _original(name, scale)
+        measured = {
+            program: measure.repeat(
+                [__file__, "--measure", name, program, str(scale)], runs, warm=False
+            )
+            for program in programs
+        }
+        assert len({one.result for one in measured.values()}) == 1, measured
+        shown = title if scale == 1 else f"{title} (times {scale})"
+        console.print(measure.beside_peer(shown, measured, "deltalake"))
+
+
+def main(arguments: Sequence[str]) -> None:
+    """The command line; `--measure` is the measured process."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--scale", type=float, default=1, help="1 is the full size")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--case", nargs="*", choices=CASES)
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if not options.measure:
+        cases = options.case or tuple(CASES)
+        run(Console(width=measure.WIDTH), options.scale, options.runs, cases)
+        return
+    case, program, scale = options.measure
+    with tempfile.TemporaryDirectory(dir=million_files.CACHE) as folder:
+        copy = Path(folder) / "t"
+        # Data files are never written to again: a link is a copy.
+        shutil.copytree(_original(case, float(scale)), copy, copy_function=_link)
+        pa.array([""])  # pyarrow imports pandas for the first list it is given
+        measure.report(lambda: CASES[case][1][program](str(copy)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
