@@ -28,7 +28,9 @@ DOOR = "spark.bayou.read.door"
 
 MAX_FILES = 4_000_000
 _BYTES_A_DELETED_ROW = 200
-_CHANGES = ("readchangefeed", "readchangedata")
+_OF_THE_SOURCE = ("readchangefeed", "readchangedata", "metadatacolumn")
+"""Options, in lower case, for what only the data source gives."""
+
 _warned: set[str] = set()
 
 
@@ -39,7 +41,7 @@ def load(request: ReadRequest) -> Any:
     door = str(spark.conf.get(DOOR, "auto")).lower()
     if request.connect or len(request.paths) != 1 or door == "source":
         return NotImplemented
-    if any(given.get(name, "false").strip().lower() == "true" for name in _CHANGES):
+    if any(given.get(name, "false").strip().lower() == "true" for name in _OF_THE_SOURCE):
         return NotImplemented
     with readable_errors():
         options = SourceOptions.parse({**request.options, "path": request.paths[0]})

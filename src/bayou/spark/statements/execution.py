@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from bayou.engines import for_path
-from bayou.errors import StatementError
+from bayou.errors import ArgumentError, StatementError
 from bayou.kernel import Table
+from bayou.spark.named_tables import named_table
 from bayou.spark.requests import SqlRequest
 from bayou.spark.statements.describe import detail_frame, history_frame
 from bayou.spark.statements.lexer import tokens
@@ -17,7 +20,6 @@ from bayou.spark.statements.parser import (
     DescribeHistory,
     parse_statement,
 )
-from bayou.spark.statements.table_names import table_location
 from bayou.spark.statements.table_references import TableReference, table_references
 
 __all__ = ["answer_sql", "sql"]
@@ -78,7 +80,7 @@ def _ours(spark: Any, text: str) -> list[tuple[TableReference, str]]:
     """References to Delta tables, and where each is; names only where Spark couldn't read them."""
     found = []
     for reference in table_references(text):
-        location = reference.path or table_location(spark, reference.parts)
+        location = reference.path or _location(spark, reference.parts)
         if location is not None:
             found.append((reference, location))
     return found
@@ -151,7 +153,7 @@ def _located(spark: Any, text: str, table: Sequence[str]) -> tuple[str, str | No
     if len(table) == 2 and table[0].lower() == "delta":
         return table[1], None
     name = ".".join(table)
-    location = table_location(spark, table)
+    location = _location(spark, table)
     if location is None:
         raise StatementError(
             f"{name} isn't a Delta table that the session catalog knows the place of. Name it by "
@@ -159,6 +161,20 @@ def _located(spark: Any, text: str, table: Sequence[str]) -> tuple[str, str | No
             statement=text,
         )
     return location, name
+
+
+def _location(spark: Any, parts: Sequence[str]) -> str | None:
+    """Where the table of a name is; None where it is no Delta table, and under Spark Connect.
+
+    A client of Spark Connect can't see where the server's tables are.
+    """
+    if not isinstance(spark, SparkSession) or len(parts) > 3:
+        return None
+    try:
+        table = named_table(spark, ".".join("`" + p.replace("`", "``") + "`" for p in parts))
+    except ArgumentError:
+        return None
+    return table.path if table is not None and table.exists else None
 
 
 def _viewed(spark: Any, statement: CreateTemporaryView, frame: Any) -> Any:
