@@ -32,6 +32,18 @@ PROGRAM = """
         spark.read.format("delta").load(path + "/nothing").count()
     except Exception as error:
         print("error", "TableNotFoundError" in str(error))
+    query = (
+        spark.readStream.format("delta")
+        .option("maxFilesPerTrigger", 1)
+        .load(path)
+        .writeStream.format("delta")
+        .option("checkpointLocation", path + "-checkpoint")
+        .trigger(availableNow=True)
+        .start(path + "-copy")
+    )
+    query.awaitTermination(120)
+    copied = spark.read.format("delta").load(path + "-copy").count()
+    print("streamed", copied, "last batch", query.lastProgress["batchId"] > 0)
     for change in (lambda w: w, lambda w: w.mode("append").partitionBy("id")):
         try:
             change(spark.range(1).write.format("delta")).save(path)
@@ -65,6 +77,7 @@ def test_delta_is_read_and_written_through_spark_connect(tmp_path):
         "rows 20 filtered 5",
         "old 10",
         "error True",
+        "streamed 20 last batch True",
         "refused True",
         "refused True",
         "replaced 19",

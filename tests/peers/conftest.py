@@ -71,6 +71,24 @@ class DeltaSpark:
             options=dict(options or {}),
         )
 
+    def stream(
+        self,
+        table: Path,
+        checkpoint: Path,
+        out: Path,
+        options: Mapping[str, str],
+        fail_at: int | None = None,
+    ) -> None:
+        """Read a table as a stream, up to its end; each micro-batch is a folder `batch=N`."""
+        self._ask(
+            do="stream",
+            table=str(table),
+            checkpoint=str(checkpoint),
+            out=str(out),
+            options=dict(options),
+            fail_at=fail_at,
+        )
+
     def sql(self, text: str) -> None:
         """Run a statement."""
         self._ask(do="sql", text=text)

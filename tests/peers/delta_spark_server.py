@@ -5,6 +5,8 @@ Runs in the peers' environment, which knows nothing of Bayou. Requests:
     {"do": "read", "table": path, "out": folder, "version": n or null, "where": SQL or null}
     {"do": "write", "table": path, "rows": Parquet file, "mode": .., "partition_by": [..],
      "options": {..}}
+    {"do": "stream", "table": path, "checkpoint": folder, "out": folder, "options": {..},
+     "fail_at": batch or null}
     {"do": "sql", "text": SQL}
     {"do": "run", "program": Python text over `spark` and `path`, "path": path}
 
@@ -18,7 +20,8 @@ import json
 import sys
 
 from delta import configure_spark_with_delta_pip
-from pyspark.sql import SparkSession
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
 
 
 def start(warehouse: str) -> SparkSession:
@@ -63,6 +66,29 @@ def write(spark: SparkSession, request: dict) -> None:
     writer.save(request["table"])
 
 
+def stream(spark: SparkSession, request: dict) -> None:
+    """Read what there is of a table, each micro-batch into a folder; stop in one on purpose."""
+
+    def batch(rows: DataFrame, number: int) -> None:
+        if number == request.get("fail_at"):
+            raise RuntimeError("the sink stops here, on purpose")
+        rows.write.mode("overwrite").parquet(f"{request['out']}/batch={number}")
+
+    reader = spark.readStream.format("delta").options(**request.get("options", {}))
+    query = (
+        reader.load(request["table"])
+        .writeStream.foreachBatch(batch)
+        .option("checkpointLocation", request["checkpoint"])
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        query.awaitTermination(120)
+    except StreamingQueryException as error:
+        if "on purpose" not in str(error):
+            raise
+
+
 def answer(spark: SparkSession, request: dict) -> dict:
     """Do what was asked; an error is an answer too."""
     try:
@@ -72,6 +98,8 @@ def answer(spark: SparkSession, request: dict) -> dict:
             write(spark, request)
         elif request["do"] == "run":
             exec(request["program"], {"spark": spark, "path": request["path"]})
+        elif request["do"] == "stream":
+            stream(spark, request)
         else:
             spark.sql(request["text"]).collect()
     except Exception as error:

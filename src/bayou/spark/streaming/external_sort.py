@@ -59,7 +59,7 @@ def sorted_batches(
 
 
 def _sorted(batches: Sequence[pa.RecordBatch], keys: Sequence[str]) -> pa.Table:
-    table = pa.Table.from_batches(batches)
+    table = pa.Table.from_batches(batches).combine_chunks()
     order = [(key, "ascending") for key in keys]
     return table.take(pc.sort_indices(table, sort_keys=order))
 
