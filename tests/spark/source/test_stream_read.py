@@ -129,7 +129,7 @@ def test_a_stream_follows_a_rename_with_a_schema_log(runs):
     bayou.write(path, pa.table({"id": [1], "v": ["a"]}), properties=properties)
     options = {"schemaTrackingLocation": str(runs.checkpoint / "schemas")}
     runs.run(**options)
-    bayou.table(path).rename_column("v", "w")
+    bayou.table(path).alter.rename_column("v", "w")
     append(path, 2, w=["b"])
     with pytest.raises(StreamingQueryException, match="DELTA_STREAMING_METADATA_EVOLUTION"):
         runs.run(**options)
