@@ -29,32 +29,37 @@ ROWS, FILES = 8_000_000, 8
 ORDER = ("shuffled", "count")
 
 
-def compact_by_bayou(path: str) -> int:
+Work = Callable[[], int]
+
+
+def compact_by_bayou(path: str) -> Work:
     """Small files together."""
-    return bayou.table(path).optimize().num_files_removed
+    table = bayou.table(path)
+    return lambda: table.optimize().num_files_removed
 
 
-def compact_by_deltalake(path: str) -> int:
+def compact_by_deltalake(path: str) -> Work:
     """The same."""
     import deltalake
 
-    return int(deltalake.DeltaTable(path).optimize.compact()["numFilesRemoved"])
+    return lambda: int(deltalake.DeltaTable(path).optimize.compact()["numFilesRemoved"])
 
 
-def zorder_by_bayou(path: str) -> int:
+def zorder_by_bayou(path: str) -> Work:
     """All rows along a Z-order."""
-    return bayou.table(path).zorder(ORDER).num_files_removed
+    table = bayou.table(path)
+    return lambda: table.zorder(ORDER).num_files_removed
 
 
-def zorder_by_deltalake(path: str) -> int:
+def zorder_by_deltalake(path: str) -> Work:
     """The same."""
     import deltalake
 
-    return int(deltalake.DeltaTable(path).optimize.z_order(list(ORDER))["numFilesRemoved"])
+    table = deltalake.DeltaTable
+    return lambda: int(table(path).optimize.z_order(list(ORDER))["numFilesRemoved"])
 
 
-Program = Callable[[str], int]
-CASES: dict[str, tuple[str, dict[str, Program]]] = {
+CASES: dict[str, tuple[str, dict[str, Callable[[str], Work]]]] = {
     "compact": (
         f"OPTIMIZE of {SMALL_FILES:,} files with {ROWS_A_FILE:,} rows each",
         {"bayou": compact_by_bayou, "deltalake": compact_by_deltalake},
@@ -120,7 +125,7 @@ def main(arguments: Sequence[str]) -> None:
         # Data files are never written to again: a link is a copy.
         shutil.copytree(_original(case, float(scale)), copy, copy_function=_link)
         pa.array([""])  # pyarrow imports pandas for the first list it is given
-        measure.report(lambda: CASES[case][1][program](str(copy)))
+        measure.report(CASES[case][1][program](str(copy)))
 
 
 if __name__ == "__main__":

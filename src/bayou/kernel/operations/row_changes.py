@@ -44,7 +44,7 @@ __all__ = ["NewVersions", "apply_row_changes"]
 _LOG = logging.getLogger(__name__)
 pc: Any = pyarrow.compute
 
-_BATCHES_AHEAD = 16
+_BATCHES_AHEAD = 4
 _WORTH_A_THREAD = 4 * 1024 * 1024
 """Bytes of a file from which it is read by a thread while what was read before is written."""
 

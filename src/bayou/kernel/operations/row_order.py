@@ -195,7 +195,7 @@ class _Sample:
     def add(self, batch: pa.RecordBatch) -> None:
         self.seen += batch.num_rows
         self._keep(batch if self._share == 1 else self._some(batch, self._share))
-        if self._num_kept > 2 * _SAMPLE_ROWS:
+        while self._num_kept > 2 * _SAMPLE_ROWS:
             self._share /= 2
             kept, self._kept, self._num_kept = self._kept, [], 0
             for old in kept:
