@@ -134,8 +134,8 @@ PROGRAMS = {
         write(spark.sql("select 1L ID, 'z' P")).mode('append').save(path)
     """,
     "properties": """
-        write(rows, **{'delta.appendOnly': 'true', 'delta.logRetentionDuration': 'interval 2 days'}
-              ).save(path)
+        keep = {'delta.deletedFileRetentionDuration': 'interval 2 days'}
+        write(rows, **{'delta.appendOnly': 'true'}, **keep).save(path)
         write(rows, **{'delta.appendOnly': 'false'}).mode('append').save(path)
     """,
     "a stream, restarted": """
@@ -220,6 +220,7 @@ def test_a_program_written_for_delta_spark_does_the_same(spark, delta_spark, tmp
     delta_spark.run(program, tmp_path / "theirs")
     exec(program, {"spark": spark, "path": str(tmp_path / "ours")})
     theirs, ours = comparable(str(tmp_path / "theirs")), comparable(str(tmp_path / "ours"))
+    assert ours["history"] == theirs["history"]
     assert ours == theirs
     read = delta_spark.read(tmp_path / "ours")
     assert sorted(map(repr, read.to_pylist())) == ours["rows"]

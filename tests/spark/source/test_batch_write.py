@@ -9,9 +9,18 @@ import pytest
 from pyspark.sql import Row
 
 from bayou.errors import BayouError, MetadataChangedError
+from bayou.spark import disable, enable
 from bayou.spark.source import DeltaDataSource
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(autouse=True, scope="module")
+def through_the_data_source(spark):
+    """The session as it is without `enable`."""
+    disable(spark)
+    yield
+    enable(spark)
 
 
 def save(frame, path, mode="append", **options):
@@ -291,3 +300,39 @@ def test_a_first_append_is_refused_when_another_table_was_made_meanwhile(spark, 
         writer.commit([message])
     writer.abort([message])
     assert unreferenced(tmp_path) == set()
+
+
+def partitioned(path):
+    start = pa.table({"id": pa.array([0, 1], pa.int64()), "p": ["a", "b"]})
+    deltalake.write_deltalake(str(path), start, partition_by=["p"])
+
+
+def test_replace_where_replaces_what_it_says_and_refuses_other_rows(spark, tmp_path):
+    partitioned(tmp_path)
+    save(spark.sql("SELECT 7L id, 'a' p"), tmp_path, "overwrite", replaceWhere="p = 'a'")
+    assert rows(tmp_path) == [{"id": 1, "p": "b"}, {"id": 7, "p": "a"}]
+    with pytest.raises(Exception, match=r"replaceWhere .* p = 'b'"):
+        save(spark.sql("SELECT 7L id, 'b' p"), tmp_path, "overwrite", replaceWhere="p = 'a'")
+    assert unreferenced(tmp_path) == set()
+
+
+def test_dynamic_overwrite_replaces_the_partitions_of_the_rows(spark, tmp_path):
+    partitioned(tmp_path)
+    new = spark.sql("SELECT 7L id, 'b' p")
+    save(new, tmp_path, "overwrite", partitionOverwriteMode="dynamic")
+    assert rows(tmp_path) == [{"id": 0, "p": "a"}, {"id": 7, "p": "b"}]
+
+
+def test_overwrite_schema_gives_the_table_the_columns_of_the_rows(spark, tmp_path):
+    partitioned(tmp_path)
+    save(spark.sql("SELECT 'x' other"), tmp_path, "overwrite", overwriteSchema="true")
+    assert rows(tmp_path) == [{"other": "x"}]
+
+
+def test_a_commit_whose_outcome_is_unknown_keeps_its_files(spark, tmp_path):
+    """Spark calls `abort` after a commit that raised, with the messages of all tasks."""
+    save(spark.range(2), tmp_path)
+    writer = DeltaDataSource({"path": str(tmp_path)}).writer(spark.range(0).schema, overwrite=False)
+    message = writer.write(iter([pa.record_batch({"id": pa.array([1], pa.int64())})]))
+    writer.abort([message])
+    assert len(unreferenced(tmp_path)) == 1

@@ -49,24 +49,39 @@ def write_metrics(
 def _of_replaced_rows(
     changes: RowChanges, written: Sequence[AddFile | AddCDCFile], rows: int | None
 ) -> dict[str, object]:
-    """Copied rows count as output, as do files that were only marked."""
+    """As delta-spark counts: copied rows are output, and so are those of files that were marked.
+
+    A write without output says nothing of rows at all.
+    """
     adds = [a for a in written if isinstance(a, AddFile)]
     rewritten = [*changes.added, *changes.marked]
-    copied = changes.num_copied_rows
-    change_files = len(written) - len(adds) + len(changes.change_files)
+    kept = _rows_kept(changes.marked)
     metrics: dict[str, object] = {
         "numFiles": len(adds) + len(rewritten),
         "numOutputBytes": _bytes(adds) + _bytes(rewritten),
-        "numAddedChangeFiles": change_files,
+        "numAddedChangeFiles": len(written) - len(adds) + len(changes.change_files),
         "numRemovedFiles": changes.num_removed_files,
         "numRemovedBytes": changes.num_removed_bytes,
     }
-    if rows is not None:
-        metrics["numOutputRows"] = rows + copied
-        metrics["numCopiedRows"] = copied
-    if changes.num_deleted_rows is not None:
-        metrics["numDeletedRows"] = changes.num_deleted_rows
+    if rows is None or kept is None:
+        return metrics
+    copied = changes.num_copied_rows + kept
+    if rows + copied:
+        metrics |= {"numOutputRows": rows + copied, "numCopiedRows": copied}
+        if changes.num_deleted_rows is not None:
+            metrics["numDeletedRows"] = changes.num_deleted_rows
     return metrics
+
+
+def _rows_kept(marked: Sequence[AddFile]) -> int | None:
+    """Rows of marked files that aren't deleted; None where a file doesn't tell."""
+    kept = 0
+    for add in marked:
+        records = num_records(add.stats)
+        if records is None or add.deletion_vector is None:
+            return None
+        kept += records - add.deletion_vector.cardinality
+    return kept
 
 
 def _bytes(adds: Sequence[AddFile]) -> int:
