@@ -59,6 +59,9 @@ def _put_together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
+        if held and not held[0].schema.equals(batch.schema):
+            yield _concat(held)
+            held, rows, size = [], 0, 0
         held.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
