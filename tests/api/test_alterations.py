@@ -239,6 +239,7 @@ def test_a_varchar_may_only_hold_more(path):
 def test_not_null_is_set_where_all_rows_keep_it(path):
     error = refused(path, ConstraintViolationError, "1 of 3", lambda a: a.set_not_null("c"))
     assert error.constraint == "NOT NULL c"
+    assert "The first such row has id = " in error.message
     alter = bayou.table(path).alter
     alter.set_not_null("id")
     alter.set_not_null("s.a")

@@ -116,6 +116,29 @@ def test_variants_stand_in_structs_arrays_and_maps(path: str) -> None:
     assert variant.extension_name == "arrow.parquet.variant"
 
 
+def test_rows_without_variants_are_written_copied_and_packed(path: str) -> None:
+    values = bayou.variants_from_json(["1", "2", None])
+    nested = pa.StructArray.from_arrays([values], ["v"])
+    entries = pa.MapArray.from_arrays([0, 1, 2, 3], ["a", "b", "c"], values)
+    lists = pa.ListArray.from_arrays([0, 1, 1, 3], values)
+    bayou.write(path, pa.table({"id": [0, 1, 2]}))
+    rows = pa.table({"id": [3, 4, 5], "v": values, "s": nested, "l": lists, "m": entries})
+    bayou.write(path, rows, merge_schema=True)
+    bayou.write(path, pa.table({"id": [6]}))
+    table = bayou.table(path)
+    table.delete("id = 1")
+    source = pa.table({"id": [4, 9]})
+    merge = table.merge(source, "target.id = source.id")
+    merge = merge.when_matched_update({"s": "NULL", "m": "NULL"})
+    merge.when_not_matched_insert({"id": "source.id"}).execute()
+    table.optimize()
+    texts = texts_of(path)
+    assert texts == {0: None, 2: None, 3: "1", 4: "2", 5: None, 6: None, 9: None}
+    found = {row["id"]: row for row in table.to_arrow().to_pylist()}
+    assert found[4]["s"] is found[4]["m"] is found[0]["l"] is None
+    assert found[3]["s"]["v"] == found[3]["l"][0] == found[3]["m"][0][1] == found[3]["v"]
+
+
 def test_a_table_becomes_one_with_variants(path: str) -> None:
     bayou.write(path, pa.table({"id": [0]}))
     table = bayou.table(path)

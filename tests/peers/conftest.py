@@ -41,12 +41,24 @@ class DeltaSpark:
         self._answer()
 
     def read(
-        self, table: Path, *, version: int | None = None, where: str | None = None
+        self,
+        table: Path,
+        *,
+        version: int | None = None,
+        where: str | None = None,
+        columns: Sequence[str] = (),
     ) -> pa.Table:
-        """A table's rows as delta-spark sees them."""
+        """A table's rows as delta-spark sees them; of columns, or expressions, where given."""
         self._requests += 1
         out = self._folder / f"out{self._requests}"
-        self._ask(do="read", table=str(table), out=str(out), version=version, where=where)
+        self._ask(
+            do="read",
+            table=str(table),
+            out=str(out),
+            version=version,
+            where=where,
+            columns=list(columns),
+        )
         return pq.read_table(out)
 
     def write(

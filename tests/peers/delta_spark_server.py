@@ -2,7 +2,8 @@
 
 Runs in the peers' environment, which knows nothing of Bayou. Requests:
 
-    {"do": "read", "table": path, "out": folder, "version": n or null, "where": SQL or null}
+    {"do": "read", "table": path, "out": folder, "version": n or null, "where": SQL or null,
+     "columns": [SQL, ..]}
     {"do": "write", "table": path, "rows": Parquet file, "mode": .., "partition_by": [..],
      "options": {..}}
     {"do": "stream", "table": path, "checkpoint": folder, "out": folder, "options": {..},
@@ -54,6 +55,8 @@ def read(spark: SparkSession, request: dict) -> None:
     rows = reader.load(request["table"])
     if request.get("where"):
         rows = rows.where(request["where"])
+    if request.get("columns"):
+        rows = rows.selectExpr(*request["columns"])
     rows.coalesce(1).write.parquet(request["out"])
 
 

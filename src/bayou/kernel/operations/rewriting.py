@@ -30,6 +30,7 @@ from bayou.kernel.writes.data_writer import (
     get_write_context,
 )
 from bayou.kernel.writes.state import TransactionState
+from bayou.kernel.writes.variants import with_bytes_in_nulls
 from bayou.protocol import partition_values
 from bayou.protocol.actions import AddFile
 from bayou.protocol.partition_values import PartitionValue
@@ -234,4 +235,5 @@ def _physical(work: Rewrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
     schema = pa.schema(fields)
     with CloseableIterator(rows) as batches:
         for batch in batches:
-            yield relabelled(batch.select(names), schema, table=work.state.table)
+            data = with_bytes_in_nulls(batch.select(names), work.state.data_schema)
+            yield relabelled(data, schema, table=work.state.table)

@@ -29,6 +29,7 @@ from bayou.kernel.writes.partitioning import (
 )
 from bayou.kernel.writes.row_rules import RowRules
 from bayou.kernel.writes.state import TransactionState, WriteContext
+from bayou.kernel.writes.variants import with_bytes_in_nulls
 from bayou.protocol import partition_values as wire
 from bayou.protocol import stats
 from bayou.protocol.actions import AddCDCFile, AddFile
@@ -85,7 +86,7 @@ def physical_rows(
     """
     carried = carried or {}
     names = [f.name for f in state.data_schema]
-    data = batch.select([*names, *carried])
+    data = with_bytes_in_nulls(batch.select([*names, *carried]), state.data_schema)
     schema = state.physical_schema
     for name, stored in carried.items():
         schema = schema.append(pa.field(stored, batch.schema.field(name).type))

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import time
 import uuid
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 import bayou
-from bayou.errors import FeatureInUseError, SchemaError, UnsupportedFeatureError
+from bayou.errors import (
+    FeatureInUseError,
+    MetadataChangedError,
+    SchemaError,
+    UnsupportedFeatureError,
+)
 from bayou.kernel.operations.alter.drop_feature import drop_feature
+from bayou.kernel.operations.alter.feature_removal import REMOVALS, Dropping
 
 ROWS = pa.table(
     {
@@ -20,6 +27,7 @@ ROWS = pa.table(
     }
 )
 LATER = 25 * 3_600_000
+VECTORS = {"delta.enableDeletionVectors": "true"}
 
 
 @pytest.fixture
@@ -168,6 +176,45 @@ def test_constraints_keep_their_feature(path):
     table.alter.drop_constraint("positive")
     table.alter.drop_feature("checkConstraints")
     assert versions(table) == (1, 2)
+
+
+def test_an_append_before_the_last_commit_is_looked_at_too(path, monkeypatch):
+    table = make(path, VECTORS)
+    removal = REMOVALS["deletionVectors"]
+    looks: list[int] = []
+
+    def look(dropping: Dropping) -> bool:
+        found = removal.is_clean(dropping)
+        if not looks:
+            bayou.write(path, ROWS)
+        looks.append(dropping.state.version)
+        return found
+
+    monkeypatch.setitem(REMOVALS, "deletionVectors", replace(removal, is_clean=look))
+    table.alter.drop_feature("deletionVectors")
+    assert len(looks) == 2
+    assert looks[1] == looks[0] + 1
+    assert operations(table)[-2:] == ["WRITE", "DROP FEATURE"]
+    protected = table.snapshot().properties["delta.requireCheckpointProtectionBeforeVersion"]
+    assert int(protected) == table.snapshot().version
+
+
+def test_a_trace_before_the_last_commit_keeps_the_feature(path, monkeypatch):
+    table = make(path, VECTORS)
+    removal = REMOVALS["deletionVectors"]
+    looks: list[int] = []
+
+    def look(dropping: Dropping) -> bool:
+        found = removal.is_clean(dropping)
+        if not looks:
+            bayou.table(path).alter.set_properties(VECTORS)
+        looks.append(dropping.state.version)
+        return found
+
+    monkeypatch.setitem(REMOVALS, "deletionVectors", replace(removal, is_clean=look))
+    with pytest.raises(MetadataChangedError):
+        table.alter.drop_feature("deletionVectors")
+    assert "deletionVectors" in table.snapshot().protocol.writer_features
 
 
 def test_what_cannot_be_dropped_says_why(path):

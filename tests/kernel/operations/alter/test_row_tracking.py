@@ -77,6 +77,31 @@ def test_files_that_are_removed_meanwhile_do_not_come_back(engine, table):
     assert bayou.table(table.path, engine=engine).to_arrow().num_rows == 0
 
 
+def test_files_that_go_between_listing_and_commit_are_listed_again(engine, table, monkeypatch):
+    listed = row_tracking._changed_files
+    removed: list[int] = []
+
+    def changed_files(engine, state, change):
+        yield from listed(engine, state, change)
+        if removed or state.version == before.version:
+            return
+        builder = table.create_transaction_builder(engine, "test/1", Operation.DELETE)
+        transaction = builder.build(engine)
+        removes = list(transaction.generate_remove_actions(engine))
+        removed.append(transaction.commit(engine, removes[:1]).version)
+
+    before = table.latest_snapshot(engine)
+    files = bayou.table(table.path, engine=engine).to_arrow().num_rows
+    monkeypatch.setattr(row_tracking, "_changed_files", changed_files)
+    state, _ = row_tracking.enable_row_tracking(engine, before, engine_info="test/1")
+    assert removed
+    assert state.version > removed[0]
+    assert bayou.table(table.path, engine=engine).to_arrow().num_rows < files
+    scan = table.latest_snapshot(engine).scan_builder().with_whole_adds().build()
+    with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as found:
+        assert all(file.add.base_row_id is not None for file in found)
+
+
 def test_an_append_that_knew_nothing_of_it_is_refused(engine, table):
     data = pa.table({"n": [9]})
     builder = table.create_transaction_builder(engine, "test/1", Operation.WRITE)

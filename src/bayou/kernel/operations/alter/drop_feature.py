@@ -11,7 +11,11 @@ import time
 
 import msgspec
 
-from bayou.errors import UnsupportedFeatureError
+from bayou.errors import (
+    ConcurrentAppendError,
+    ConcurrentDeleteReadError,
+    UnsupportedFeatureError,
+)
 from bayou.kernel.engine import Engine
 from bayou.kernel.log_segment import commit_files
 from bayou.kernel.operations.alter.alteration import AlterationMetrics
@@ -28,6 +32,9 @@ from bayou.protocol.actions import Protocol
 __all__ = ["drop_feature"]
 
 _BARRIERS = 3
+_ATTEMPTS = 10
+"""How often other writers' appends may come between the last look at the table and the commit."""
+
 _TRUNCATED_HISTORY_MS = 24 * 3_600_000
 _MINUTE = 60_000
 _BEFORE_VERSION = "delta.requireCheckpointProtectionBeforeVersion"
@@ -78,9 +85,7 @@ def drop_feature(
     elif removal.needs_history:
         for _ in range(_BARRIERS):
             _barrier(dropping)
-    if removal.is_clean is not None and not removal.is_clean(dropping):
-        raise dropping.in_use("another writer brought it back meanwhile. Try again.")
-    _lower(dropping, removal, truncate_history=truncate_history)
+    _lower_once_clean(dropping, removal, truncate_history=truncate_history)
     if removal.needs_history and not truncate_history:
         checkpoint(engine, state.path, dropping.state.version, state.catalog)
     return AlterationMetrics(version=dropping.state.version, num_commits=dropping.commits)
@@ -171,6 +176,23 @@ def _clean_up(dropping: Dropping, now: int) -> None:
     )
 
 
+def _lower_once_clean(
+    dropping: Dropping, removal: FeatureRemoval, *, truncate_history: bool
+) -> None:
+    """Take the feature out of the protocol of a version that was looked at, and of no other."""
+    for left in reversed(range(_ATTEMPTS)):
+        if removal.is_clean is not None and not removal.is_clean(dropping):
+            raise dropping.in_use("another writer brought it back meanwhile. Try again.")
+        try:
+            _lower(dropping, removal, truncate_history=truncate_history)
+        except (ConcurrentAppendError, ConcurrentDeleteReadError):
+            if not left or removal.is_clean is None:
+                raise
+            dropping.went_on(0)
+        else:
+            return
+
+
 def _lower(dropping: Dropping, removal: FeatureRemoval, *, truncate_history: bool) -> None:
     """The commit that takes the feature out of the protocol."""
     state = dropping.state
@@ -192,6 +214,7 @@ def _lower(dropping: Dropping, removal: FeatureRemoval, *, truncate_history: boo
         Operation.DROP_FEATURE,
         {"featureName": dropping.name, "truncateHistory": truncate_history},
         change,
+        reads_rows=removal.is_clean is not None,
     )
 
 

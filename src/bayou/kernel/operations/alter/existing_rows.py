@@ -54,9 +54,48 @@ def refuse_nulls(engine: Engine, state: TableState, column: StructField) -> None
     nested = isinstance(column.data_type, StructType | ArrayType | MapType)
     wanted = None if nested else IsNull(operand=col(column.name))
     columns = state.schema.select([column.name])
-    with _batches(engine, state, columns, wanted) as batches:
+    try:
+        with _batches(engine, state, columns, wanted) as batches:
+            for batch in batches:
+                conform(state.path, StructType((column,)), batch)
+    except ConstraintViolationError as error:
+        row = _first_broken(engine, state, column, wanted)
+        shown = ", ".join(f"{name} = {_shown(value)}" for name, value in row.items())
+        raise ConstraintViolationError(
+            f"{error.message} The first such row has {shown}.",
+            table=error.table,
+            constraint=error.constraint,
+        ) from error
+
+
+def _first_broken(
+    engine: Engine, state: TableState, column: StructField, wanted: Predicate | None
+) -> dict[str, object]:
+    """The columns of the first row that has a null where the column says NOT NULL."""
+    rule = StructType((column,))
+    with _batches(engine, state, state.schema, wanted) as batches:
         for batch in batches:
-            conform(state.path, StructType((column,)), batch)
+            checked = batch.select([column.name])
+            if _keeps(state, rule, checked):
+                continue
+            fine, count = 0, batch.num_rows
+            while count - fine > 1:  # the first so many rows are fine, so many aren't
+                middle = (fine + count) // 2
+                if _keeps(state, rule, checked.slice(0, middle)):
+                    fine = middle
+                else:
+                    count = middle
+            row: dict[str, object] = batch.slice(fine, 1).to_pylist()[0]
+            return row
+    return {}
+
+
+def _keeps(state: TableState, rule: StructType, rows: pa.RecordBatch) -> bool:
+    try:
+        conform(state.path, rule, rows)
+    except ConstraintViolationError:
+        return False
+    return True
 
 
 @closeable

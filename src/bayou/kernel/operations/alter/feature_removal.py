@@ -53,14 +53,21 @@ class Dropping:
         operation: Operation,
         parameters: Mapping[str, object],
         change: Callable[[TransactionBuilder], TransactionBuilder] = lambda builder: builder,
+        *,
+        reads_rows: bool = False,
     ) -> None:
-        """Commit, and go on from there."""
+        """Commit, and go on from there.
+
+        Args:
+            reads_rows: it rests on what was found in all files, so that an append is a conflict.
+        """
         alteration = Alteration(
             engine=self.engine,
             state=self.state,
             engine_info=self.engine_info,
             operation=operation,
             parameters=parameters,
+            reads_rows=reads_rows,
         )
         self.went_on(alteration.commit(change).num_commits)
 
