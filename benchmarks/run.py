@@ -21,6 +21,7 @@ import optimize
 import plan_million_files
 import read_changes
 import scan_rows
+import spark_replay
 import spark_write
 import write_rows
 from rich.console import Console
@@ -32,6 +33,9 @@ COMMITS = 20_000  # without a checkpoint; each is a file on the disk
 PARTS: dict[str, Callable[[Console, int], None]] = {
     "plan": lambda console, runs: plan_million_files.run(console, FILES, runs, CHECKPOINTS),
     "commits": lambda console, _: plan_million_files.run(console, COMMITS, 1, ["commits"]),
+    "replay": lambda console, runs: spark_replay.run(
+        console, spark_replay.FILES, tuple(spark_replay.WAYS), runs
+    ),
     "scan": lambda console, runs: scan_rows.run(
         console, scan_rows.ROWS, scan_rows.SMALL_FILES, runs
     ),

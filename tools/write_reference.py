@@ -20,6 +20,7 @@ from types import ModuleType
 import configuration_reference
 import expressions_reference
 import features_reference
+import settings_reference
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference"
@@ -46,6 +47,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "configuration.md": configuration_reference.page(),
         FOLDER / "expressions.md": expressions_reference.page(),
         FOLDER / "features.md": features_reference.page(),
+        FOLDER / "settings.md": settings_reference.page(),
     }
 
 

@@ -1,4 +1,4 @@
-"""Servers for all tests here: one Kafka broker and one S3 server, started when first asked for."""
+"""Servers for all tests here: Kafka, S3, a Spark cluster, each started when first asked for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from servers import KafkaServer, S3Server
+from servers import KafkaServer, S3Server, SparkCluster
 
 
 @pytest.fixture(scope="session")
@@ -20,6 +20,12 @@ def s3_server(tmp_path_factory) -> Iterator[S3Server]:
 def kafka_server(tmp_path_factory) -> Iterator[KafkaServer]:
     with KafkaServer(tmp_path_factory.mktemp("kafka")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def spark_cluster(tmp_path_factory) -> Iterator[SparkCluster]:
+    with SparkCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
 
 
 @pytest.fixture

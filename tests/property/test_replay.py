@@ -4,199 +4,25 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, TypeAlias
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory import MemoryEngine
-from bayou.kernel import ByteRange, Engine, LogSlice, Scan, Snapshot
+from bayou.kernel import Engine, LogSlice, Scan, Snapshot
 from bayou.kernel.scan_file import ADD_TYPE, ScanFile
 from bayou.kernel.slices import replay_checkpoint_adds
-from bayou.kernel.upkeep.checkpoint import checkpoint
-from bayou.protocol.data_file_paths import canonical_path, spellings
-from bayou.protocol.last_checkpoint import LastCheckpoint, encode
-from bayou.testing.log_writer import (
-    LogWriter,
-    WireAction,
-    add,
-    deletion_vector,
-    metadata,
-    protocol,
-    remove,
-    txn,
+from bayou.protocol.data_file_paths import canonical_path
+from bayou.testing.log_histories import (
+    Key,
+    Reference,
+    copy_to_disk,
+    histories,
+    vector_id,
+    write,
 )
-
-PATHS = [
-    "a.parquet",
-    "b%20c.parquet",
-    "b%2520c.parquet",
-    "p=x%252Fy/d*~.parquet",
-    "p=ü/é.parquet",
-    "s3://other/table/e%20f.parquet",
-    "file:/other/ä.parquet",
-]
-VECTORS = [None, deletion_vector("v1"), deletion_vector("v1", 4), deletion_vector("v2", 0)]
-PROTOCOL = protocol(3, 7, (["deletionVectors"], ["deletionVectors"]))
-
-Key: TypeAlias = tuple[str, str | None]
-
-
-@dataclass(frozen=True)
-class Reference:
-    """One version, as dictionaries."""
-
-    files: dict[Key, WireAction] = field(default_factory=dict)
-    removed: dict[Key, WireAction] = field(default_factory=dict)
-    transactions: dict[str, int] = field(default_factory=dict)
-    columns: int = 1
-
-    def after(self, action: WireAction) -> Reference:
-        ((kind, body),) = action.items()
-        if kind == "txn":
-            return replace(self, transactions={**self.transactions, body["appId"]: body["version"]})
-        if kind == "metaData":
-            return replace(self, columns=self.columns + 1)
-        key = (canonical_path(body["path"]), vector_id(body.get("deletionVector")))
-        files = {k: v for k, v in self.files.items() if k != key}
-        removed = {k: v for k, v in self.removed.items() if k != key}
-        if kind == "add":
-            return replace(self, files={**files, key: action}, removed=removed)
-        return replace(self, files=files, removed={**removed, key: action})
-
-    def metadata(self) -> WireAction:
-        return metadata({f"c{i}": "long" for i in range(self.columns)})
-
-    def checkpoint(self) -> list[WireAction]:
-        return [
-            PROTOCOL,
-            *self.files.values(),
-            self.metadata(),
-            *(txn(app, version) for app, version in self.transactions.items()),
-            *self.removed.values(),
-        ]
-
-
-def vector_id(vector: Any) -> str | None:
-    """PROTOCOL.md, Deletion Vector Descriptor Schema, derived field uniqueId."""
-    if vector is None:
-        return None
-    suffix = f"@{vector['offset']}" if vector.get("offset") is not None else ""
-    return vector["storageType"] + vector["pathOrInlineDv"] + suffix
-
-
-@dataclass(frozen=True)
-class History:
-    """A log, and what holds at each of its versions."""
-
-    commits: list[list[WireAction]]
-    versions: list[Reference]
-    checkpoints: dict[int, Any]
-    hint: Any
-    cleaned_up: bool
-    row_group_size: int
-
-
-@st.composite
-def histories(draw: st.DrawFn) -> History:
-    now = Reference()
-    commits, versions = [], []
-    for version in range(draw(st.integers(1, 9))):
-        actions = [PROTOCOL, metadata({"c0": "long"})] if version == 0 else []
-        vectors = draw(st.sampled_from([VECTORS[:1], VECTORS]))
-        for path in draw(st.lists(st.sampled_from(PATHS), unique=True, max_size=5)):
-            actions += changes(draw, now, path, vectors)
-        for app in draw(st.lists(st.sampled_from("xyz"), unique=True, max_size=2)):
-            actions.append(txn(app, draw(st.integers(0, 9))))
-        for action in actions[2:] if version == 0 else actions:
-            now = now.after(action)
-        if version and draw(st.integers(0, 5)) == 0:
-            now = replace(now, columns=now.columns + 1)
-            actions.append(now.metadata())
-        commits.append(actions)
-        versions.append(now)
-    return History(
-        commits=commits,
-        versions=versions,
-        checkpoints=draw(
-            st.dictionaries(
-                st.integers(0, len(commits) - 1),
-                st.sampled_from(["one file", "ours", "two parts", "three parts", "part missing"]),
-                max_size=3,
-            )
-        ),
-        hint=draw(st.sampled_from([None, "right", "stale", "ahead", b"", b'{"version":1', b"[]"])),
-        cleaned_up=draw(st.booleans()),
-        row_group_size=draw(st.integers(1, 4)),
-    )
-
-
-def changes(draw: st.DrawFn, now: Reference, path: str, vectors: list[Any]) -> list[WireAction]:
-    """What a commit does to one file, spelled as it comes: each key at most once."""
-    live = [key for key in now.files if key[0] == canonical_path(path)]
-    path = draw(st.sampled_from(spellings(path)))
-    vector = draw(st.sampled_from(vectors))
-    size = draw(st.integers(1, 9))
-    if not live:
-        return [draw(st.sampled_from([add(path, size=size, vector=vector), remove(path)]))]
-    old = now.files[live[0]]["add"].get("deletionVector")
-    gone = remove(path, vector=old, deletionTimestamp=4102444800000)
-    match draw(st.sampled_from(["remove", "again", "new vector"])):
-        case "remove":
-            return [gone]
-        case "new vector" if vector_id(old) != vector_id(vector):
-            return [gone, add(path, size=size, vector=vector)]
-        case _:
-            return [add(path, size=size, vector=old)]
-
-
-def write(history: History, log: LogWriter) -> int:
-    """Write the log; gives the earliest version that can be rebuilt."""
-    complete: list[int] = []
-    for version, actions in enumerate(history.commits):
-        log.commit(*actions)
-        reference = history.versions[version].checkpoint()
-        kind = history.checkpoints.get(version)
-        if kind == "ours":
-            checkpoint(log.engine, log.table, version)
-        elif kind == "one file":
-            log.checkpoint(version, reference, row_group_size=history.row_group_size)
-        elif kind is not None:
-            parts = 2 if kind == "two parts" else 3
-            names = log.checkpoint(
-                version, reference, parts=parts, row_group_size=history.row_group_size
-            )
-            if kind == "part missing":
-                log.delete(names[version % 3])
-                continue
-        if kind is not None:
-            complete.append(version)
-    write_hint(history.hint, complete, log)
-    if not history.cleaned_up or not complete:
-        return 0
-    for version in range(complete[0]):
-        log.delete(f"{version:020d}.json")
-    return complete[0]
-
-
-def write_hint(hint: Any, complete: list[int], log: LogWriter) -> None:
-    log.delete("_last_checkpoint")
-    if isinstance(hint, bytes):
-        log.put("_last_checkpoint", hint)
-    elif hint is not None and complete:
-        version = {"right": complete[-1], "stale": complete[0], "ahead": complete[-1] + 1}[hint]
-        log.put("_last_checkpoint", encode(LastCheckpoint(version=version, size=1)))
-
-
-def copy_to_disk(log: LogWriter, folder: str) -> None:
-    target = Path(folder, "_delta_log")
-    target.mkdir()
-    for status in log.engine.files.list_from(log.path("")):
-        (data,) = log.engine.files.read_files([ByteRange(path=status.path)])
-        (target / status.path.rsplit("/", 1)[1]).write_bytes(data)
+from bayou.testing.log_writer import LogWriter
 
 
 def replayed(engine: Engine, snapshot: Snapshot) -> dict[Key, int]:

@@ -1,9 +1,10 @@
-"""Real servers on loopback for tests and benchmarks: a Kafka broker, and an S3 server.
+"""Real servers on loopback for tests and benchmarks: Kafka, S3, a Spark cluster.
 
-`tools/fetch_servers.py` fetches them; nothing here needs Bayou.
+`tools/fetch_servers.py` fetches those that pip doesn't; nothing here needs Bayou.
 """
 
 from servers.kafka import KafkaServer
 from servers.s3 import S3Server
+from servers.spark_cluster import SparkCluster
 
-__all__ = ["KafkaServer", "S3Server"]
+__all__ = ["KafkaServer", "S3Server", "SparkCluster"]

@@ -18,7 +18,13 @@ from bayou.protocol.actions import Protocol
 from bayou.protocol.checksum import VersionChecksum
 from bayou.protocol.file_names import checksum_file_name
 
-__all__ = ["FileTotals", "compare_totals", "read_checksum", "stated_totals", "usable_checksum"]
+__all__ = [
+    "FileTotals",
+    "compare_totals",
+    "read_checksum",
+    "stated_totals",
+    "usable_checksum",
+]
 
 _LOG = logging.getLogger(__name__)
 

@@ -33,9 +33,10 @@ class Pruning:
 
     Args:
         double_files: see `ReplayState`; None where none is known.
+        time_zone: in which partition values are read that are timestamps without a zone.
     """
 
-    __slots__ = ("_double_files", "_known", "_plan", "_schema", "_table")
+    __slots__ = ("_double_files", "_known", "_plan", "_schema", "_table", "_time_zone")
 
     def __init__(
         self,
@@ -44,11 +45,13 @@ class Pruning:
         plan: SkippingPlan,
         *,
         double_files: pa.Array[Any] | None = None,
+        time_zone: str = "UTC",
     ) -> None:
         self._table = table
         self._schema = schema
         self._plan = plan
         self._double_files = double_files
+        self._time_zone = time_zone
         self._known: dict[str, dict[str | None, Any]] = {}
 
     @property
@@ -166,7 +169,11 @@ class Pruning:
             known = {}
         encoded = texts.dictionary_encode()
         distinct = encoded.dictionary.to_pylist()
-        fresh = {t: partition_text.parse(t, data_type, "UTC") for t in distinct if t not in known}
+        fresh = {
+            text: partition_text.parse(text, data_type, self._time_zone)
+            for text in distinct
+            if text not in known
+        }
         if fresh:
             known = {**known, **fresh}
             self._known[name] = known  # replaced, not changed: threads may share the scan

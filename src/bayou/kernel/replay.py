@@ -37,6 +37,7 @@ from bayou.protocol.actions import (
 from bayou.protocol.data_file_paths import spellings
 
 __all__ = [
+    "KEY_SEPARATOR",
     "CommitActions",
     "ReplayState",
     "TouchedKeys",
@@ -54,7 +55,8 @@ pc: Any = pyarrow.compute
 _Key: TypeAlias = tuple[str, str | None]
 """Path and dvId."""
 
-_KEY_SEPARATOR = "\x00"
+KEY_SEPARATOR = "\x00"
+"""Between path and dvId where both are one text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +90,7 @@ class TouchedKeys:
         known = sorted({(text, dv_id or "") for path, dv_id in keys for text in spellings(path)})
         return cls(
             pa.array(sorted({path for path, _ in known}), pa.string()),
-            pa.array([path + _KEY_SEPARATOR + dv_id for path, dv_id in known], pa.string()),
+            pa.array([path + KEY_SEPARATOR + dv_id for path, dv_id in known], pa.string()),
         )
 
     def and_those_of(self, other: TouchedKeys) -> TouchedKeys:
@@ -98,7 +100,7 @@ class TouchedKeys:
     @property
     def has_vectors(self) -> bool:
         """Whether a key has a dvId, so that the vectors of a checkpoint's files must be known."""
-        return len(self.keys) > 0 and not pc.all(pc.ends_with(self.keys, _KEY_SEPARATOR)).as_py()
+        return len(self.keys) > 0 and not pc.all(pc.ends_with(self.keys, KEY_SEPARATOR)).as_py()
 
     def untouched(self, adds: pa.StructArray) -> pa.BooleanArray | None:
         """Rows of `add` structs (or `remove`s) whose key isn't touched; None where that is all."""
@@ -113,9 +115,13 @@ class TouchedKeys:
         return untouched
 
 
-def key_texts(files: pa.StructArray) -> pa.Array[Any]:
-    """Path and dvId of each file as one text; see `DeletionVectorDescriptor.unique_id`."""
-    paths = pc.struct_field(files, "path")
+def key_texts(files: pa.StructArray, paths: Any = None) -> pa.Array[Any]:
+    """Path and dvId of each file as one text; see `DeletionVectorDescriptor.unique_id`.
+
+    Args:
+        paths: to be taken instead of the files' own, None for those.
+    """
+    paths = pc.struct_field(files, "path") if paths is None else paths
     vectors = pc.struct_field(files, "deletionVector")
     offset = pc.struct_field(vectors, "offset")
     suffix = pc.if_else(
@@ -130,7 +136,7 @@ def key_texts(files: pa.StructArray) -> pa.Array[Any]:
         "",
     )
     texts: pa.Array[Any] = pc.binary_join_element_wise(
-        paths, pc.fill_null(dv_id, ""), _KEY_SEPARATOR
+        paths, pc.fill_null(dv_id, ""), KEY_SEPARATOR
     )
     return texts
 
@@ -285,7 +291,7 @@ def replay_newer_commits(
         double_files=double.filter(pc.invert(pc.is_in(double, value_set=touched.paths))),
         removes=(
             *since.removes,
-            *(r for r in before.removes if r.path + _KEY_SEPARATOR + (r.key[1] or "") not in keys),
+            *(r for r in before.removes if r.path + KEY_SEPARATOR + (r.key[1] or "") not in keys),
         ),
         commit_info=since.commit_info,
     )

@@ -40,6 +40,7 @@ from bayou.kernel.slices import (
     tail_slices,
 )
 from bayou.kernel.table_state import TableState
+from bayou.kernel.time_zones import checked_time_zone
 from bayou.kernel.transform import transform_physical_data
 from bayou.protocol.schema import VOID, StructType
 
@@ -59,6 +60,7 @@ class ScanBuilder:
         "_read_schema",
         "_state",
         "_statistics",
+        "_time_zone",
         "_whole_adds",
     )
 
@@ -69,6 +71,7 @@ class ScanBuilder:
         self._metadata_columns: tuple[str, ...] = ()
         self._statistics = False
         self._whole_adds = False
+        self._time_zone = "UTC"
 
     def with_filter(self, filter: Predicate | str | None) -> ScanBuilder:
         """Only files that may hold a row for which the filter is true; SQL text or a predicate."""
@@ -92,6 +95,16 @@ class ScanBuilder:
         """Scan files carry their statistics (`stats`), also where the filter doesn't need them."""
         builder = copy.copy(self)
         builder._statistics = True
+        return builder
+
+    def with_time_zone(self, name: str) -> ScanBuilder:
+        """Partition values that are timestamps without a zone are read in this one, not in UTC.
+
+        Raises:
+            ArgumentError: there is no such time zone.
+        """
+        builder = copy.copy(self)
+        builder._time_zone = checked_time_zone(name)
         return builder
 
     def with_whole_adds(self) -> ScanBuilder:
@@ -126,6 +139,7 @@ class ScanBuilder:
                 predicate=predicate,
                 read_schema=read_schema,
                 statistics=self._statistics,
+                time_zone=self._time_zone,
                 metadata_columns=checked_metadata_columns(
                     source.table, self._metadata_columns, tracked=source.row_tracking is not None
                 ),
@@ -156,8 +170,23 @@ class Scan:
         if predicate is not None:
             self._plan = SkippingPlan.build(predicate, source.schema, source.partition_columns)
             self._pruning = Pruning(
-                source.table, source.schema, self._plan, double_files=source.double_files
+                source.table,
+                source.schema,
+                self._plan,
+                double_files=source.double_files,
+                time_zone=definition.time_zone,
             )
+
+    @property
+    def definition(self) -> ScanDefinition:
+        """What it was built of; another `Scan` of it is the same."""
+        return self._definition
+
+    @property
+    def reads_statistics(self) -> bool:
+        """Whether statistics are read: they were asked for, or the filter goes by them."""
+        needed = self._pruning is not None and self._pruning.needs_statistics
+        return self._definition.statistics or needed
 
     @property
     def remaining_filter(self) -> Predicate | None:
@@ -212,6 +241,14 @@ class Scan:
     def replay_slice(self, engine: Engine, part: LogSlice) -> CloseableIterator[ScanFileBatch]:
         """The files of one slice that the scan must read."""
         return self._measured(engine, lambda counts: self._replayed(engine, part, counts))
+
+    def prune(self, engine: Engine, adds: pa.StructArray) -> CloseableIterator[ScanFileBatch]:
+        """Those of some live files that the scan must read.
+
+        Args:
+            adds: `ADD_TYPE`, from wherever they were kept; with `stats`, or they stay.
+        """
+        return CloseableIterator(self._kept(engine, CheckpointAdds(adds), None, None))
 
     def _measured(
         self,
@@ -317,6 +354,7 @@ class Scan:
             predicate=self._data_predicate(),
             column_mapping=self._source.column_mapping,
             deletion_vectors="deletionVector" in self._source.columns,
+            time_zone=self._definition.time_zone,
         )
 
     def _data_predicate(self) -> Predicate | None:
@@ -363,9 +401,8 @@ class Scan:
         return cls(decode_scan(data))
 
     def _columns(self) -> tuple[str, ...]:
-        needed = self._pruning is not None and self._pruning.needs_statistics
-        stats = self._definition.statistics or needed
-        return (*_BASE_COLUMNS, *self._source.columns, *(("stats",) if stats else ()))
+        stats = ("stats",) if self.reads_statistics else ()
+        return (*_BASE_COLUMNS, *self._source.columns, *stats)
 
     def _kept(
         self,

@@ -109,6 +109,7 @@ class ScanDefinition:
         read_schema: the columns of the result.
         statistics: whether scan files carry their statistics in any case.
         metadata_columns: names of metadata columns of the result, behind the others.
+        time_zone: in which partition values are read that are timestamps without a zone.
     """
 
     source: ScanSource
@@ -116,6 +117,7 @@ class ScanDefinition:
     read_schema: StructType
     statistics: bool = False
     metadata_columns: tuple[str, ...] = ()
+    time_zone: str = "UTC"
 
 
 def _stats_forms(state: TableState) -> tuple[StatsForm, ...]:

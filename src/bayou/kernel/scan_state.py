@@ -96,6 +96,7 @@ class _WireScanState(msgspec.Struct, frozen=True, array_like=True):
     predicate: list[Any] | None
     column_mapping: ColumnMappingMode
     deletion_vectors: bool
+    time_zone: str = "UTC"
 
 
 _WIRE = WireFormat("scan state", 1, _WireScanState)
@@ -117,6 +118,7 @@ class ScanState:
             groups; a hint.
         column_mapping: how columns are found in data files.
         deletion_vectors: whether files may have deletion vectors.
+        time_zone: in which partition values are read that are timestamps without a zone.
     """
 
     table: str
@@ -127,6 +129,7 @@ class ScanState:
     predicate: Predicate | None = None
     column_mapping: ColumnMappingMode = "none"
     deletion_vectors: bool = False
+    time_zone: str = "UTC"
 
     @cached_property
     def logical_arrow_schema(self) -> pa.Schema:
@@ -214,6 +217,7 @@ class ScanState:
                 None if self.predicate is None else to_wire(self.predicate),
                 self.column_mapping,
                 self.deletion_vectors,
+                self.time_zone,
             )
         )
 
@@ -235,5 +239,6 @@ class ScanState:
                 predicate=None if wire.predicate is None else from_wire(wire.predicate),
                 column_mapping=wire.column_mapping,
                 deletion_vectors=wire.deletion_vectors,
+                time_zone=wire.time_zone,
             ),
         )

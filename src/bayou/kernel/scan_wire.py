@@ -37,6 +37,7 @@ def encode_scan(scan: ScanDefinition) -> bytes:
         column_mapping=source.column_mapping,
         stats_forms=source.stats_forms,
         double_files=array_to_bytes(source.double_files),
+        time_zone=scan.time_zone,
     )
     return _WIRE.encode(wire)
 
@@ -65,6 +66,7 @@ class _WireScan(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     column_mapping: ColumnMappingMode
     stats_forms: tuple[StatsForm, ...]
     double_files: bytes | None = None
+    time_zone: str = "UTC"
 
 
 _WIRE = WireFormat("scan", 1, _WireScan)
@@ -98,4 +100,5 @@ def _definition(wire: _WireScan) -> ScanDefinition:
         read_schema=StructType.from_json(wire.read_schema),
         statistics=wire.statistics,
         metadata_columns=wire.metadata_columns,
+        time_zone=wire.time_zone,
     )

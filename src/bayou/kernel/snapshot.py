@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from bayou.errors import CorruptTableError
 from bayou.kernel.catalog import Catalog
+from bayou.kernel.checksum import FileTotals
 from bayou.kernel.commit_times import commit_timestamp
 from bayou.kernel.engine import Engine
+from bayou.kernel.file_totals import stated_file_totals
 from bayou.kernel.refresh import refreshed_state
 from bayou.kernel.scan import ScanBuilder
 from bayou.kernel.snapshot_metrics import measured
@@ -80,6 +82,13 @@ class Snapshot(TableState):
         """
         state = refreshed_state(engine, self)
         return self if state is self else self._of(state)
+
+    def file_totals(self, engine: Engine) -> FileTotals | None:
+        """Number of live files and their bytes, as the version's checksum says; None without one.
+
+        Reads one small file at most.
+        """
+        return stated_file_totals(engine, self)
 
     @property
     def timestamp(self) -> int:

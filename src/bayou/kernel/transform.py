@@ -238,7 +238,7 @@ def _row_tracking_column(state: ScanState, file: ScanFile, name: str) -> _Column
 def _partition_scalar(state: ScanState, file: ScanFile, field: StructField) -> pa.Scalar[Any]:
     text = file.partition_values.get(state.partition_key(field))
     try:
-        value = partition_values.parse(text, field.data_type)
+        value = partition_values.parse(text, field.data_type, state.time_zone)
         return pa.scalar(value, to_arrow_type(field.data_type))
     except (ValueError, ArithmeticError, pa.ArrowInvalid) as error:
         raise CorruptTableError(

@@ -215,5 +215,8 @@ def _instant(text: str, time_zone: str) -> dt.datetime:
 
 
 @lru_cache(maxsize=64)
-def _zone(name: str) -> ZoneInfo:
+def _zone(name: str) -> dt.tzinfo:
+    if name[0] in "+-":
+        minutes = int(name[1:3]) * 60 + int(name[4:6])
+        return dt.timezone(dt.timedelta(minutes=minutes if name[0] == "+" else -minutes))
     return ZoneInfo(name)

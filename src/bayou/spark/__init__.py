@@ -1,6 +1,23 @@
 from bayou.spark.errors import short_message
-from bayou.spark.replay import clear_cache
+from bayou.spark.replay import (
+    DistributedScan,
+    DistributedScanBuilder,
+    clear_cache,
+    initial_snapshot_for_streaming,
+    state_reconstruction,
+)
 from bayou.spark.session import disable, enable, start_session
 from bayou.spark.statements import sql
 
-__all__ = ["clear_cache", "disable", "enable", "short_message", "sql", "start_session"]
+__all__ = [
+    "DistributedScan",
+    "DistributedScanBuilder",
+    "clear_cache",
+    "disable",
+    "enable",
+    "initial_snapshot_for_streaming",
+    "short_message",
+    "sql",
+    "start_session",
+    "state_reconstruction",
+]

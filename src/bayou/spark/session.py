@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from bayou.spark import hooks, named_tables, native
 from bayou.spark.java import check_java
+from bayou.spark.session_settings import hand_over_settings
 from bayou.spark.statements import answer_sql
 from bayou.spark.writing import handlers
 
@@ -59,6 +60,8 @@ def enable(spark: Any) -> None:
     hooks.register("stream_start", handlers.start)
     hooks.register("table", named_tables.read)
     hooks.install(spark)
+    hooks.register("load", hand_over_settings)
+    hooks.register("stream_load", hand_over_settings)
     hooks.register("sql", answer_sql)
     for key in _CONF:
         spark.conf.set(key, "true")

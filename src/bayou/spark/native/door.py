@@ -14,6 +14,7 @@ from bayou.protocol.schema import VOID, ArrayType, DataType, MapType, StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.native.relation import native_frame
 from bayou.spark.requests import ReadRequest
+from bayou.spark.settings import TIME_ZONE
 from bayou.spark.source.columns import table_columns
 from bayou.spark.source.options import SourceOptions
 from bayou.spark.source.snapshots import open_pinned
@@ -43,6 +44,8 @@ def load(request: ReadRequest) -> Any:
         return NotImplemented
     if any(given.get(name, "false").strip().lower() == "true" for name in _OF_THE_SOURCE):
         return NotImplemented
+    if TIME_ZONE.text(given) not in (None, spark.conf.get("spark.sql.session.timeZone")):
+        return NotImplemented  # Spark's own reader knows the session's only
     with readable_errors():
         options = SourceOptions.parse({**request.options, "path": request.paths[0]})
         engine, snapshot = open_pinned(options, None)

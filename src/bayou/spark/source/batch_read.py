@@ -132,6 +132,7 @@ class DeltaReader(DataSourceReader):
             columns = _with_columns_of(self._filter, self._columns, self._snapshot.schema)
             builder = self._snapshot.scan_builder().with_read_schema(columns)
             builder = builder.with_metadata_columns(self._metadata)
+            builder = builder.with_time_zone(self._options.time_zone)
             known = [p for p in (self._filter, self._pushed) if p is not None]
             scan = builder.with_filter(conjunction(known)).build()
             self._plan = (

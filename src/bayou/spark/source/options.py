@@ -16,6 +16,7 @@ from bayou.spark.option_values import (
     path_option,
     whole_number,
 )
+from bayou.spark.settings import TIME_ZONE
 from bayou.spark.source.timestamps import parse_timestamp
 from bayou.spark.storage_options import storage_options
 
@@ -34,6 +35,7 @@ class SourceOptions:
         push_filters: `pushFilters`, whether filters that Spark pushes skip files.
         min_partitions: `minPartitions`, the number of tasks to aim at for a small table.
         max_partition_bytes: `maxPartitionBytes`, about how much a task reads.
+        time_zone: `bayou.timeZone`, of partition values that are timestamps and say none.
         storage: storage options in deltalake's names.
     """
 
@@ -44,6 +46,7 @@ class SourceOptions:
     push_filters: bool = False
     min_partitions: int | None = None
     max_partition_bytes: int | None = None
+    time_zone: str = "UTC"
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -69,5 +72,6 @@ class SourceOptions:
             push_filters=boolean_option(given, "pushFilters"),
             min_partitions=integer_option(given, "minPartitions"),
             max_partition_bytes=integer_option(given, "maxPartitionBytes"),
+            time_zone=TIME_ZONE.text(given) or "UTC",
             storage=storage_options(given),
         )

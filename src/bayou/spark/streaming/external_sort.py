@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-__all__ = ["sorted_batches"]
+__all__ = ["evened", "sorted_batches"]
 
 pc: Any = pyarrow.compute
 
@@ -52,7 +52,7 @@ def sorted_batches(
                 runs.append(_write_run(rest, folder / f"run-{len(runs)}.arrow"))
             rest = None
             merged = _merged(runs, keys)
-        yield from _evened(merged)
+        yield from evened(merged)
     finally:
         for run in runs:
             run.unlink(missing_ok=True)
@@ -132,7 +132,7 @@ def _count_up_to(batch: pa.RecordBatch, keys: Sequence[str], limit: tuple[Any, .
     return low
 
 
-def _evened(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def evened(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in batches of exactly `BATCH_ROWS`."""
     held: list[pa.RecordBatch] = []
     rows = 0

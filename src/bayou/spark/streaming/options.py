@@ -5,13 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from bayou.errors import ArgumentError
+from bayou.spark.settings import MAX_INITIAL_SNAPSHOT_FILE_COUNT, TIME_ZONE
 from bayou.spark.streaming.errors import illegal_option
 
-__all__ = ["LATEST", "StreamOptions", "reads_change_feed"]
+__all__ = ["INDEX_FOLDER", "LATEST", "StreamOptions", "reads_change_feed"]
 
 LATEST = "latest"
+
+INDEX_FOLDER = "bayou.initialsnapshotindex"
+"""Option that `enable` sets, in lower case: where the driver's process sorts."""
 
 DEFAULT_MAX_FILES = 1000
 
@@ -38,6 +43,8 @@ class StreamOptions:
         allowed: `allowSourceColumnRename`, `...Drop`, `...TypeChange` by their last word in lower
             case: `always` or a version.
         max_initial_files: more files than these in the initial snapshot are refused; None: none.
+        index_folder: shared with the driver's process, which sorts there; None: nobody does.
+        time_zone: of partition values that are timestamps and say none.
         sort_memory: bytes that the initial snapshot's sort may hold before it goes to the disk.
     """
 
@@ -55,6 +62,9 @@ class StreamOptions:
     source_tracking_id: str | None = None
     allowed: Mapping[str, str]
     sort_memory: int | None = None
+    max_initial_files: int | None = None
+    index_folder: Path | None = None
+    time_zone: str = "UTC"
 
     @property
     def files_limit(self) -> int | None:
@@ -115,6 +125,9 @@ class StreamOptions:
                 if f"allowsourcecolumn{word}" in given
             },
             sort_memory=_size(given, "initialSnapshotSortMemory"),
+            max_initial_files=MAX_INITIAL_SNAPSHOT_FILE_COUNT.integer(given),
+            index_folder=Path(given[INDEX_FOLDER]) if INDEX_FOLDER in given else None,
+            time_zone=TIME_ZONE.text(given) or "UTC",
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -13,13 +14,15 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.kernel.scan_file import ADD_TYPE
-from bayou.spark.streaming.external_sort import BATCH_ROWS, sorted_batches
+from bayou.spark.streaming.external_sort import BATCH_ROWS, evened, sorted_batches
 
 __all__ = ["DEFAULT_SORT_MEMORY", "SortedFiles"]
 
 pc: Any = pyarrow.compute
 
 DEFAULT_SORT_MEMORY = 64 * 1024 * 1024
+
+_TOTALS = "totals.json"
 
 _KEYS = ("time", "order")
 _FIELDS: list[pa.Field[Any]] = [
@@ -38,12 +41,19 @@ class SortedFiles:
     """
 
     def __init__(
-        self, *, count: int, size: int, batches: list[pa.RecordBatch], folder: Path | None
+        self,
+        *,
+        count: int,
+        size: int,
+        batches: list[pa.RecordBatch],
+        folder: Path | None,
+        kept: bool = False,
     ) -> None:
         self.count = count
         self.size = size
         self._batches = batches
         self._folder = folder
+        self._kept = kept
         self._reader: Any = None
 
     @classmethod
@@ -84,6 +94,35 @@ class SortedFiles:
         shutil.rmtree(folder, ignore_errors=True)
         return cls(count=count, size=size, batches=kept, folder=None)
 
+    @classmethod
+    def open(cls, folder: Path) -> SortedFiles | None:
+        """What another process has written to a folder by `write`; None where it hasn't (yet).
+
+        `close` leaves it there.
+        """
+        try:
+            totals = json.loads((folder / _TOTALS).read_text())
+        except OSError:
+            return None
+        return cls(count=totals["count"], size=totals["size"], batches=[], folder=folder, kept=True)
+
+    @staticmethod
+    def write(files: Iterable[tuple[pa.StructArray, pa.Array[Any]]], folder: Path) -> None:
+        """Write files that come in order to a folder, for `open`; a batch of them is held.
+
+        Args:
+            files: see `build`.
+        """
+        count = size = 0
+        with pa.ipc.new_file(str(_index(folder)), _SCHEMA) as writer:
+            for batch in evened(_keyed(*f) for f in files):
+                count += len(batch)
+                size += pc.sum(batch.column("size")).as_py() or 0
+                writer.write_batch(batch)
+        unfinished = folder / f"{_TOTALS}.part"
+        unfinished.write_text(json.dumps({"count": count, "size": size}))
+        unfinished.rename(folder / _TOTALS)
+
     @property
     def is_there(self) -> bool:
         """Whether the files can still be read; someone may have cleaned up the disk."""
@@ -111,7 +150,7 @@ class SortedFiles:
     def close(self) -> None:
         """Delete what is on disk."""
         self._reader = None
-        if self._folder is not None:
+        if self._folder is not None and not self._kept:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _batch(self, number: int) -> pa.RecordBatch:

@@ -28,6 +28,8 @@ from bayou.protocol.schema import StructType
 from bayou.spark.streaming.admission import Admission
 from bayou.spark.streaming.commit_rules import check_commit
 from bayou.spark.streaming.errors import refusal
+from bayou.spark.streaming.handed_index import handed_index
+from bayou.spark.streaming.initial_size import check_initial_files
 from bayou.spark.streaming.offsets import BASE_INDEX, SourceOffset
 from bayou.spark.streaming.options import StreamOptions
 from bayou.spark.streaming.progress import CommitPlaces, next_feed_offset, next_offset
@@ -181,7 +183,8 @@ class TableStream:
             if self._tracking is not None:
                 self._initialize_tracking(start, last)
             self._check_schema_once(start.version, last)
-        scan = ScanBuilder(self._read_state).with_read_schema(self._columns).build()
+        builder = ScanBuilder(self._read_state).with_time_zone(self._options.time_zone)
+        scan = builder.with_read_schema(self._columns).build()
         state = scan.scan_state(self._engine)
         if self._options.read_change_feed:
             return StreamBatch(state=state, changes=tuple(self._changes(start, end)))
@@ -333,7 +336,10 @@ class TableStream:
             commits=None,
             read_state=state,
             partitioned=bool(state.partition_columns),
-            scan=ScanBuilder(state).with_read_schema(self._columns).build(),
+            scan=ScanBuilder(state)
+            .with_time_zone(self._options.time_zone)
+            .with_read_schema(self._columns)
+            .build(),
             prunes=False,
             feed_filters=(),
         )
@@ -369,11 +375,14 @@ class TableStream:
         state = self._state if version == self._state.version else self._load(version)
         if self._tracking is not None:
             self._tracking.check_initial(self._engine, state)
-        scan = ScanBuilder(state).build()
-        with scan.scan_files(self._engine) as batches:
-            files = SortedFiles.build(
-                (_ordered(batch) for batch in batches), self._options.sort_memory
-            )
+        check_initial_files(self._engine, state, self._options.max_initial_files)
+        files = handed_index(self._options.index_folder, state.table_id, version)
+        if files is None:
+            scan = ScanBuilder(state).build()
+            with scan.scan_files(self._engine) as batches:
+                files = SortedFiles.build(
+                    (_ordered(batch) for batch in batches), self._options.sort_memory
+                )
         self._snapshot = (state, files)
         return self._snapshot
 

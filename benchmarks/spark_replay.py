@@ -1,0 +1,165 @@
+"""Replay of a large log on Spark: in the driver's process, on executors, by a window; and a peer.
+
+usage: PYTHONPATH=tools spark_replay.py [--files N ...] [--way WAY ...] [--runs N]
+
+Every way runs in a process of its own on local[2] with `spark.driver.memory=1g`. It plans the same
+table several times; the first time is cold. Memory is watched from outside (PSS): the Python
+driver, the JVM, which here is the executor too, and the Python workers. delta-spark runs in
+`.venv-peers`; beside them stands what others report of clusters of theirs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+WAYS = {
+    "driver": "this process, as it comes",
+    "slices": "executors, as it comes",
+    "driver, sorted": "this process, by time and path",
+    "slices, sorted": "executors, by time and path",
+    "window": "executors, repartition and window",
+    "delta-spark": "delta-spark: number of files and size",
+}
+PEER = "delta-spark"
+REPORTED = {
+    10_000: "0.8 s a query",
+    100_000: "2 s a query, 12 s to a stream's first batch",
+    1_000_000: "8 s a query, of which 2.5 s replay; driver 500 MB",
+}
+FILES = (10_000, 100_000, 1_000_000)
+LARGEST_FOR_WINDOW = 1_000_000
+NO_LIMIT = str(2**62)  # bytes
+
+
+def measured(way: str, table: str, runs: int) -> None:
+    """In the measured process: seconds of each run and what it counted, as one line of JSON."""
+    plan = _delta_spark(table) if way == PEER else _bayou(way, table)
+    seconds, counts = [], set()
+    for _ in range(runs + 1):
+        start = time.perf_counter()
+        counts.add(plan())
+        seconds.append(time.perf_counter() - start)
+    assert len(counts) == 1, counts
+    print(json.dumps({"seconds": seconds, "result": counts.pop()}))
+
+
+def _bayou(way: str, table: str) -> Callable[[], int]:
+    from bayou.engines.arrow import ArrowEngine
+    from bayou.kernel import Table
+    from bayou.spark import DistributedScanBuilder, start_session
+
+    conf = {
+        "spark.driver.memory": "1g",
+        "spark.bayou.replay.windowBytes": "0" if way == "window" else NO_LIMIT,
+        "spark.bayou.replay.localBytes": NO_LIMIT if way.startswith("driver") else "0",
+    }
+    spark = start_session("replay", conf, master="local[2]", time_zone="UTC")
+    engine = ArrowEngine()
+
+    def count() -> int:
+        snapshot = Table.for_path(engine, table).latest_snapshot(engine)
+        builder = DistributedScanBuilder(spark, snapshot)
+        if way.endswith("sorted"):
+            builder = builder.with_sort_key()
+        with builder.build().scan_files(engine) as batches:
+            return sum(batch.num_selected for batch in batches)
+
+    return count
+
+
+def _delta_spark(table: str) -> Callable[[], int]:
+    from delta import configure_spark_with_delta_pip
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in {
+        "spark.driver.memory": os.environ.get("REPLAY_PEER_MEMORY", "1g"),
+        "spark.ui.enabled": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }.items():
+        builder = builder.config(key, value)
+    spark = configure_spark_with_delta_pip(builder).getOrCreate()
+
+    def count() -> int:
+        jvm: Any = spark._jvm  # noqa: SLF001  # its cache can be emptied nowhere else
+        jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+        row = spark.sql(f"DESCRIBE DETAIL delta.`{table}`").first()
+        return int(row.numFiles)
+
+    return count
+
+
+def run(console: Any, files: Sequence[int], ways: Sequence[str], runs: int) -> None:
+    """Measure and print a table for each number of files."""
+    import million_files
+    import process_tree
+    from rich.table import Table as Grid
+
+    for number in files:
+        table = str(million_files.table_with(number, "row-groups"))
+        grid = Grid(title=f"{number:,} files, local[2], driver 1 GB", title_justify="left")
+        for heading in ("", "cold s", "warm s", "driver MB", "JVM MB", "workers MB"):
+            grid.add_column(heading, justify="left" if not heading else "right")
+        for way in ways:
+            python = sys.executable
+            if way == PEER:
+                python = str(HERE.parent / ".venv-peers" / "bin" / "python")
+                if not Path(python).exists():
+                    console.print(f"{PEER}: there is no .venv-peers (make test-peers makes it)")
+                    continue
+            if way == "window" and number > LARGEST_FOR_WINDOW:
+                continue
+            command = [python, __file__, "--measure", way, table, str(runs)]
+            try:
+                watched = process_tree.run_watched(command)
+            except RuntimeError as error:
+                grid.add_row(WAYS[way], f"failed: {_reason(str(error))}")
+                continue
+            seconds = json.loads(watched.lines[-1])["seconds"]
+            grid.add_row(
+                WAYS[way],
+                f"{seconds[0]:.2f}",
+                f"{median(seconds[1:]):.2f}",
+                *(f"{watched.peak[kind] / 1e6:,.0f}" for kind in ("driver", "JVM", "workers")),
+            )
+        if number in REPORTED:
+            grid.caption = f"others report: {REPORTED[number]}"
+        console.print(grid)
+
+
+def _reason(text: str) -> str:
+    return "out of memory" if "OutOfMemory" in text or "heap space" in text else text[-200:]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """The command line."""
+    if arguments[:1] == ["--measure"]:
+        way, table, runs = arguments[1:]
+        measured(way, table, int(runs))
+        return
+    import measure
+    from rich.console import Console
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--files", type=int, nargs="+", default=list(FILES))
+    parser.add_argument("--way", nargs="+", choices=list(WAYS), default=list(WAYS))
+    parser.add_argument("--runs", type=int, default=3)
+    options = parser.parse_args(arguments)
+    run(Console(width=measure.WIDTH), options.files, options.way, options.runs)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

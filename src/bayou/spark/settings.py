@@ -1,0 +1,172 @@
+"""Every setting by which Spark users tune Bayou: its names, where it may stand, what it does.
+
+A setting is looked for in this order: option of the read or write, session conf, environment,
+default. Its names are `bayou.*`, and for those that delta-spark or the Delta Kernel connector have
+the name that they have there; `spark.bayou.*` means the same in the session conf, where
+`spark-submit --conf` passes on names that begin with `spark.` only. In the environment dots are
+underscores and small letters capital ones: `BAYOU_REPLAY_NUMPARTITIONS`.
+
+Only the driver's own process sees the session conf. A data source plans in processes beside it, so
+`enable` hands them the settings that are set as options (`conf_as_options`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bayou.errors import ArgumentError
+
+__all__ = [
+    "INITIAL_SNAPSHOT_NUM_PARTITIONS",
+    "MAX_INITIAL_SNAPSHOT_FILE_COUNT",
+    "REPLAY_LOCAL_BYTES",
+    "REPLAY_NUM_PARTITIONS",
+    "REPLAY_WINDOW_BYTES",
+    "SETTINGS",
+    "SNAPSHOT_CACHE_BYTES",
+    "TIME_ZONE",
+    "Setting",
+    "conf_as_options",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One setting.
+
+    Attributes:
+        name: of ours, `bayou.*`.
+        aliases: further names.
+        meaning: one sentence.
+        default: what holds where it isn't set, in words.
+        minimum: of a whole number; None for a text.
+    """
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    meaning: str
+    default: str
+    minimum: int | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names, ours first."""
+        return (self.name, *self.aliases)
+
+    @property
+    def environment(self) -> str:
+        """The name of the environment variable."""
+        return self.name.upper().replace(".", "_")
+
+    def text(self, options: Mapping[str, str] | None = None, spark: Any = None) -> str | None:
+        """What it is set to, None where it isn't; in the conf the names of others come first.
+
+        Args:
+            options: of a read or write, in any case; None for none.
+            spark: the session whose conf counts; None where there is none in this process.
+        """
+        given = {key.lower(): value for key, value in (options or {}).items()}
+        for name in self.names:
+            if name.lower() in given:
+                return given[name.lower()]
+        if spark is not None:
+            for name in (*self.aliases, self.name, f"spark.{self.name}"):
+                value = spark.conf.get(name, None)
+                if value is not None:
+                    return str(value)
+        return os.environ.get(self.environment)
+
+    def integer(self, options: Mapping[str, str] | None = None, spark: Any = None) -> int | None:
+        """The whole number it is set to, None where it isn't; see `text`.
+
+        Raises:
+            ArgumentError: it isn't a whole number, or too small; names the setting.
+        """
+        text = self.text(options, spark)
+        if text is None:
+            return None
+        try:
+            value = int(text.strip())
+        except ValueError:
+            value = None
+        if value is None or (self.minimum is not None and value < self.minimum):
+            raise ArgumentError(
+                f"The setting {' or '.join(self.names)} is {text!r}; it must be a whole number, at "
+                f"least {self.minimum or 0}.",
+                argument=self.name,
+            )
+        return value
+
+
+REPLAY_NUM_PARTITIONS = Setting(
+    name="bayou.replay.numPartitions",
+    aliases=("spark.databricks.delta.v2.distributedLogReplay.numPartitions",),
+    meaning="Number of tasks of a log replay on executors; where it is set, executors replay "
+    "tables of any size.",
+    default="by the size of the checkpoint, a task for about 4 MB",
+    minimum=1,
+)
+INITIAL_SNAPSHOT_NUM_PARTITIONS = Setting(
+    name="bayou.streaming.initialSnapshot.numPartitions",
+    aliases=("spark.databricks.delta.v2.streaming.initialSnapshot.numPartitions",),
+    meaning="The same for the initial snapshot of a stream.",
+    default="by the size of the checkpoint",
+    minimum=1,
+)
+MAX_INITIAL_SNAPSHOT_FILE_COUNT = Setting(
+    name="bayou.streaming.maxInitialSnapshotFileCount",
+    aliases=("spark.databricks.delta.streaming.maxFilesPerTrigger.maxInitialSnapshotFileCount",),
+    meaning="A stream over a table of more files than this is refused when it begins.",
+    default="no limit",
+    minimum=0,
+)
+REPLAY_LOCAL_BYTES = Setting(
+    name="bayou.replay.localBytes",
+    meaning="Logs (checkpoint and commits behind it) of up to so many bytes are replayed in the "
+    "driver's process, larger ones on executors.",
+    default="64 MB, about 600,000 files",
+    minimum=0,
+)
+REPLAY_WINDOW_BYTES = Setting(
+    name="bayou.replay.windowBytes",
+    meaning="Commits behind the checkpoint of more bytes than this are reconciled by a shuffle "
+    "and a window, fewer by keys that each task gets.",
+    default="256 MB, about 500,000 files",
+    minimum=0,
+)
+SNAPSHOT_CACHE_BYTES = Setting(
+    name="bayou.snapshotCache.maxBytes",
+    meaning="Memory for snapshots that the driver's process keeps; 0 for none.",
+    default="256 MB",
+    minimum=0,
+)
+TIME_ZONE = Setting(
+    name="bayou.timeZone",
+    aliases=("spark.sql.session.timeZone",),
+    meaning="Time zone of partition values that are timestamps and say none.",
+    default="UTC; after `enable` the session's",
+)
+
+SETTINGS: tuple[Setting, ...] = (
+    REPLAY_NUM_PARTITIONS,
+    REPLAY_LOCAL_BYTES,
+    REPLAY_WINDOW_BYTES,
+    INITIAL_SNAPSHOT_NUM_PARTITIONS,
+    MAX_INITIAL_SNAPSHOT_FILE_COUNT,
+    SNAPSHOT_CACHE_BYTES,
+    TIME_ZONE,
+)
+
+
+def conf_as_options(spark: Any, options: Mapping[str, str]) -> dict[str, str]:
+    """The settings that a session's conf has and the options don't, for a source's processes."""
+    found = {}
+    for setting in SETTINGS:
+        if setting.text(options) is None:
+            value = setting.text(options, spark)
+            if value is not None:
+                found[setting.name] = value
+    return found

@@ -1,0 +1,100 @@
+"""A standalone cluster of two workers: executors share no memory with the driver."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import bayou
+
+pytestmark = pytest.mark.spark
+
+PROGRAM = """
+    import json
+    import sys
+    import warnings
+
+    warnings.simplefilter("ignore")
+    from bayou.engines.arrow import ArrowEngine
+    from bayou.kernel import Table
+    from bayou.spark import DistributedScanBuilder, start_session, state_reconstruction
+
+    url, path, conf = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+    spark = start_session("cluster", conf, master=url, time_zone="UTC")
+    spark.range(0, 1000, 1, 4).write.format("delta").mode("append").save(path)
+    spark.range(1000, 1500, 1, 2).write.format("delta").mode("append").save(path)
+    rows = spark.read.format("delta").load(path)
+    print("rows", rows.count(), "sum", rows.selectExpr("sum(id)").first()[0])
+
+    engine = ArrowEngine()
+    table = Table.for_path(engine, path)
+    table.checkpoint(engine, 1)
+    spark.range(1500, 1600, 1, 3).write.format("delta").mode("append").save(path)
+    snapshot = table.latest_snapshot(engine)
+
+    def paths(scan):
+        return [f.path for batch in scan.scan_files(engine) for f in batch.rows()]
+
+    serial = sorted(paths(snapshot.scan_builder().build()))
+    builder = DistributedScanBuilder(spark, snapshot, 3)
+    print("slices", sorted(paths(builder.build())) == serial)
+    print("sorted", len(paths(builder.with_sort_key().build())) == len(serial))
+    spark.conf.set("bayou.replay.windowBytes", "0")
+    print("window", sorted(paths(builder.build())) == serial)
+    print("frame", state_reconstruction(spark, snapshot, 3).count() == len(serial))
+    if conf:
+        executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()
+        print("executors", executors - 1)
+    spark.stop()
+"""
+
+
+def run(url: str, path: str, conf: dict[str, str], program: str = PROGRAM) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), url, path, json.dumps(conf)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        },
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.splitlines()
+
+
+def test_replay_reads_and_writes_run_on_a_cluster(spark_cluster, tmp_path):
+    path = str(tmp_path / "t")
+    assert run(spark_cluster.url, path, spark_cluster.conf) == [
+        "rows 1500 sum 1124250",
+        "slices True",
+        "sorted True",
+        "window True",
+        "frame True",
+        "executors 2",
+    ]
+    assert bayou.table(path).to_arrow().num_rows == 1600
+
+
+def test_replay_runs_through_spark_connect(tmp_path):
+    path = str(tmp_path / "t")
+    program = PROGRAM.replace(
+        'start_session("cluster", conf, master=url, time_zone="UTC")',
+        "SparkSession.builder.remote(url).getOrCreate()",
+    ).replace("import warnings", "import warnings\n    from pyspark.sql import SparkSession", 1)
+    assert run("local[2]", path, {}, program) == [
+        "rows 1500 sum 1124250",
+        "slices True",
+        "sorted True",
+        "window True",
+        "frame True",
+    ]
