@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
-from bayou.kernel import Snapshot
+from bayou.engines import for_path
+from bayou.kernel import Engine, Snapshot
 from bayou.protocol.schema import VOID, ArrayType, DataType, MapType, StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.native.relation import native_frame
+from bayou.spark.replay.snapshot_cache import latest_snapshot
 from bayou.spark.requests import ReadRequest
 from bayou.spark.settings import TIME_ZONE
 from bayou.spark.source.columns import table_columns
 from bayou.spark.source.options import SourceOptions
 from bayou.spark.source.snapshots import open_pinned
+from bayou.spark.source.timestamps import parse_timestamp
 from bayou.spark.types import from_spark
 
 __all__ = ["DOOR", "load"]
@@ -28,10 +34,14 @@ DOOR = "spark.bayou.read.door"
 """`auto`, `native` or `source`: who reads; `auto` decides by the table."""
 
 MAX_FILES = 4_000_000
+"""A table of more is read by the data source, which never lists them in the JVM; there a file takes
+about a kilobyte once a query reads it. Filtered queries of smaller ones list few."""
+
 _BYTES_A_DELETED_ROW = 200
 _OF_THE_SOURCE = ("readchangefeed", "readchangedata", "metadatacolumn")
 """Options, in lower case, for what only the data source gives."""
 
+_NOT_HADOOP = ("aws_", "azure_", "google_")
 _warned: set[str] = set()
 
 
@@ -48,8 +58,14 @@ def load(request: ReadRequest) -> Any:
         return NotImplemented  # Spark's own reader knows the session's only
     with readable_errors():
         options = SourceOptions.parse({**request.options, "path": request.paths[0]})
-        engine, snapshot = open_pinned(options, None)
-        reason = _unsuitable(snapshot) if door == "auto" else _impossible(snapshot)
+        zone = _time_zone(spark)
+        if "timestampasof" in given:
+            moment = parse_timestamp("timestampAsOf", given["timestampasof"], zone)
+            options = replace(options, timestamp=moment)
+        engine, snapshot = _opened(options)
+        reason = _impossible(spark, snapshot, given)
+        if reason is None and door == "auto":
+            reason = _unwise(snapshot)
         if reason is not None:
             _say_once(f"{snapshot.path} is read by the data source: {reason}.")
             return NotImplemented
@@ -58,9 +74,9 @@ def load(request: ReadRequest) -> Any:
                 spark,
                 engine,
                 snapshot,
-                time_zone=_time_zone(spark),
+                time_zone=zone,
                 max_deleted_rows=_heap(spark) // _BYTES_A_DELETED_ROW,
-                file_system={},
+                file_system={k: v for k, v in request.options.items() if k.startswith("fs.")},
             )
         except Py4JError as error:
             _say_once(
@@ -88,21 +104,40 @@ def _narrowed(
     return frame
 
 
-def _unsuitable(snapshot: Snapshot) -> str | None:
-    """Why the data source should read, None where a native scan should."""
+def _opened(options: SourceOptions) -> tuple[Engine, Snapshot]:
+    """The version that is asked for; the latest one by what is known of the table already."""
+    if options.version is not None or options.timestamp is not None:
+        return open_pinned(options, None)
+    engine = for_path(options.path, options.storage)
+    return engine, latest_snapshot(engine, options.path)
+
+
+def _unwise(snapshot: Snapshot) -> str | None:
+    """Why the data source should read what Spark's scan could."""
     stated = snapshot.stated_totals
     if stated is not None and stated.files > MAX_FILES:
-        return f"it has {stated.files} files"
-    return _impossible(snapshot)
+        return f"it has {stated.files} files, more than {MAX_FILES}"
+    return None
 
 
-def _impossible(snapshot: Snapshot) -> str | None:
-    """What Spark's Parquet reader can't do of what the table needs."""
+def _impossible(spark: Any, snapshot: Snapshot, given: Mapping[str, str]) -> str | None:
+    """Why Spark's Parquet reader can't read the table; options have their keys in lower case."""
     for field in snapshot.schema:
         if field.data_type != VOID and _has_void(field.data_type):
             return f"column {field.name} has a field without a type"
-    if not snapshot.path.startswith("/"):
-        return "it is in an object store"
+    if snapshot.path.startswith("/"):
+        return None
+    scheme = urlsplit(snapshot.path).scheme
+    scheme = "s3a" if scheme in ("s3", "s3n") else scheme
+    if any(key.startswith(_NOT_HADOOP) for key in given):
+        return "its credentials are in options that Hadoop doesn't know"
+    jvm, context = spark._jvm, spark._jsc  # noqa: SLF001  # published nowhere
+    try:
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(
+            scheme, context.hadoopConfiguration()
+        )
+    except Py4JError:
+        return f"Spark's Hadoop has no file system for {scheme}:"
     return None
 
 

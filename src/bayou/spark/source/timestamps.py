@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from zoneinfo import ZoneInfo
 
 from bayou.errors import ArgumentError
 
@@ -16,15 +17,17 @@ _SHAPE = re.compile(
 )
 
 
-def parse_timestamp(name: str, text: str) -> int:
+def parse_timestamp(name: str, text: str, time_zone: str = "UTC") -> int:
     """Milliseconds since the epoch of what delta-spark takes for `timestampAsOf`.
 
     A date, a date and a time (`2024-01-05 10:00:00.123`, or with `T`), each with or without an
-    offset (`Z`, `+02:00`). Without one it is UTC: a data source can't see the session's time zone.
+    offset (`Z`, `+02:00`). Without one it is in `time_zone`.
 
     Args:
         name: the option, for the error.
         text: its value.
+        time_zone: UTC for a data source, which can't see the session's; a name that isn't known
+            here counts as UTC.
 
     Raises:
         ArgumentError: another shape, or no such day or time.
@@ -35,7 +38,9 @@ def parse_timestamp(name: str, text: str) -> int:
             raise ValueError("not a timestamp")
         year, month, day, hour, minute, second = (int(match[i] or 0) for i in range(1, 7))
         micros = int((match[7] or "0").ljust(6, "0")[:6])
-        moment = dt.datetime(year, month, day, hour, minute, second, micros, tzinfo=_zone(match[8]))
+        moment = dt.datetime(
+            year, month, day, hour, minute, second, micros, tzinfo=_zone(match[8], time_zone)
+        )
     except ValueError as error:
         raise ArgumentError(
             f"{name} is {text!r}; it must be a date or a timestamp such as '2024-01-05', "
@@ -46,7 +51,12 @@ def parse_timestamp(name: str, text: str) -> int:
     return (moment - epoch) // dt.timedelta(milliseconds=1)
 
 
-def _zone(text: str | None) -> dt.timezone:
+def _zone(text: str | None, time_zone: str) -> dt.tzinfo:
+    if text is None and time_zone != "UTC":
+        try:
+            return ZoneInfo(time_zone)
+        except (KeyError, ValueError):
+            return dt.UTC
     if text in (None, "Z", "UTC"):
         return dt.UTC
     assert text is not None
