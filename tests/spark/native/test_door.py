@@ -1,3 +1,4 @@
+import datetime as dt
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -110,6 +111,24 @@ def test_a_version_and_a_time_are_read(spark, table):
     timestamp = bayou.table(table).snapshot(version=1).timestamp
     moment = spark.sql(f"SELECT CAST(timestamp_millis({timestamp}) AS STRING) t").first().t
     assert load(spark, table, timestampAsOf=moment).count() == 20
+
+
+def test_timestamps_are_in_the_session_s_time_zone(spark, tmp_path):
+    path = str(tmp_path / "t")
+    hours = [dt.datetime(2024, 7, 1, hour, tzinfo=dt.UTC) for hour in range(6)]
+    for at in hours:
+        bayou.write(
+            path, pa.table({"at": [at], "moment": [at]}), mode="append", partition_by=["at"]
+        )
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    frame = load(session, path)
+    for column in ("at", "moment"):
+        later = frame.where(f"{column} >= TIMESTAMP '2024-06-30 23:00:00'")
+        assert is_native(later)
+        assert files_of(later) == 3
+        assert later.count() == 3
+    assert frame.agg(F.max("at").cast("string")).first()[0] == "2024-07-01 01:00:00"
 
 
 def test_a_schema_narrows(spark, table):

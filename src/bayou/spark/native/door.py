@@ -125,6 +125,8 @@ def _impossible(spark: Any, snapshot: Snapshot, given: Mapping[str, str]) -> str
     for field in snapshot.schema:
         if field.data_type != VOID and _has_void(field.data_type):
             return f"column {field.name} has a field without a type"
+    if any(name.lower() == "_metadata" for name in snapshot.schema.names):
+        return "it has a column _metadata, by which Spark names where rows are from"
     if snapshot.path.startswith("/"):
         return None
     scheme = urlsplit(snapshot.path).scheme

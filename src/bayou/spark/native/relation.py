@@ -87,11 +87,13 @@ def native_frame(
             return frame
         return frame.select(_columns(snapshot.schema, logical, physical))
     position = _unused("position", [*physical.names, number])
+    deleted_file = _unused("deleted_file", [*physical.names, number, position])
+    deleted_position = _unused("deleted_position", [*physical.names, number, position])
     deleted = deleted_rows_frame(spark, engine.description(), snapshot.path, vectors)
     kept = frame.withColumn(position, F.col("_metadata.row_index").cast("int")).join(
-        F.broadcast(deleted.toDF("deleted_file", "deleted_position")),
-        on=(F.col(_quoted(number)) == F.col("deleted_file"))
-        & (F.col(_quoted(position)) == F.col("deleted_position")),
+        F.broadcast(deleted.toDF(deleted_file, deleted_position)),
+        on=(F.col(_quoted(number)) == F.col(deleted_file))
+        & (F.col(_quoted(position)) == F.col(deleted_position)),
         how="left_anti",
     )
     native = kept.select(_columns(snapshot.schema, logical, physical))
