@@ -34,3 +34,11 @@ def test_what_delta_spark_takes_is_read(text, expected):
 def test_anything_else_names_the_option_and_the_shapes(text):
     with pytest.raises(ArgumentError, match=r"timestampAsOf is .*'2024-01-05'"):
         parse_timestamp("timestampAsOf", text)
+
+
+def test_a_session_s_time_zone_counts_where_the_text_has_none():
+    noon = parse_timestamp("t", "2024-07-01 12:00:00Z")
+    assert parse_timestamp("t", "2024-07-01 08:00:00", "America/New_York") == noon
+    assert parse_timestamp("t", "2024-07-01 12:00:00Z", "America/New_York") == noon
+    assert parse_timestamp("t", "2024-07-01 12:00:00", "UTC") == noon
+    assert parse_timestamp("t", "2024-07-01 12:00:00", "Nowhere/Known") == noon
