@@ -34,8 +34,8 @@ DOOR = "spark.bayou.read.door"
 """`auto`, `native` or `source`: who reads; `auto` decides by the table."""
 
 MAX_FILES = 4_000_000
-"""A table of more is read by the data source, which never lists them in the JVM; there a file takes
-about a kilobyte once a query reads it. Filtered queries of smaller ones list few."""
+"""A table of more is read by the data source, which never lists them in the JVM, where every file
+that a query reads is held. A filtered query of a smaller table lists few."""
 
 _BYTES_A_DELETED_ROW = 200
 _OF_THE_SOURCE = ("readchangefeed", "readchangedata", "metadatacolumn")
