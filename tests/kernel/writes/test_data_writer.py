@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +16,7 @@ from bayou.engines.memory import MemoryEngine
 from bayou.errors import ConstraintViolationError, SchemaError, StorageError
 from bayou.kernel import Transaction, TransactionState, delete_data_files, write_data
 from bayou.kernel.arrow_types import from_arrow_schema
+from bayou.kernel.writes import data_writer, partition_files
 from bayou.testing.faults import Fault, FaultInjectingEngine
 
 
@@ -81,6 +83,27 @@ def test_folders_are_escaped_as_hive_does_and_the_log_percent_encodes_them(
     assert add.path.split("/")[0] == uri
     assert files_in(tmp_path)[0].split("/")[0] == folder
     assert add.partition_values == {"p": value}
+
+
+def test_memory_stays_flat_where_many_partitions_come_interleaved(local, tmp_path, monkeypatch):
+    monkeypatch.setattr(data_writer, "_BUFFERED_BYTES", 4 << 20)
+    monkeypatch.setattr(partition_files, "_MOST_BYTES", 1 << 20)
+    # One partition has a row of every batch only: it is never the largest, and waits to the end.
+    part = pa.array([f"{i % 50:02d}" if i else "rare" for i in range(50_000)])
+    used: list[int] = []
+
+    def batches(count: int) -> Iterator[pa.RecordBatch]:
+        for i in range(count):
+            number = pa.array(range(i * 50_000, i * 50_000 + 50_000))
+            used.append(pa.total_allocated_bytes() - before)
+            yield pa.record_batch({"n": number, "p": part})
+
+    state = state_for(pa.table({"n": [1], "p": [""]}), tmp_path, "p")
+    before = pa.total_allocated_bytes()
+    adds = write_data(local, state, batches(60))
+    assert max(used) < 20 << 20  # of 40 MB of rows
+    assert len({add.partition_values["p"] for add in adds}) == 51
+    assert sum(json.loads(add.stats)["numRecords"] for add in adds) == 60 * 50_000
 
 
 def test_random_prefixes_take_the_place_of_partition_folders(local, tmp_path):

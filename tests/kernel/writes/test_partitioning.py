@@ -82,3 +82,19 @@ def test_a_value_that_has_no_text_is_refused_with_its_column():
     with pytest.raises(SchemaError, match="partition column 'p'") as caught:
         split(table, "p")
     assert caught.value.column == "p"
+
+
+def test_what_waits_can_be_copied_out_of_the_batches_it_came_in():
+    parts = [pa.table({"p": ["a", "b"] * 500, "n": [value] * 1000}) for value in range(3)]
+    waiting = buffers(parts[0], "p")
+    for part in parts:
+        waiting.add(part.to_batches()[0])
+    waiting.pop_largest()
+    assert waiting.held > 1.5 * waiting.nbytes
+    before = pa.total_allocated_bytes()
+    waiting.compact()
+    assert waiting.held == waiting.nbytes
+    assert pa.total_allocated_bytes() < before
+    ((_, found),) = waiting.pop_all()
+    rows = pa.Table.from_batches(found.batches)
+    assert rows["n"].to_pylist() == [0] * 500 + [1] * 500 + [2] * 500

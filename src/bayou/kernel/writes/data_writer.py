@@ -157,8 +157,8 @@ def write_data(
     """Write rows, split by their partition values, to new files of the table.
 
     Memory holds one batch where the table isn't partitioned, else some 256 MB of rows that wait
-    for their partition's file. Nothing is part of the table before the actions are committed; on
-    an error the files written so far are deleted.
+    for their partition's file, and at most as much again that they keep in memory. Nothing is part
+    of the table before the actions are committed; on an error the files written so far are deleted.
 
     Raises:
         SchemaError: a column the table doesn't have, or of another type.
@@ -226,6 +226,8 @@ def _write_partitioned(
             buffers.keep(parts)
             while buffers.nbytes > _BUFFERED_BYTES:
                 files.begin(*buffers.pop_largest())
+            if buffers.held > 2 * _BUFFERED_BYTES:
+                buffers.compact()
         for key, waiting in buffers.pop_all():
             files.begin(key, waiting)
 

@@ -63,6 +63,8 @@ class PartitionBuffers:
 
     Attributes:
         nbytes: what waits, 0 once everything was popped.
+        held: bytes that are in memory for it at most. Parts are slices of the piece they came in,
+            and one that waits holds all of it.
     """
 
     def __init__(self, state: TransactionState, carried: Sequence[str] = ()) -> None:
@@ -74,6 +76,7 @@ class PartitionBuffers:
         self._data_names = [*(f.name for f in state.data_schema), *carried]
         self._waiting: dict[PartitionKey, WaitingRows] = {}
         self.nbytes = 0
+        self.held = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Split a batch of the table's schema by its partition values, and keep the parts."""
@@ -112,6 +115,13 @@ class PartitionBuffers:
             waiting.batches.append(part.rows)
             waiting.nbytes += size
             self.nbytes += size
+            self.held += size
+
+    def compact(self) -> None:
+        """Copy what waits, so that nothing else is held."""
+        for waiting in self._waiting.values():
+            waiting.batches = [_concatenated(waiting.batches)]
+        self.held = self.nbytes
 
     def pop_largest(self) -> tuple[PartitionKey, WaitingRows]:
         """The partition that holds the most bytes."""
