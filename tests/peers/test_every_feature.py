@@ -311,7 +311,8 @@ CASES = {
     ),
     "invariants": Case(
         make=invariants,
-        changes=["INSERT INTO {t} SELECT 100, 'z', named_struct('x', 1L), array(), map()"],
+        # delta-spark takes a null struct for one with a null in the field that may not be.
+        changes=["INSERT INTO {t} SELECT 100, 'z', s, l, m FROM {t} WHERE id = 1"],
         refuses={"INSERT INTO {t} (id) VALUES (NULL)": "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"},
     ),
     "checkConstraints": Case(
