@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from bayou.engines import for_path
 from bayou.kernel import Engine, Snapshot
+from bayou.kernel.time_zones import checked_time_zone
 from bayou.protocol.schema import VOID, ArrayType, DataType, MapType, StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.native.relation import native_frame
@@ -157,7 +158,7 @@ def _has_void(data_type: DataType) -> bool:
 
 def _time_zone(spark: Any) -> str:
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
-    return "UTC" if zone.upper() in ("UTC", "GMT", "Z", "ETC/UTC", "+00:00") else zone
+    return "UTC" if zone.upper() in ("UTC", "GMT", "Z", "ETC/UTC", "+00:00") else checked_time_zone(zone)
 
 
 def _heap(spark: Any) -> int:

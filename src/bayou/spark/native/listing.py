@@ -52,9 +52,7 @@ class Listing:
 
     def _files(self, predicate: Predicate | None) -> DataFiles:
         snapshot, schema = self.snapshot, self.snapshot.schema
-        builder = snapshot.scan_builder().with_filter(predicate)
-        if hasattr(builder, "with_time_zone"):
-            builder = builder.with_time_zone(self.time_zone)
+        builder = snapshot.scan_builder().with_filter(predicate).with_time_zone(self.time_zone)
         with builder.build().scan_files(self.engine) as batches:
             parts = [
                 data_files(batch, schema, snapshot.partition_columns, self.time_zone)
