@@ -158,7 +158,11 @@ def _has_void(data_type: DataType) -> bool:
 
 def _time_zone(spark: Any) -> str:
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
-    return "UTC" if zone.upper() in ("UTC", "GMT", "Z", "ETC/UTC", "+00:00") else checked_time_zone(zone)
+    return (
+        "UTC"
+        if zone.upper() in ("UTC", "GMT", "Z", "ETC/UTC", "+00:00")
+        else checked_time_zone(zone)
+    )
 
 
 def _heap(spark: Any) -> int:
