@@ -16,8 +16,9 @@ VENV := .venv
 PEERS := .venv-peers
 PEERS_KAFKA := .venv-peers-kafka
 BIN := $(VENV)/bin
-# How many processes run the tests; each may start a Spark session of its own (2 GB).
-JOBS ?= 2
+# How many processes run the tests beside this one, for machines with more than two cores; each may start a
+# Spark session of its own (2 GB). 0: all in one.
+JOBS ?= 0
 
 # Spark's workers take the first python3 of the PATH unless told.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
