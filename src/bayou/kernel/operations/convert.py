@@ -20,7 +20,6 @@ from bayou.kernel.table_state import load_table_state
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.state import TransactionState
-from bayou.protocol import stats
 from bayou.protocol.actions import AddFile
 from bayou.protocol.file_names import data_file_path_to_uri
 from bayou.protocol.properties import COLUMN_MAPPING_MODE, normalize
@@ -143,5 +142,5 @@ def _adds(
             size=file.status.size,
             modification_time=file.status.modification_time,
             data_change=True,
-            stats=stats.to_json(found) if collect_statistics else None,
+            stats=state.statistics_text(found) if collect_statistics else None,
         )

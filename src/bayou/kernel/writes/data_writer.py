@@ -31,7 +31,6 @@ from bayou.kernel.writes.row_rules import RowRules
 from bayou.kernel.writes.state import TransactionState, WriteContext
 from bayou.kernel.writes.variants import with_bytes_in_nulls
 from bayou.protocol import partition_values as wire
-from bayou.protocol import stats
 from bayou.protocol.actions import AddCDCFile, AddFile
 from bayou.protocol.file_names import data_file_path_to_uri, partition_directory
 from bayou.protocol.properties import TableProperties
@@ -147,7 +146,7 @@ def _append_actions(
             size=status.size,
             modification_time=status.modification_time,
             data_change=state.data_change,
-            stats=None if status.statistics is None else stats.to_json(status.statistics),
+            stats=None if status.statistics is None else state.statistics_text(status.statistics),
         )
 
 

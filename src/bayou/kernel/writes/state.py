@@ -16,8 +16,10 @@ from bayou.kernel.column_mapping import (
 )
 from bayou.kernel.engine import ParquetWriteOptions
 from bayou.kernel.wire_format import WireFormat
+from bayou.protocol import stats
 from bayou.protocol.properties import TableProperties
 from bayou.protocol.schema import VOID, DataType, StructType
+from bayou.protocol.stats import FileStatistics
 
 __all__ = ["TransactionState", "WriteContext"]
 
@@ -37,9 +39,10 @@ class _WireState(msgspec.Struct, frozen=True, array_like=True):
     records_inserts: bool
     max_records_per_file: int | None
     compression: str | None
+    says_tight_bounds: bool
 
 
-_WIRE = WireFormat("transaction state", 5, _WireState)
+_WIRE = WireFormat("transaction state", 6, _WireState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,8 @@ class TransactionState:
         records_inserts: new rows go to change data files, too: the commit has some.
         max_records_per_file: how many rows a data file holds at most.
         compression: Parquet codec that takes the place of the table's.
+        says_tight_bounds: statistics say that their bounds are tight: deletion vectors, which may
+            make them wide, are among the table's features.
         writer: which writer of how many this is, see `for_writer`.
     """
 
@@ -91,6 +96,7 @@ class TransactionState:
     records_inserts: bool = False
     max_records_per_file: int | None = None
     compression: str | None = None
+    says_tight_bounds: bool = False
     writer: tuple[int, int] = field(default=(0, 1), compare=False)
     identity_counts: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
 
@@ -151,6 +157,12 @@ class TransactionState:
             max_rows_per_file=self.max_records_per_file,
         )
 
+    def statistics_text(self, found: FileStatistics) -> str:
+        """`add.stats` of a new file (PROTOCOL.md, Per-file Statistics)."""
+        if self.says_tight_bounds and found.tight_bounds is None:
+            found = replace(found, tight_bounds=True)
+        return stats.to_json(found)
+
     def statistics_columns(self) -> tuple[str, ...]:
         """Leaf columns with statistics, by physical names (PROTOCOL.md, Per-file Statistics).
 
@@ -202,6 +214,7 @@ class TransactionState:
                 self.records_inserts,
                 self.max_records_per_file,
                 self.compression,
+                self.says_tight_bounds,
             )
         )
 
@@ -227,6 +240,7 @@ class TransactionState:
                 records_inserts=wire.records_inserts,
                 max_records_per_file=wire.max_records_per_file,
                 compression=wire.compression,
+                says_tight_bounds=wire.says_tight_bounds,
                 writer=(0, 0),
             ),
         )

@@ -113,6 +113,11 @@ class TableUpdate:
         return supported and not self.table_properties.row_tracking_suspended
 
     @property
+    def may_have_deletion_vectors(self) -> bool:
+        """Whether the table's features allow for deletion vectors, wanted or not."""
+        return features.DELETION_VECTORS in features.writer_features(self.effective_protocol)
+
+    @property
     def materializes_partitions(self) -> bool:
         """Whether data files hold partition columns, too (Materialize Partition Columns)."""
         return features.MATERIALIZE_PARTITION_COLUMNS in features.writer_features(
