@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from bayou.spark import hooks, named_tables, native
 from bayou.spark.java import check_java
+from bayou.spark.replay.sorted_index import offer_sorted_index
 from bayou.spark.session_settings import hand_over_settings
 from bayou.spark.statements import answer_sql
 from bayou.spark.writing import handlers
@@ -62,6 +63,7 @@ def enable(spark: Any) -> None:
     hooks.install(spark)
     hooks.register("load", hand_over_settings)
     hooks.register("stream_load", hand_over_settings)
+    hooks.register("stream_load", offer_sorted_index)
     hooks.register("sql", answer_sql)
     for key in _CONF:
         spark.conf.set(key, "true")

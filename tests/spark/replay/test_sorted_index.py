@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
+from functools import partial
+
 import pyarrow as pa
 
+import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.kernel import Snapshot
 from bayou.kernel.changes.commit_files import without_statistics
 from bayou.kernel.changes.path_order import path_order
+from bayou.spark.replay import sorted_index
 from bayou.spark.replay.sorted_index import write_index
 from bayou.spark.streaming.handed_index import ALIVE, IndexRequest, handed_index, requests
 from bayou.spark.streaming.sorted_files import SortedFiles
@@ -43,7 +48,7 @@ def test_the_index_is_the_one_that_the_source_would_make(spark, tmp_path):
     assert (handed.count, handed.size) == (mine.count, mine.size) == (300, sum(range(300)))
     assert pa.concat_arrays(list(handed.adds(0))).equals(pa.concat_arrays(list(mine.adds(0))))
     handed.close()
-    assert handed.is_there
+    assert not folder.exists()
 
 
 def test_nobody_is_waited_for_who_shows_no_life(tmp_path):
@@ -58,3 +63,55 @@ def test_a_request_says_which_version_of_which_table(tmp_path):
     request.folder.mkdir()
     (request.folder / "wanted").touch()
     assert requests(tmp_path) == [request]
+
+
+def test_executors_sort_for_a_stream_of_a_large_table(spark, tmp_path, monkeypatch):
+    table, jobs = str(tmp_path / "t"), []
+    for n in range(6):
+        bayou.write(table, pa.table({"id": [n]}))
+
+    monkeypatch.setattr(sorted_index, "write_index", partial(_noted, jobs))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    batches = []
+    spark.conf.set(PARTITIONS, "2")
+    try:
+        frame = spark.readStream.format("delta").option("maxFilesPerTrigger", 2).load(table)
+        for _ in range(2):  # the second run stands behind the initial snapshot: nothing is sorted
+            query = (
+                frame.writeStream.foreachBatch(lambda rows, n: batches.append(rows.collect()))
+                .option("checkpointLocation", str(tmp_path / "checkpoint"))
+                .trigger(availableNow=True)
+                .start()
+            )
+            assert query.awaitTermination(120)
+            assert query.exception() is None
+            bayou.write(table, pa.table({"id": [n + 1]}))
+    finally:
+        spark.conf.unset(PARTITIONS)
+    assert [[row.id for row in rows] for rows in batches] == [[0, 1], [2, 3], [4, 5], [6]]
+    assert jobs == [5]
+    assert not list(tmp_path.glob("bayou-index-*/*/sorted.arrow"))
+
+
+def test_a_stream_sorts_itself_where_the_jobs_fail(spark, tmp_path, monkeypatch, caplog):
+    table = str(tmp_path / "t")
+    bayou.write(table, pa.table({"id": [1]}))
+    monkeypatch.setattr(sorted_index, "write_index", _failing)
+    spark.conf.set(PARTITIONS, "2")
+    try:
+        frame = spark.readStream.format("delta").load(table)
+        query = frame.writeStream.format("memory").queryName("alone").trigger(availableNow=True)
+        assert query.start().awaitTermination(120)
+    finally:
+        spark.conf.unset(PARTITIONS)
+    assert [row.id for row in spark.table("alone").collect()] == [1]
+    assert "sorts its files itself: no room" in caplog.text
+
+
+def _noted(jobs, spark, engine, snapshot, folder):
+    jobs.append(snapshot.version)
+    write_index(spark, engine, snapshot, folder)
+
+
+def _failing(spark, engine, snapshot, folder):
+    raise OSError("no room")

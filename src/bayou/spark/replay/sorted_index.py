@@ -7,11 +7,15 @@ a query that goes on behind its initial snapshot never asks.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import logging
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +52,10 @@ def offer_sorted_index(request: ReadRequest) -> Any:
     if request.connect or starts_somewhere or len(request.paths) != 1:
         return NotImplemented
     (path,) = request.paths
-    engine = for_path(path, storage_options(request.options))
     try:
+        engine = for_path(path, storage_options(request.options))
         if _is_large(request.spark, latest_snapshot(engine, path)):
-            folder = Path(tempfile.mkdtemp(prefix="bayou-index-"))
-            (folder / ALIVE).touch()
-            _Keeper(request.spark, engine, path, folder).start()
+            folder = _keeper.watch(_Offer(spark=request.spark, engine=engine, path=path))
             request.reader.option(INDEX_FOLDER, str(folder))
     except BayouError:
         pass  # the source says what is wrong, as it does without a session
@@ -82,38 +84,78 @@ def _is_large(spark: Any, snapshot: Snapshot) -> bool:
     )
 
 
-class _Keeper(threading.Thread):
-    """Watches one folder for as long as the session lives, then deletes it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Offer:
+    """A table that streams may ask about in a folder, for as long as the session lives."""
 
-    def __init__(self, spark: Any, engine: Engine, path: str, folder: Path) -> None:
-        super().__init__(target=self._watch, name="bayou-index", daemon=True)
-        self._spark = spark
-        self._engine = engine
-        self._path = path
-        self._folder = folder
-        self._waiting = threading.Event()
+    spark: Any
+    engine: Engine
+    path: str
 
-    def _watch(self) -> None:
+    @property
+    def holds(self) -> bool:
+        """Whether the session can still run jobs."""
+        return self.spark.sparkContext._jsc is not None  # noqa: SLF001  # None: it was stopped
+
+    def answer(self, request: IndexRequest) -> None:
+        """Write what a stream asks for, or word that it won't come."""
         try:
-            while self._spark.sparkContext._jsc is not None:  # noqa: SLF001  # None: it was stopped
-                (self._folder / ALIVE).touch()
-                for request in requests(self._folder):
-                    (request.folder / WANTED).unlink(missing_ok=True)
-                    threading.Thread(target=self._answer, args=(request,), daemon=True).start()
-                self._waiting.wait(_POLL)
-        except OSError as error:
-            _LOG.warning("Streams of %s sort their files themselves: %s", self._path, error)
-        finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _answer(self, request: IndexRequest) -> None:
-        try:
-            table = Table.for_path(self._engine, self._path)
-            snapshot = table.snapshot_as_of_version(self._engine, request.version)
+            table = Table.for_path(self.engine, self.path)
+            snapshot = table.snapshot_as_of_version(self.engine, request.version)
             if snapshot.table_id != request.table_id:
                 raise BayouError(f"{table.path} was replaced by another table")
-            write_index(self._spark, self._engine, snapshot, request.folder)
+            write_index(self.spark, self.engine, snapshot, request.folder)
         except Exception as error:  # noqa: BLE001  # whatever it is, the stream helps itself
-            _LOG.warning("A stream of %s sorts its files itself: %s", self._path, error)
-            request.folder.mkdir(exist_ok=True)
-            (request.folder / FAILED).touch()
+            _LOG.warning("A stream of %s sorts its files itself: %s", self.path, error)
+            with contextlib.suppress(OSError):
+                request.folder.mkdir(exist_ok=True)
+                (request.folder / FAILED).touch()
+
+
+class _Keeper:
+    """One thread of the process that watches the folders of all offers; ends with the last."""
+
+    def __init__(self) -> None:
+        self._offers: dict[Path, _Offer] = {}
+        self._changing = threading.Lock()
+        self._watching = False
+
+    def watch(self, offer: _Offer) -> Path:
+        """A new folder in which streams are answered."""
+        folder = Path(tempfile.mkdtemp(prefix="bayou-index-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        (folder / ALIVE).touch()
+        with self._changing:
+            self._offers[folder] = offer
+            if not self._watching:
+                threading.Thread(target=self._watch, name="bayou-index", daemon=True).start()
+                self._watching = True
+        return folder
+
+    def _watch(self) -> None:
+        while True:
+            with self._changing:
+                offers = list(self._offers.items())
+                self._watching = bool(offers)
+            if not offers:
+                return
+            for folder, offer in offers:
+                if not (offer.holds and self._looked_into(folder, offer)):
+                    with self._changing:
+                        del self._offers[folder]
+                    shutil.rmtree(folder, ignore_errors=True)
+            time.sleep(_POLL)
+
+    def _looked_into(self, folder: Path, offer: _Offer) -> bool:
+        try:
+            (folder / ALIVE).touch()
+            for request in requests(folder):
+                (request.folder / WANTED).unlink(missing_ok=True)
+                threading.Thread(target=offer.answer, args=(request,), daemon=True).start()
+        except OSError as error:
+            _LOG.warning("Streams of %s sort their files themselves: %s", offer.path, error)
+            return False
+        return True
+
+
+_keeper = _Keeper()

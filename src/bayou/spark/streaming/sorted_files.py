@@ -47,13 +47,11 @@ class SortedFiles:
         size: int,
         batches: list[pa.RecordBatch],
         folder: Path | None,
-        kept: bool = False,
     ) -> None:
         self.count = count
         self.size = size
         self._batches = batches
         self._folder = folder
-        self._kept = kept
         self._reader: Any = None
 
     @classmethod
@@ -98,13 +96,15 @@ class SortedFiles:
     def open(cls, folder: Path) -> SortedFiles | None:
         """What another process has written to a folder by `write`; None where it hasn't (yet).
 
-        `close` leaves it there.
+        From then on the folder is this object's: `close` deletes it.
         """
         try:
             totals = json.loads((folder / _TOTALS).read_text())
         except OSError:
             return None
-        return cls(count=totals["count"], size=totals["size"], batches=[], folder=folder, kept=True)
+        found = cls(count=totals["count"], size=totals["size"], batches=[], folder=folder)
+        found._open()  # another stream of the same folder may delete it
+        return found
 
     @staticmethod
     def write(files: Iterable[tuple[pa.StructArray, pa.Array[Any]]], folder: Path) -> None:
@@ -126,7 +126,7 @@ class SortedFiles:
     @property
     def is_there(self) -> bool:
         """Whether the files can still be read; someone may have cleaned up the disk."""
-        return self._folder is None or _index(self._folder).exists()
+        return self._folder is None or self._reader is not None or _index(self._folder).exists()
 
     def adds(self, start: int, end: int | None = None) -> Iterator[pa.StructArray]:
         """The files from one place to before another, `ADD_TYPE`, in pieces."""
@@ -150,16 +150,20 @@ class SortedFiles:
     def close(self) -> None:
         """Delete what is on disk."""
         self._reader = None
-        if self._folder is not None and not self._kept:
+        if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _batch(self, number: int) -> pa.RecordBatch:
         if self._folder is None:
             return self._batches[number]
         if self._reader is None:
-            self._reader = pa.ipc.open_file(pa.memory_map(str(_index(self._folder))))
+            self._open()
         batch: pa.RecordBatch = self._reader.get_batch(number)
         return batch
+
+    def _open(self) -> None:
+        assert self._folder is not None  # batches in memory need no reader
+        self._reader = pa.ipc.open_file(pa.memory_map(str(_index(self._folder))))
 
 
 def _keyed(adds: pa.StructArray, order: pa.Array[Any]) -> pa.RecordBatch:

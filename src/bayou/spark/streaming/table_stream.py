@@ -147,6 +147,8 @@ class TableStream:
         Raises:
             StreamingSourceError: a commit that must be read can't be; names it, and what helps.
         """
+        if not start.initial:
+            self.close()  # the initial snapshot is behind us
         if self._tracking is not None:
             self._initialize_tracking(start, None)
             pending = self._tracking.pending(self._engine, start)
