@@ -15,7 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-__all__ = ["ADDED", "COMMITS", "REMOVED", "SHAPES", "checkpoint_files", "live_files", "table_with"]
+__all__ = [
+    "ADDED",
+    "COMMITS",
+    "REMOVED",
+    "SHAPES",
+    "checkpoint_files",
+    "live_files",
+    "table_with",
+    "wire_adds",
+]
 
 SHAPES = {
     "row-groups": "one file of several row groups",
@@ -241,7 +250,7 @@ def _write_commits_only(log: Path, files: int) -> None:
     }
     for start in range(0, files, CHUNK):
         numbers = np.arange(start, min(files, start + CHUNK))
-        for version, add in zip(numbers.tolist(), _wire_adds(numbers), strict=True):
+        for version, add in zip(numbers.tolist(), wire_adds(numbers), strict=True):
             info = {"timestamp": 1_700_000_000_000 + version, "operation": "STREAMING UPDATE"}
             lines: list[dict[str, object]] = [{"commitInfo": info}, {"add": add}]
             if version == 0:
@@ -250,7 +259,7 @@ def _write_commits_only(log: Path, files: int) -> None:
             (log / f"{version:020}.json").write_text(text)
 
 
-def _wire_adds(numbers: np.ndarray) -> list[dict[str, object]]:
+def wire_adds(numbers: np.ndarray) -> list[dict[str, object]]:
     """Adds as they stand in a commit."""
     found = []
     for add in _add_structs(numbers).to_pylist():
@@ -342,7 +351,7 @@ def _write_commit(log: Path, version: int, files: int) -> None:
         {"commitInfo": {"timestamp": timestamp, "operation": "WRITE", "operationParameters": {}}}
     ]
     new = files + (version - 1) * ADDED
-    lines.extend({"add": add} for add in _wire_adds(np.arange(new, new + ADDED)))
+    lines.extend({"add": add} for add in wire_adds(np.arange(new, new + ADDED)))
     old = np.arange((version - 1) * REMOVED, version * REMOVED) * max(1, files // 1000)
     lines.extend(
         {"remove": {"path": path, "deletionTimestamp": timestamp, "dataChange": True}}

@@ -23,6 +23,7 @@ import read_changes
 import scan_rows
 import spark_replay
 import spark_scan
+import spark_stream
 import spark_write
 import write_rows
 from rich.console import Console
@@ -36,6 +37,9 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "commits": lambda console, _: plan_million_files.run(console, COMMITS, 1, ["commits"]),
     "replay": lambda console, runs: spark_replay.run(
         console, spark_replay.FILES, tuple(spark_replay.WAYS), runs
+    ),
+    "stream": lambda console, runs: spark_stream.run(
+        console, (100_000,), tuple(spark_stream.WAYS), runs
     ),
     "scan": lambda console, runs: scan_rows.run(
         console, scan_rows.ROWS, scan_rows.SMALL_FILES, runs

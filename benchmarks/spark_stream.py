@@ -1,0 +1,165 @@
+"""A stream's first batch over a table of many files, beside delta-spark.
+
+usage: PYTHONPATH=tools spark_stream.py [--files N ...] [--way WAY ...] [--runs N]
+
+A stream sorts the files of its initial snapshot by time and path before its first batch, which
+here has one file. Each way runs in a process of its own on local[2] with a driver of 1 GB, and
+starts the query several times with a new checkpoint; the first time is cold. Counted from `start`
+until the batch is through. Memory is watched from outside (PSS). delta-spark runs in `.venv-peers`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+PEER = "delta-spark"
+WAYS = {
+    "enable": "Bayou: executors sort",
+    "source": "Bayou, without enable: the source's process sorts",
+    PEER: "delta-spark",
+}
+FILES = (10_000, 100_000, 1_000_000)
+REPORTED = {100_000: "12 s"}
+ROWS = 1000
+
+
+def measured(way: str, table: str, runs: int) -> None:
+    """In the measured process: seconds until the first batch of each run, as a line of JSON."""
+    spark = _session(way)
+    seconds = []
+    for _ in range(runs + 1):
+        with tempfile.TemporaryDirectory() as checkpoint:
+            start = time.perf_counter()
+            frame = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(table)
+            query = (
+                frame.writeStream.format("noop")
+                .option("checkpointLocation", checkpoint)
+                .trigger(processingTime="1 hour")
+                .start()
+            )
+            while not query.recentProgress and query.isActive:
+                time.sleep(0.02)
+            seconds.append(time.perf_counter() - start)
+            assert query.exception() is None, query.exception()
+            assert query.recentProgress[0]["numInputRows"] == ROWS
+            query.stop()
+    print(json.dumps({"seconds": seconds}))
+
+
+def _session(way: str) -> Any:
+    conf = {
+        "spark.driver.memory": os.environ.get("STREAM_PEER_MEMORY", "1g") if way == PEER else "1g",
+        "spark.ui.enabled": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    if way != PEER:
+        import bayou.spark
+
+        spark = bayou.spark.start_session("stream", conf, master="local[2]")
+        if way == "source":
+            bayou.spark.disable(spark)
+        return spark
+    from delta import configure_spark_with_delta_pip
+    from pyspark.sql import SparkSession
+
+    conf |= {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    return configure_spark_with_delta_pip(builder).getOrCreate()
+
+
+def _table_with(files: int) -> Path:
+    """A table of so many files, the first of which is there."""
+    import million_files
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = million_files.table_with(files, "row-groups")
+    (add,) = million_files.wire_adds(np.arange(1, 2))  # the commits remove the one before
+    path = table / str(add["path"])
+    if not path.exists():
+        numbers = pa.array(np.arange(ROWS, 2 * ROWS))
+        rows = pa.table({"id": numbers, "user": numbers.cast(pa.string())})
+        sink = pa.BufferOutputStream()
+        pq.write_table(rows, sink)
+        data = sink.getvalue().to_pybytes()
+        footer = 8 + int.from_bytes(data[-8:-4], "little")
+        # As long as the log says: what is between pages and footer means nothing.
+        gap = bytes(int(str(add["size"])) - len(data))
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data[:-footer] + gap + data[-footer:])
+    return table
+
+
+def run(console: Any, files: Sequence[int], ways: Sequence[str], runs: int) -> None:
+    """Measure and print a table for each number of files."""
+    import process_tree
+    from rich.table import Table as Grid
+
+    for number in files:
+        table = str(_table_with(number))
+        grid = Grid(title=f"{number:,} files, local[2], driver 1 GB", title_justify="left")
+        for heading in ("until the first batch", "cold s", "warm s", "driver", "JVM", "workers MB"):
+            grid.add_column(heading, justify="right" if grid.columns else "left")
+        for way in ways:
+            python = sys.executable
+            if way == PEER:
+                python = str(HERE.parent / ".venv-peers" / "bin" / "python")
+                if not Path(python).exists():
+                    console.print(f"{PEER}: there is no .venv-peers (make test-peers makes it)")
+                    continue
+            command = [python, __file__, "--measure", way, table, str(runs)]
+            try:
+                watched = process_tree.run_watched(command)
+            except RuntimeError as error:
+                grid.add_row(WAYS[way], f"failed: {str(error)[-200:]}")
+                continue
+            seconds = json.loads(watched.lines[-1])["seconds"]
+            grid.add_row(
+                WAYS[way],
+                f"{seconds[0]:.2f}",
+                f"{median(seconds[1:]):.2f}",
+                *(f"{watched.peak[kind] / 1e6:,.0f}" for kind in ("driver", "JVM", "workers")),
+            )
+        if number in REPORTED:
+            grid.caption = f"others report: {REPORTED[number]}"
+        console.print(grid)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """The command line."""
+    if arguments[:1] == ["--measure"]:
+        way, table, runs = arguments[1:]
+        measured(way, table, int(runs))
+        return
+    import measure
+    from rich.console import Console
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--files", type=int, nargs="+", default=list(FILES))
+    parser.add_argument("--way", nargs="+", choices=list(WAYS), default=list(WAYS))
+    parser.add_argument("--runs", type=int, default=2)
+    options = parser.parse_args(arguments)
+    run(Console(width=measure.WIDTH), options.files, options.way, options.runs)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
