@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from bayou.kernel.writes import partition_files
+from bayou.kernel.writes.partition_buffers import WaitingRows
 from bayou.kernel.writes.partition_files import PartitionFiles
-from bayou.kernel.writes.partitioning import WaitingRows
 from bayou.protocol.actions import AddFile
 
 ROWS = WaitingRows(batches=[pa.record_batch({"n": list(range(1000))})], nbytes=8000)

@@ -8,28 +8,26 @@ import pytest
 from bayou.errors import SchemaError
 from bayou.kernel import TransactionState
 from bayou.kernel.arrow_types import from_arrow_schema
-from bayou.kernel.writes.partitioning import PartitionBuffers
+from bayou.kernel.writes.partitioning import PartitionSplitter, pieces_to_sort
 
 
-def buffers(table: pa.Table, *columns: str) -> PartitionBuffers:
+def splitter(table: pa.Table, *columns: str) -> PartitionSplitter:
     state = TransactionState(
         table="/lake/t",
         schema=from_arrow_schema(table.schema),
         partition_columns=columns,
         configuration={},
     )
-    return PartitionBuffers(state)
+    return PartitionSplitter(state)
 
 
 def split(table: pa.Table, *columns: str) -> dict[tuple[str | None, ...], list]:
-    waiting = buffers(table, *columns)
+    found: dict[tuple[str | None, ...], list] = {}
     for batch in table.to_batches(max_chunksize=4):
-        waiting.add(batch)
-    found = {}
-    while waiting.nbytes:
-        key, rows = waiting.pop_largest()
-        assert key not in found
-        found[key] = [row for batch in rows.together() for row in batch.to_pylist()]
+        parts = splitter(table, *columns).parts(batch)
+        assert len({part.key for part in parts}) == len(parts)
+        for part in parts:
+            found.setdefault(part.key, []).extend(part.rows.to_pylist())
     return found
 
 
@@ -63,18 +61,23 @@ def test_many_values_of_many_columns_are_kept_apart():
         assert (a, b, c, d) == (str(n % 7), str(n % 5), str(n % 3), str(n % 2 == 0).lower())
 
 
-def test_the_largest_partition_comes_first_and_what_waits_is_counted():
-    waiting = buffers(pa.table({"n": [1], "p": ["x"]}), "p")
-    waiting.add(pa.record_batch({"n": [1, 2, 3], "p": ["x", "y", "y"]}))
-    assert waiting.nbytes > 0
-    assert [waiting.pop_largest()[0], waiting.pop_largest()[0]] == [("y",), ("x",)]
-    assert waiting.nbytes == 0
+def test_parts_say_about_how_many_bytes_they_take():
+    rows = pa.table({"n": [1, 2, 3], "p": ["x", "y", "y"]})
+    (batch,) = rows.to_batches()
+    sizes = {part.key: part.nbytes for part in splitter(rows, "p").parts(batch)}
+    assert sizes == {("x",): 8, ("y",): 16}
 
 
 def test_batches_without_rows_make_no_partition():
-    waiting = buffers(pa.table({"n": [1], "p": ["x"]}), "p")
-    waiting.add(pa.record_batch({"n": pa.array([], pa.int64()), "p": pa.array([], pa.string())}))
-    assert waiting.nbytes == 0
+    rows = pa.table({"n": [1], "p": ["x"]})
+    assert splitter(rows, "p").parts(rows.to_batches()[0].slice(0, 0)) == []
+
+
+def test_a_large_batch_is_sorted_in_pieces():
+    batch = pa.record_batch({"n": range(300_000)})
+    pieces = list(pieces_to_sort(batch))
+    assert [piece.num_rows for piece in pieces] == [131_072, 131_072, 37_856]
+    assert pa.Table.from_batches(pieces)["n"].to_pylist() == list(range(300_000))
 
 
 def test_a_value_that_has_no_text_is_refused_with_its_column():
@@ -82,19 +85,3 @@ def test_a_value_that_has_no_text_is_refused_with_its_column():
     with pytest.raises(SchemaError, match="partition column 'p'") as caught:
         split(table, "p")
     assert caught.value.column == "p"
-
-
-def test_what_waits_can_be_copied_out_of_the_batches_it_came_in():
-    parts = [pa.table({"p": ["a", "b"] * 500, "n": [value] * 1000}) for value in range(3)]
-    waiting = buffers(parts[0], "p")
-    for part in parts:
-        waiting.add(part.to_batches()[0])
-    waiting.pop_largest()
-    assert waiting.held > 1.5 * waiting.nbytes
-    before = pa.total_allocated_bytes()
-    waiting.compact()
-    assert waiting.held == waiting.nbytes
-    assert pa.total_allocated_bytes() < before
-    ((_, found),) = waiting.pop_all()
-    rows = pa.Table.from_batches(found.batches)
-    assert rows["n"].to_pylist() == [0] * 500 + [1] * 500 + [2] * 500

@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from bayou.kernel.engine import Engine
 from bayou.kernel.writes.data_writer import physical_rows, write_context
-from bayou.kernel.writes.partitioning import PartitionBuffers
+from bayou.kernel.writes.partition_buffers import PartitionBuffers, WaitingRows
+from bayou.kernel.writes.partitioning import PartitionKey, PartitionSplitter, pieces_to_sort
 from bayou.kernel.writes.state import TransactionState
 from bayou.protocol.actions import AddCDCFile
 from bayou.protocol.change_data import CHANGE_TYPE, ChangeType
@@ -23,7 +24,7 @@ _CARRIED = {CHANGE_TYPE: CHANGE_TYPE}
 class ChangeDataFiles:
     """Takes changed rows, and writes them to `_change_data/`, by partition.
 
-    Some 64 MB of rows wait for their partition's file. Not for several threads.
+    Rows wait for their partition's file, some 64 MB of them in memory. Not for several threads.
 
     Attributes:
         actions: of the files written so far.
@@ -32,7 +33,9 @@ class ChangeDataFiles:
     def __init__(self, engine: Engine, state: TransactionState) -> None:
         self._engine = engine
         self._state = state
-        self._buffers = PartitionBuffers(state, tuple(_CARRIED))
+        self._splitter = PartitionSplitter(state, tuple(_CARRIED))
+        enough = 2 * state.parquet_options.target_file_size if state.partition_columns else 0
+        self._buffers = PartitionBuffers(_BUFFERED_BYTES, enough)
         self.actions: list[AddCDCFile] = []
 
     def add(self, rows: pa.RecordBatch, change_type: ChangeType) -> None:
@@ -42,17 +45,17 @@ class ChangeDataFiles:
         names = self._state.schema.names
         types = pa.repeat(pa.scalar(change_type), rows.num_rows)
         batch = rows.select(names).append_column(CHANGE_TYPE, types)
-        self._buffers.add(batch)
-        while self._buffers.nbytes > _BUFFERED_BYTES:
-            self._write_largest()
+        for piece in pieces_to_sort(batch):
+            self._buffers.keep(self._splitter.parts(piece))
+        for key, waiting in self._buffers.pop_full():
+            self._write(key, waiting)
 
     def finish(self) -> None:
         """Write what waits."""
-        while self._buffers.nbytes:
-            self._write_largest()
+        for key, waiting in self._buffers.pop_all():
+            self._write(key, waiting)
 
-    def _write_largest(self) -> None:
-        key, rows = self._buffers.pop_largest()
+    def _write(self, key: PartitionKey, rows: WaitingRows) -> None:
         state = self._state
         context = write_context(state, state.partition_values(key))
         inside = context.target_directory.removeprefix(state.table).lstrip("/")

@@ -20,13 +20,9 @@ from bayou.kernel.engine import DataFileStatus, Engine
 from bayou.kernel.predicates.model import LiteralValue
 from bayou.kernel.read_ahead import mapped_ahead
 from bayou.kernel.scan_file import data_file_path
+from bayou.kernel.writes.partition_buffers import PartitionBuffers, WaitingRows
 from bayou.kernel.writes.partition_files import PartitionFiles
-from bayou.kernel.writes.partitioning import (
-    PartitionBuffers,
-    PartitionKey,
-    WaitingRows,
-    pieces_to_sort,
-)
+from bayou.kernel.writes.partitioning import PartitionKey, PartitionSplitter, pieces_to_sort
 from bayou.kernel.writes.row_rules import RowRules
 from bayou.kernel.writes.state import TransactionState, WriteContext
 from bayou.kernel.writes.variants import with_bytes_in_nulls
@@ -156,8 +152,10 @@ def write_data(
     """Write rows, split by their partition values, to new files of the table.
 
     Memory holds one batch where the table isn't partitioned, else some 256 MB of rows that wait
-    for their partition's file, and at most as much again that they keep in memory. Nothing is part
-    of the table before the actions are committed; on an error the files written so far are deleted.
+    for their partition's file, and about as much again of those that are being written; further
+    ones wait on the local disk, so that a partition gets one file, or files of the target size.
+    Nothing is part of the table before the actions are committed; on an error the files written so
+    far are deleted.
 
     Raises:
         SchemaError: a column the table doesn't have, or of another type.
@@ -215,18 +213,19 @@ def _write_partitioned(
         rows = (physical_rows(state, part, carried) for part in waiting.together())
         _write_files(engine, state, write_context(state, state.partition_values(key)), rows, found)
 
-    buffers = PartitionBuffers(state, tuple(carried))
+    splitter = PartitionSplitter(state, tuple(carried))
+    # Columns in memory take about twice what they take in a file.
+    enough = 2 * state.parquet_options.target_file_size
+    buffers = PartitionBuffers(_BUFFERED_BYTES, enough)
     pieces = (piece for batch in batches for piece in pieces_to_sort(batch))
     with (
         PartitionFiles(write, adds) as files,
-        mapped_ahead(buffers.parts, pieces, pa.cpu_count()) as sorted_pieces,
+        mapped_ahead(splitter.parts, pieces, pa.cpu_count()) as sorted_pieces,
     ):
         for parts in sorted_pieces:
             buffers.keep(parts)
-            while buffers.nbytes > _BUFFERED_BYTES:
-                files.begin(*buffers.pop_largest())
-            if buffers.held > 2 * _BUFFERED_BYTES:
-                buffers.compact()
+            for key, waiting in buffers.pop_full():
+                files.begin(key, waiting)
         for key, waiting in buffers.pop_all():
             files.begin(key, waiting)
 

@@ -7,7 +7,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Self
 
-from bayou.kernel.writes.partitioning import PartitionKey, WaitingRows
+from bayou.kernel.writes.partition_buffers import WaitingRows
+from bayou.kernel.writes.partitioning import PartitionKey
 from bayou.protocol.actions import AddFile
 
 __all__ = ["PartitionFiles"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -14,16 +13,14 @@ from bayou.kernel.writes.state import TransactionState
 from bayou.protocol import partition_values
 from bayou.protocol.schema import DataType
 
-__all__ = ["Part", "PartitionBuffers", "PartitionKey", "WaitingRows", "pieces_to_sort"]
+__all__ = ["Part", "PartitionKey", "PartitionSplitter", "pieces_to_sort"]
 
 pc: Any = pyarrow.compute
-_concatenated: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
 
 PartitionKey: TypeAlias = tuple[str | None, ...]
 """Serialized values of the partition columns, in their order."""
 
 _PIECE_ROWS = 1 << 17
-_ROWS_TOGETHER = 1 << 14
 
 
 class Part(NamedTuple):
@@ -34,37 +31,11 @@ class Part(NamedTuple):
     nbytes: int
 
 
-@dataclass(slots=True)
-class WaitingRows:
-    """Rows of a partition in the order in which they came, and about how many bytes they take."""
-
-    batches: list[pa.RecordBatch] = field(default_factory=list)
-    nbytes: int = 0
-
-    def together(self) -> Iterator[pa.RecordBatch]:
-        """The batches, neighbours put together that are small: each costs the writer a while."""
-        held: list[pa.RecordBatch] = []
-        rows = 0
-        for batch in self.batches:
-            held.append(batch)
-            rows += batch.num_rows
-            if rows >= _ROWS_TOGETHER:
-                yield held[0] if len(held) == 1 else _concatenated(held)
-                held, rows = [], 0
-        if held:
-            yield held[0] if len(held) == 1 else _concatenated(held)
-
-
-class PartitionBuffers:
-    """Rows that wait, by partition; batches hold the data columns only, and those carried along.
+class PartitionSplitter:
+    """Sorts rows; what comes out are the data columns only, and those carried along.
 
     Args:
         carried: names of columns that aren't the table's, put behind the others.
-
-    Attributes:
-        nbytes: what waits, 0 once everything was popped.
-        held: bytes that are in memory for it at most. Parts are slices of the piece they came in,
-            and one that waits holds all of it.
     """
 
     def __init__(self, state: TransactionState, carried: Sequence[str] = ()) -> None:
@@ -74,17 +45,9 @@ class PartitionBuffers:
             for name in state.partition_columns
         ]
         self._data_names = [*(f.name for f in state.data_schema), *carried]
-        self._waiting: dict[PartitionKey, WaitingRows] = {}
-        self.nbytes = 0
-        self.held = 0
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Split a batch of the table's schema by its partition values, and keep the parts."""
-        for piece in pieces_to_sort(batch):
-            self.keep(self.parts(piece))
 
     def parts(self, batch: pa.RecordBatch) -> list[Part]:
-        """A batch's rows by partition. Changes nothing here; safe in threads."""
+        """A batch's rows by partition, slices of one batch. Safe in threads."""
         if batch.num_rows == 0:
             return []
         data = batch.select(self._data_names)
@@ -103,39 +66,6 @@ class PartitionBuffers:
             size = round(row_bytes * (end - start))
             found.append(Part(keys[code], data.slice(start, end - start), size))
             start = end
-        return found
-
-    def keep(self, parts: Iterable[Part]) -> None:
-        """Have rows wait that `parts` gave."""
-        for part in parts:
-            size = max(1, part.nbytes)
-            waiting = self._waiting.get(part.key)
-            if waiting is None:
-                waiting = self._waiting[part.key] = WaitingRows()
-            waiting.batches.append(part.rows)
-            waiting.nbytes += size
-            self.nbytes += size
-            self.held += size
-
-    def compact(self) -> None:
-        """Copy what waits, so that nothing else is held."""
-        for waiting in self._waiting.values():
-            waiting.batches = [_concatenated(waiting.batches)]
-        self.held = self.nbytes
-
-    def pop_largest(self) -> tuple[PartitionKey, WaitingRows]:
-        """The partition that holds the most bytes."""
-        key = max(self._waiting, key=lambda k: self._waiting[k].nbytes)
-        return key, self._popped(key)
-
-    def pop_all(self) -> Iterator[tuple[PartitionKey, WaitingRows]]:
-        """Everything that waits, partition after partition."""
-        for key in list(reversed(self._waiting)):
-            yield key, self._popped(key)
-
-    def _popped(self, key: PartitionKey) -> WaitingRows:
-        found = self._waiting.pop(key)
-        self.nbytes -= found.nbytes
         return found
 
 
