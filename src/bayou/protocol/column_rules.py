@@ -10,11 +10,13 @@ import msgspec
 from bayou.protocol.schema import StructField
 
 __all__ = [
+    "ALLOW_EXPLICIT_KEY",
     "CHAR_VARCHAR_KEY",
     "CURRENT_DEFAULT_KEY",
     "GENERATION_EXPRESSION_KEY",
     "HIGH_WATER_MARK_KEY",
     "IDENTITY_START_KEY",
+    "IDENTITY_STEP_KEY",
     "INVARIANTS_KEY",
     "IdentityColumn",
     "check_constraints",

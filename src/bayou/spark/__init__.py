@@ -8,10 +8,13 @@ from bayou.spark.replay import (
 )
 from bayou.spark.session import disable, enable, start_session
 from bayou.spark.statements import sql
+from bayou.spark.tables import DeltaTable, IdentityGenerator
 
 __all__ = [
+    "DeltaTable",
     "DistributedScan",
     "DistributedScanBuilder",
+    "IdentityGenerator",
     "clear_cache",
     "disable",
     "enable",

@@ -25,11 +25,13 @@ class NamedTable:
         name: as it was given.
         path: where the table is; for one that isn't there, where the catalog would put it.
         exists: whether the catalog has it. A path as a name (``delta.`/path` ``) counts as there.
+        is_path: whether it is such a path.
     """
 
     name: str
     path: str
     exists: bool
+    is_path: bool = False
 
     def register(self, spark: Any, path: str) -> None:
         """Put the name into the catalog, for a table that is at the path now."""
@@ -67,7 +69,7 @@ def named_table(spark: Any, name: str) -> NamedTable | None:
         return None
     database = identifier.database()
     if not database.isEmpty() and database.get().lower() == "delta":
-        return NamedTable(name=name, path=str(identifier.table()), exists=True)
+        return NamedTable(name=name, path=str(identifier.table()), exists=True, is_path=True)
     catalog = state.catalog()
     if catalog.isTempView(identifier):
         return None

@@ -79,11 +79,15 @@ def begin_delete(
     table: TableState,
     where: Predicate | str | None = None,
     *,
+    shown: str | None = None,
     engine_info: str,
     user_metadata: str | None = None,
 ) -> RowOperation:
     """A DELETE whose work is done elsewhere: `operation.candidates` are its files, and
     `operation.work.run` what is done to them; `commit_delete` takes what comes of it.
+
+    Args:
+        shown: what the history shows of the condition; None: the condition itself.
 
     Raises:
         PredicateError, ConstraintViolationError, UnsupportedFeatureError: as `delete`.
@@ -94,6 +98,7 @@ def begin_delete(
         Operation.DELETE,
         where,
         without_condition=["true"],
+        shown=shown,
         engine_info=engine_info,
         user_metadata=user_metadata,
     )

@@ -57,6 +57,7 @@ class RowOperation:
         *,
         without_condition: Sequence[str],
         assigned: Mapping[str, Expression | str] | None = None,
+        shown: str | None = None,
         engine_info: str,
         user_metadata: str | None,
     ) -> RowOperation:
@@ -65,6 +66,7 @@ class RowOperation:
         Args:
             without_condition: what the history shows where there is no condition.
             assigned: see `RowWork`.
+            shown: what the history shows of the condition; None: the condition.
 
         Raises:
             PredicateError: the condition can't be understood.
@@ -73,12 +75,12 @@ class RowOperation:
         """
         started = time.perf_counter()
         predicate = parse_predicate(where) if isinstance(where, str) else where
-        shown = list(without_condition) if where is None else [str(where)]
+        conditions = list(without_condition) if where is None else [shown or str(where)]
         transaction = (
             TransactionBuilder(
                 table=table.path, read_state=table, engine_info=engine_info, operation=operation
             )
-            .with_operation_parameters({"predicate": msgspec.json.encode(shown).decode()})
+            .with_operation_parameters({"predicate": msgspec.json.encode(conditions).decode()})
             .with_user_metadata(user_metadata)
             .build(engine)
         )

@@ -83,6 +83,7 @@ def begin_update(
     values: Mapping[str, Expression | str],
     where: Predicate | str | None = None,
     *,
+    shown: str | None = None,
     engine_info: str,
     user_metadata: str | None = None,
 ) -> RowOperation:
@@ -101,6 +102,7 @@ def begin_update(
         where,
         without_condition=[],
         assigned=values,
+        shown=shown,
         engine_info=engine_info,
         user_metadata=user_metadata,
     )

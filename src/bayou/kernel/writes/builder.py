@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from bayou.errors import ArgumentError, TableNotFoundError, TablePropertyError
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import Engine
@@ -75,6 +77,8 @@ class TransactionBuilder:
         self._data_change = True
         self._max_records_per_file: int | None = None
         self._compression: str | None = None
+        self._description: str | None = None
+        self._tells_definition = False
 
     def with_schema(self, schema: StructType) -> TransactionBuilder:
         """Schema of a new table, or of the rows for an existing one.
@@ -124,6 +128,18 @@ class TransactionBuilder:
         """Unset table properties; those that the table doesn't have are passed over."""
         builder = copy.copy(self)
         builder._removed_properties = self._removed_properties | frozenset(keys)
+        return builder
+
+    def with_description(self, text: str | None) -> TransactionBuilder:
+        """What the table is about (PROTOCOL.md, Change Metadata); None leaves it as it is."""
+        builder = copy.copy(self)
+        builder._description = text
+        return builder
+
+    def with_definition_told(self) -> TransactionBuilder:
+        """The history says what the table is made to be, as delta-spark's CREATE TABLE does."""
+        builder = copy.copy(self)
+        builder._tells_definition = True
         return builder
 
     def with_features(self, names: Iterable[str]) -> TransactionBuilder:
@@ -348,7 +364,10 @@ class TransactionBuilder:
                 configuration=metadata.configuration,
                 transaction_ids=self._transaction_ids,
                 operation=self._operation,
-                operation_parameters=self._operation_parameters,
+                operation_parameters={
+                    **self._operation_parameters,
+                    **(self._definition(metadata) if self._tells_definition else {}),
+                },
                 engine_info=self._engine_info,
                 user_metadata=self._user_metadata,
                 max_retries=self._max_retries,
@@ -372,7 +391,17 @@ class TransactionBuilder:
             removed_properties=self._removed_properties,
             metadata=self._metadata,
             files_checked=self._files_checked,
+            description=self._description,
         )
+
+    def _definition(self, metadata: Metadata) -> dict[str, object]:
+        clustering = [".".join(path) for path in self._clustering or ()]
+        return {
+            "description": metadata.description,
+            "partitionBy": _json(metadata.partition_columns),
+            "clusterBy": _json(clustering),
+            "properties": _json(metadata.configuration),
+        }
 
     def _next_protocol(self, state: TableState | None, change: MetadataChange) -> Protocol:
         """The protocol with the features that metadata makes use of, or asks for."""
@@ -423,3 +452,7 @@ class TransactionBuilder:
                 f"{self._table}: {error}.", table=self._table, key=error.key
             ) from error
         return properties.normalize(self._properties)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -11,6 +11,8 @@ class Operation(StrEnum):
     """`commitInfo.operation`, in delta-spark's words."""
 
     CREATE_TABLE = "CREATE TABLE"
+    REPLACE_TABLE = "REPLACE TABLE"
+    CREATE_OR_REPLACE_TABLE = "CREATE OR REPLACE TABLE"
     WRITE = "WRITE"
     STREAMING_UPDATE = "STREAMING UPDATE"
     DELETE = "DELETE"

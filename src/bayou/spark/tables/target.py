@@ -1,0 +1,120 @@
+"""A table as the API's methods see it: where it is, how it is reached, under which name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from bayou.api.table import TableHandle
+from bayou.engines import for_path
+from bayou.errors import ArgumentError
+from bayou.kernel import Engine, Snapshot, Table
+from bayou.spark.replay.snapshot_cache import latest_snapshot
+from bayou.spark.storage_options import storage_options
+from bayou.spark.writing.session_defaults import with_session_defaults
+from bayou.version import ENGINE_INFO
+
+__all__ = ["SPARK_ENGINE_INFO", "TargetTable", "is_classic"]
+
+SPARK_ENGINE_INFO = f"{ENGINE_INFO} (spark)"
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_FILE_SYSTEM = ("fs.", "dfs.")
+_STORAGE = ("aws_", "azure_", "google_", "allow_http", "allow_invalid_certificates", "timeout")
+
+
+def is_classic(spark: Any) -> bool:
+    """Whether a session has a JVM beside it; one of Spark Connect hasn't."""
+    return isinstance(spark, SparkSession)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetTable:
+    """A table that may be there or not.
+
+    Attributes:
+        spark: a session, classic or Connect.
+        location: as the user or the catalog gave it.
+        name: in the session's catalog, None for a path.
+        alias: by which conditions and values may name the table, None for none.
+        options: about the store, in Hadoop's or deltalake's names.
+    """
+
+    spark: Any
+    location: str
+    name: str | None = None
+    alias: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        given: object = self.location
+        if not isinstance(given, str) or not given.strip():
+            raise ArgumentError(
+                f"{given!r} isn't a table's path; give one such as 's3a://lake/events'.",
+                argument="path",
+            )
+        for key in self.options:
+            if not key.lower().startswith((*_FILE_SYSTEM, *_STORAGE)):
+                raise ArgumentError(
+                    f"{key!r} isn't about a file system: options of a table's path begin with "
+                    "fs. or dfs., or are storage options such as aws_endpoint_url "
+                    "(DELTA_TABLE_FOR_PATH_UNSUPPORTED_HADOOP_CONF).",
+                    argument="hadoopConf",
+                )
+
+    @cached_property
+    def storage(self) -> Mapping[str, str]:
+        """Storage options in deltalake's names; what the session's conf says of S3 included."""
+        given: Mapping[str, str] = self.options
+        if is_classic(self.spark):
+            given = with_session_defaults(self.spark, self.options)
+        return storage_options(given)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """Reaches the store from this process."""
+        return for_path(self.location, self.storage)
+
+    @cached_property
+    def table(self) -> Table:
+        """The kernel's."""
+        return Table.for_path(self.engine, self.location)
+
+    @property
+    def path(self) -> str:
+        """Fully qualified."""
+        return self.table.path
+
+    @property
+    def handle(self) -> TableHandle:
+        """The short API over it."""
+        return TableHandle(self.engine, self.table)
+
+    def exists(self) -> bool:
+        """Whether there is a table."""
+        return self.table.exists(self.engine)
+
+    def snapshot(self) -> Snapshot:
+        """The latest version, as the log has it now."""
+        return latest_snapshot(self.engine, self.location)
+
+    def named(self, alias: str) -> TargetTable:
+        """The same table under an alias."""
+        return replace(self, alias=alias)
+
+    @property
+    def user_metadata(self) -> str | None:
+        """Free text for commits that the session's conf asks for."""
+        text = self.spark.conf.get(_USER_METADATA, None)
+        return None if text is None else str(text)
+
+    def frame(self) -> Any:
+        """Its rows as a DataFrame, under its alias."""
+        reader = self.spark.read.format("delta")
+        if self.options:
+            reader = reader.options(**dict(self.options))
+        frame = reader.load(self.location)
+        return frame if self.alias is None else frame.alias(self.alias)

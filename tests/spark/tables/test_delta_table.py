@@ -1,0 +1,115 @@
+"""`DeltaTable` but for its row operations."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bayou
+from bayou.errors import ArgumentError, TableNotFoundError
+from bayou.spark import DeltaTable
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_table_is_opened_by_path_and_by_name(spark, table, tmp_path, rows):
+    made = table({"id": [1, 2]})
+    assert rows(made) == [(1,), (2,)]
+    path = str(tmp_path / "t")
+    assert rows(DeltaTable.forName(spark, f"delta.`{path}`")) == [(1,), (2,)]
+    spark.sql(f"CREATE TABLE opened (id BIGINT) USING delta LOCATION '{path}'")
+    named = DeltaTable.forName(spark, "opened")
+    assert rows(named) == [(1,), (2,)]
+    assert named.detail().first()["name"] == "opened"
+    spark.sql("DROP TABLE opened")
+    with pytest.raises(TableNotFoundError, match="DELTA_MISSING_DELTA_TABLE"):
+        DeltaTable.forPath(spark, str(tmp_path / "nothing"))
+    with pytest.raises(TableNotFoundError, match="DELTA_MISSING_DELTA_TABLE"):
+        DeltaTable.forName(spark, "nothing")
+    with pytest.raises(ArgumentError, match="fs"):
+        DeltaTable.forPath(spark, path, {"color": "blue"})
+
+
+def test_a_folder_in_a_table_counts_as_one(spark, table, tmp_path):
+    table({"id": [1]})
+    assert DeltaTable.isDeltaTable(spark, str(tmp_path / "t"))
+    assert DeltaTable.isDeltaTable(spark, str(tmp_path / "t" / "p=1"))
+    assert not DeltaTable.isDeltaTable(spark, str(tmp_path))
+
+
+def test_parquet_files_become_a_table(spark, tmp_path):
+    folder = tmp_path / "day=2024-01-05"
+    folder.mkdir()
+    pq.write_table(pa.table({"id": [1]}), folder / "x.parquet")
+    table = DeltaTable.convertToDelta(spark, f"parquet.`{tmp_path}`", "day date")
+    assert [str(r["day"]) for r in table.toDF().collect()] == ["2024-01-05"]
+    with pytest.raises(ArgumentError, match="parquet"):
+        DeltaTable.convertToDelta(spark, str(tmp_path))
+
+
+def test_frames_have_delta_sparks_columns(table, rows):
+    made = table({"id": [1, 2]})
+    made.delete("id = 1")
+    history = made.history()
+    assert [r["operation"] for r in history.collect()] == ["DELETE", "WRITE"]
+    assert made.history(1).count() == 1
+    assert "tableFeatures" in made.detail().columns
+    restored = made.restoreToVersion(0)
+    assert restored.columns == [
+        "table_size_after_restore",
+        "num_of_files_after_restore",
+        "num_removed_files",
+        "num_restored_files",
+        "removed_files_size",
+        "restored_files_size",
+    ]
+    assert rows(made) == [(1,), (2,)]
+    first = history.collect()[1]["timestamp"]
+    made.delete()
+    made.restoreToTimestamp(f"{first:%Y-%m-%d %H:%M:%S.%f}")
+    assert rows(made) == [(1,), (2,)]
+    optimized = made.optimize().executeCompaction()
+    assert optimized.columns[:2] == ["path", "metrics"]
+    assert made.vacuum().columns == []
+
+
+def test_files_are_laid_out_anew(spark, table, tmp_path, rows):
+    made = table({"id": [1], "p": ["a"]}, partition_by=["p"], enableDeletionVectors="true")
+    for number in range(3):
+        bayou.write(str(tmp_path / "t"), pa.table({"id": [number], "p": ["a"]}), mode="append")
+    made.optimize().where("p = 'a'").executeCompaction()
+    assert made.detail().first()["numFiles"] == 1
+    made.optimize().executeZOrderBy("id")
+    made.delete("id = 2")
+    made.reorg().executePurge()
+    assert [r["operation"] for r in made.history(1).collect()] == ["REORG"]
+    assert len(rows(made)) == 3
+
+
+def test_a_shallow_clone_is_a_table_of_its_own(spark, table, tmp_path, rows):
+    made = table({"id": [1, 2]})
+    made.delete("id = 1")
+    cloned = made.clone(str(tmp_path / "c"), isShallow=True)
+    earlier = made.cloneAtVersion(0, str(tmp_path / "d"), isShallow=True)
+    cloned.delete()
+    assert (rows(made), rows(cloned), rows(earlier)) == ([(2,)], [], [(1,), (2,)])
+    with pytest.raises(ArgumentError, match="DELTA_UNSUPPORTED_DEEP_CLONE"):
+        made.clone(str(tmp_path / "e"))
+
+
+def test_features_come_and_go(table):
+    made = table({"id": [1]})
+    made.upgradeTableProtocol(3, 7)
+    made.addFeatureSupport("deletionVectors")
+    assert "deletionVectors" in made.detail().first()["tableFeatures"]
+    made.dropFeatureSupport("deletionVectors")
+    assert "deletionVectors" not in made.detail().first()["tableFeatures"]
+
+
+def test_manifests_are_generated(table, tmp_path):
+    made = table({"id": [1]})
+    made.generate("symlink_format_manifest")
+    assert Path(tmp_path, "t", "_symlink_format_manifest", "manifest").exists()
+    with pytest.raises(ArgumentError, match="DELTA_UNSUPPORTED_GENERATE_MODE"):
+        made.generate("other")

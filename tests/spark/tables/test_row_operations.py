@@ -1,0 +1,81 @@
+"""DELETE, UPDATE and MERGE of `DeltaTable`."""
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+from bayou.errors import ArgumentError, MultipleMatchesError, PredicateError
+
+pytestmark = pytest.mark.spark
+
+
+def test_rows_are_deleted_by_text_and_by_columns(table, rows):
+    made = table({"id": [1, 2, 3, 4]})
+    made.delete("id = 1")
+    made.delete(F.col("id") > 3)
+    made.alias("t").delete("t.id = 2")
+    assert rows(made) == [(3,)]
+    parameters = [r["operationParameters"]["predicate"] for r in made.history(3).collect()]
+    assert parameters == ['["t.id = 2"]', '["(id > 3)"]', '["id = 1"]']
+    made.delete()
+    assert rows(made) == []
+
+
+def test_rows_are_updated_by_text_and_by_columns(table, rows):
+    made = table({"id": [1, 2, 3], "name": ["a", "b", "c"]})
+    made.update("id = 1", {"name": "upper(name)"})
+    made.update(F.col("id") == 2, {"name": F.concat(F.col("name"), F.lit("!"))})
+    made.alias("t").update(set={"t.id": "t.id + 10"})
+    assert rows(made) == [(11, "A"), (12, "b!"), (13, "c")]
+    with pytest.raises(ArgumentError, match="cannot be None"):
+        made.update("id = 1")
+    with pytest.raises(ArgumentError, match="must be a dict"):
+        made.update("id = 1", ["name"])
+
+
+def test_a_merge_runs_its_clauses_in_order(spark, table, rows):
+    made = table({"id": [1, 2, 3, 4], "v": ["a", "b", "c", "d"]})
+    source = spark.createDataFrame([(1, "x"), (2, "y"), (5, "z")], "id long, v string")
+    outcome = (
+        made.alias("t")
+        .merge(source.alias("s"), "t.id = s.id")
+        .whenMatchedDelete("s.v = 'y'")
+        .whenMatchedUpdate(set={"v": F.concat(F.col("t.v"), F.col("s.v"))})
+        .whenNotMatchedInsert(values={"id": "s.id", "v": "'new'"})
+        .whenNotMatchedBySourceUpdate("t.id = 3", {"v": "'left'"})
+        .execute()
+    )
+    assert rows(made) == [(1, "ax"), (3, "left"), (4, "d"), (5, "new")]
+    assert outcome.first().asDict() == {
+        "num_affected_rows": 4,
+        "num_updated_rows": 2,
+        "num_deleted_rows": 1,
+        "num_inserted_rows": 1,
+    }
+    (commit,) = made.history(1).collect()
+    assert commit["operation"] == "MERGE"
+    assert commit["operationMetrics"]["numTargetRowsInserted"] == "1"
+
+
+def test_a_merge_by_name_may_bring_new_columns(spark, table, rows):
+    made = table({"id": [1], "v": ["a"]})
+    source = spark.createDataFrame([(1, "x", 1.5), (2, "y", 2.5)], "id long, v string, w double")
+    merging = made.alias("t").merge(source.alias("s"), F.col("t.id") == F.col("s.id"))
+    merging = merging.withSchemaEvolution().whenMatchedUpdateAll().whenNotMatchedInsertAll()
+    merging.execute()
+    assert rows(made) == [(1, "x", 1.5), (2, "y", 2.5)]
+
+
+def test_several_matches_of_one_row_are_refused_with_deltas_condition(spark, table):
+    made = table({"id": [1]})
+    source = spark.createDataFrame([(1,), (1,)], "id long")
+    merging = made.alias("t").merge(source.alias("s"), "t.id = s.id").whenMatchedUpdateAll()
+    with pytest.raises(
+        MultipleMatchesError, match="DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
+    ):
+        merging.execute()
+
+
+def test_a_condition_that_cannot_be_understood_is_named(table):
+    made = table({"id": [1]})
+    with pytest.raises(PredicateError, match="nothing"):
+        made.delete("nothing = 1")

@@ -1,0 +1,75 @@
+"""Tables defined column by column."""
+
+import pytest
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from bayou.errors import ArgumentError, TableAlreadyExistsError
+from bayou.spark import DeltaTable, IdentityGenerator
+
+pytestmark = pytest.mark.spark
+
+
+def test_columns_get_what_they_are_defined_with(spark, tmp_path):
+    path = str(tmp_path / "t")
+    made = (
+        DeltaTable.create(spark)
+        .location(path)
+        .addColumn("id", "BIGINT", nullable=False, comment="a number")
+        .addColumn("twice", LongType(), generatedAlwaysAs="id * 2")
+        .addColumn("n", "BIGINT", generatedByDefaultAs=IdentityGenerator(start=7, step=2))
+        .addColumns([StructField("p", StringType())])
+        .partitionedBy("p")
+        .property("delta.enableChangeDataFeed", "true")
+        .comment("things")
+        .execute()
+    )
+    spark.sql("SELECT 3L AS id, 'x' AS p").write.format("delta").mode("append").save(path)
+    assert made.toDF().collect() == [(3, 6, 7, "x")]
+    assert made.toDF().schema["id"].metadata["comment"] == "a number"
+    detail = made.detail().first()
+    assert (detail["description"], detail["partitionColumns"]) == ("things", ["p"])
+    assert detail["properties"] == {"delta.enableChangeDataFeed": "true"}
+    assert [r["operation"] for r in made.history().collect()] == ["WRITE", "CREATE TABLE"]
+    with pytest.raises(TableAlreadyExistsError):
+        DeltaTable.create(spark).location(path).addColumn("id", "INT").execute()
+    kept = DeltaTable.createIfNotExists(spark).location(path).addColumn("x", "INT").execute()
+    assert kept.toDF().count() == 1
+    other = StructType([StructField("y", IntegerType())])
+    replaced = DeltaTable.createOrReplace(spark).location(path).addColumns(other).clusterBy("y")
+    assert replaced.execute().toDF().columns == ["y"]
+
+
+def test_a_named_table_is_put_into_the_catalog(spark, tmp_path):
+    made = DeltaTable.create(spark).tableName("built").addColumn("id", "INT").execute()
+    assert made.history().first()["operationParameters"]["isManaged"] == "true"
+    spark.sql("SELECT 1 AS id").write.insertInto("built")
+    assert spark.table("built").collect() == [(1,)]
+    with pytest.raises(TableAlreadyExistsError):
+        DeltaTable.create(spark).tableName("built").addColumn("id", "INT").execute()
+    spark.sql("DROP TABLE built")
+
+
+def test_a_name_for_a_table_that_is_there_is_checked(spark, tmp_path):
+    path = str(tmp_path / "t")
+    DeltaTable.create(spark).location(path).addColumn("id", "INT").execute()
+    builder = DeltaTable.create(spark).tableName("there").location(path)
+    assert builder.addColumn("id", "INT").execute().toDF().columns == ["id"]
+    spark.sql("DROP TABLE there")
+    with pytest.raises(Exception, match="DELTA_CREATE_TABLE_SCHEME_MISMATCH"):
+        DeltaTable.create(spark).tableName("there").location(path).addColumn("x", "INT").execute()
+
+
+def test_what_makes_no_sense_is_refused_in_a_sentence(spark):
+    builder = DeltaTable.create(spark)
+    with pytest.raises(ArgumentError, match="name or a place"):
+        builder.addColumn("id", "INT").execute()
+    with pytest.raises(ArgumentError, match="cannot both be set"):
+        builder.addColumn(
+            "id", "INT", generatedAlwaysAs="1", generatedByDefaultAs=IdentityGenerator()
+        )
+    with pytest.raises(ArgumentError, match="non-zero"):
+        builder.addColumn("id", "BIGINT", generatedByDefaultAs=IdentityGenerator(step=0))
+    with pytest.raises(ArgumentError, match="IdentityGenerator"):
+        builder.addColumn("id", "BIGINT", generatedByDefaultAs="1")
+    with pytest.raises(ArgumentError, match="string"):
+        builder.addColumn(3, "INT")
