@@ -149,22 +149,22 @@ class DeltaTable:
         return cls(target)
 
     @classmethod
-    def create(cls, sparkSession: Any = None) -> DeltaTableBuilder:  # noqa: N803
+    def create(cls, sparkSession: Any = None) -> DeltaTableBuilder[DeltaTable]:  # noqa: N803
         """Define a table that isn't there yet."""
         return cls._builder(sparkSession, CreationMode.CREATE)
 
     @classmethod
-    def createIfNotExists(cls, sparkSession: Any = None) -> DeltaTableBuilder:  # noqa: N802, N803
+    def createIfNotExists(cls, sparkSession: Any = None) -> DeltaTableBuilder[DeltaTable]:  # noqa: N802, N803
         """Define a table, unless it is there."""
         return cls._builder(sparkSession, CreationMode.CREATE_IF_NOT_EXISTS)
 
     @classmethod
-    def replace(cls, sparkSession: Any = None) -> DeltaTableBuilder:  # noqa: N803
+    def replace(cls, sparkSession: Any = None) -> DeltaTableBuilder[DeltaTable]:  # noqa: N803
         """Define a table anew that is there; its rows go."""
         return cls._builder(sparkSession, CreationMode.REPLACE)
 
     @classmethod
-    def createOrReplace(cls, sparkSession: Any = None) -> DeltaTableBuilder:  # noqa: N802, N803
+    def createOrReplace(cls, sparkSession: Any = None) -> DeltaTableBuilder[DeltaTable]:  # noqa: N802, N803
         """Define a table, whether or not it is there."""
         return cls._builder(sparkSession, CreationMode.CREATE_OR_REPLACE)
 
@@ -391,7 +391,7 @@ class DeltaTable:
         return self._target.handle
 
     @classmethod
-    def _builder(cls, spark: Any, mode: CreationMode) -> DeltaTableBuilder:
+    def _builder(cls, spark: Any, mode: CreationMode) -> DeltaTableBuilder[DeltaTable]:
         session = SparkSession.getActiveSession() if spark is None else spark
         if session is None:
             raise ArgumentError(

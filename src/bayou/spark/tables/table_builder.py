@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
 from pyspark.sql import types as spark_types
 
@@ -27,10 +27,9 @@ from bayou.spark.types import from_spark
 from bayou.spark.writing.options import WriteOptions
 from bayou.spark.writing.session_defaults import with_session_defaults
 
-if TYPE_CHECKING:
-    from bayou.spark.tables.delta_table import DeltaTable
-
 __all__ = ["DeltaTableBuilder", "IdentityGenerator"]
+
+TableT = TypeVar("TableT")
 
 
 @dataclass(frozen=True)
@@ -46,11 +45,15 @@ class IdentityGenerator:
     step: int = 1
 
 
-class DeltaTableBuilder:
-    """A table that is being defined; each method gives the builder, `execute` makes the table."""
+class DeltaTableBuilder(Generic[TableT]):
+    """A table that is being defined; each method gives the builder, `execute` makes the table.
+
+    Args:
+        opened: gives what `execute` returns.
+    """
 
     def __init__(
-        self, spark: Any, mode: CreationMode, opened: Callable[[TargetTable], DeltaTable]
+        self, spark: Any, mode: CreationMode, opened: Callable[[TargetTable], TableT]
     ) -> None:
         self._spark = spark
         self._mode = mode
@@ -59,17 +62,17 @@ class DeltaTableBuilder:
         self._location: str | None = None
         self._definition = TableDefinition(schema=StructType(()))
 
-    def tableName(self, identifier: str) -> DeltaTableBuilder:  # noqa: N802  # delta-spark's names
+    def tableName(self, identifier: str) -> DeltaTableBuilder[TableT]:  # noqa: N802  # delta-spark's names
         """The name in the session's catalog, or ``delta.`/path` ``."""
         self._name = text(identifier, "identifier")
         return self
 
-    def location(self, location: str) -> DeltaTableBuilder:
+    def location(self, location: str) -> DeltaTableBuilder[TableT]:
         """Where the table is; without it, where the catalog puts tables."""
         self._location = text(location, "location")
         return self
 
-    def comment(self, comment: str) -> DeltaTableBuilder:
+    def comment(self, comment: str) -> DeltaTableBuilder[TableT]:
         """What the table is about."""
         return self._with(description=text(comment, "comment"))
 
@@ -81,7 +84,7 @@ class DeltaTableBuilder:
         generatedAlwaysAs: str | IdentityGenerator | None = None,  # noqa: N803
         generatedByDefaultAs: IdentityGenerator | None = None,  # noqa: N803
         comment: str | None = None,
-    ) -> DeltaTableBuilder:
+    ) -> DeltaTableBuilder[TableT]:
         """A column.
 
         Args:
@@ -117,7 +120,7 @@ class DeltaTableBuilder:
 
     def addColumns(  # noqa: N802
         self, cols: spark_types.StructType | Sequence[spark_types.StructField]
-    ) -> DeltaTableBuilder:
+    ) -> DeltaTableBuilder[TableT]:
         """The columns of a schema; comments, defaults and the like by their fields' metadata."""
         fields = cols.fields if isinstance(cols, spark_types.StructType) else list(cols)
         for field in fields:
@@ -129,11 +132,11 @@ class DeltaTableBuilder:
         added = from_spark(spark_types.StructType(fields), table="the new table")
         return self._with(schema=StructType((*self._definition.schema, *added)))
 
-    def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder:  # noqa: N802
+    def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder[TableT]:  # noqa: N802
         """The partition columns, one by one or as one list."""
         return self._with(partition_columns=names(cols, "cols"))
 
-    def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder:  # noqa: N802
+    def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder[TableT]:  # noqa: N802
         """The clustering columns, one by one or as one list; dotted for fields of structs."""
         paths: list[tuple[str, ...]] = []
         for column in names(cols, "cols"):
@@ -146,12 +149,12 @@ class DeltaTableBuilder:
             paths.append(path)
         return self._with(clustering_columns=tuple(paths))
 
-    def property(self, key: str, value: str) -> DeltaTableBuilder:
+    def property(self, key: str, value: str) -> DeltaTableBuilder[TableT]:
         """A table property."""
         properties = {**self._definition.properties, text(key, "key"): text(value, "value")}
         return self._with(properties=properties)
 
-    def execute(self) -> DeltaTable:
+    def execute(self) -> TableT:
         """Make the table.
 
         Raises:
@@ -239,7 +242,7 @@ class DeltaTableBuilder:
         except SchemaJsonError as error:
             raise ArgumentError(f"Column {name!r}: {error}.", argument="dataType") from error
 
-    def _with(self, **changes: Any) -> DeltaTableBuilder:
+    def _with(self, **changes: Any) -> DeltaTableBuilder[TableT]:
         self._definition = replace(self._definition, **changes)
         return self
 
