@@ -25,6 +25,8 @@ __all__ = [
     "REPLAY_LOCAL_BYTES",
     "REPLAY_NUM_PARTITIONS",
     "REPLAY_WINDOW_BYTES",
+    "ROW_OPERATIONS_LOCAL_BYTES",
+    "ROW_OPERATIONS_SOURCE_BYTES",
     "SETTINGS",
     "SNAPSHOT_CACHE_BYTES",
     "TIME_ZONE",
@@ -143,6 +145,20 @@ SNAPSHOT_CACHE_BYTES = Setting(
     default="256 MB",
     minimum=0,
 )
+ROW_OPERATIONS_LOCAL_BYTES = Setting(
+    name="bayou.rowOperations.localBytes",
+    meaning="DELETE, UPDATE and MERGE that look into files of up to so many bytes are done in the "
+    "driver's process, larger ones on executors.",
+    default="256 MB",
+    minimum=0,
+)
+ROW_OPERATIONS_SOURCE_BYTES = Setting(
+    name="bayou.rowOperations.sourceBytes",
+    meaning="A MERGE whose source takes no more than this by Spark's estimate sends the source to "
+    "whoever looks into the table's files; a larger one is joined by Spark.",
+    default="256 MB",
+    minimum=0,
+)
 TIME_ZONE = Setting(
     name="bayou.timeZone",
     aliases=("spark.sql.session.timeZone",),
@@ -157,6 +173,8 @@ SETTINGS: tuple[Setting, ...] = (
     INITIAL_SNAPSHOT_NUM_PARTITIONS,
     MAX_INITIAL_SNAPSHOT_FILE_COUNT,
     SNAPSHOT_CACHE_BYTES,
+    ROW_OPERATIONS_LOCAL_BYTES,
+    ROW_OPERATIONS_SOURCE_BYTES,
     TIME_ZONE,
 )
 

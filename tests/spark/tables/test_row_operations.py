@@ -1,9 +1,16 @@
 """DELETE, UPDATE and MERGE of `DeltaTable`."""
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from bayou.errors import ArgumentError, MultipleMatchesError, PredicateError
+import bayou
+from bayou.errors import (
+    ArgumentError,
+    ConstraintViolationError,
+    MultipleMatchesError,
+    PredicateError,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -79,3 +86,52 @@ def test_a_condition_that_cannot_be_understood_is_named(table):
     made = table({"id": [1]})
     with pytest.raises(PredicateError, match="nothing"):
         made.delete("nothing = 1")
+
+
+@pytest.fixture
+def on_executors(spark):
+    """Has executors do all the work, however small."""
+    spark.conf.set("bayou.rowOperations.localBytes", "0")
+    yield
+    spark.conf.unset("bayou.rowOperations.localBytes")
+
+
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_executors_do_what_the_driver_does(spark, table, rows, on_executors, vectors, tmp_path):
+    made = table(
+        {"id": [1, 2, 3], "v": ["a", "b", "c"]},
+        enableDeletionVectors=vectors,
+        enableChangeDataFeed="true",
+        enableRowTracking="true",
+    )
+    path = str(tmp_path / "t")
+    bayou.write(path, pa.table({"id": [4, 5, 6], "v": ["d", "e", "f"]}), mode="append")
+    made.delete("id IN (1, 4)")
+    made.update("id = 2", {"v": "upper(v)"})
+    source = spark.createDataFrame([(3, "x"), (6, "y"), (7, "z")], "id long, v string")
+    merging = made.alias("t").merge(source.alias("s"), "t.id = s.id")
+    merging.whenMatchedUpdateAll(
+        "s.v = 'x'"
+    ).whenMatchedDelete().whenNotMatchedInsertAll().execute()
+    assert rows(made) == [(2, "B"), (3, "x"), (5, "e"), (7, "z")]
+    changes = spark.read.format("delta").option("readChangeFeed", "true")
+    changed = changes.option("startingVersion", "2").load(path)
+    counted = {
+        r["_change_type"]: r["count"] for r in changed.groupBy("_change_type").count().collect()
+    }
+    assert counted == {"delete": 3, "update_preimage": 2, "update_postimage": 2, "insert": 1}
+
+
+def test_an_error_on_an_executor_is_ours_and_leaves_nothing(
+    spark, table, rows, on_executors, tmp_path
+):
+    made = table({"id": [1, 2]})
+    bayou.table(str(tmp_path / "t")).alter.add_constraint("small", "id < 10")
+    with pytest.raises(ConstraintViolationError, match="small"):
+        made.update(set={"id": "id + 8"})
+    assert rows(made) == [(1,), (2,)]
+    assert len(list((tmp_path / "t").glob("*.parquet"))) == 1
+    source = spark.createDataFrame([(1,), (1,)], "id long")
+    merging = made.alias("t").merge(source.alias("s"), "t.id = s.id").whenMatchedUpdateAll()
+    with pytest.raises(MultipleMatchesError, match="DELTA_MULTIPLE_SOURCE_ROW"):
+        merging.execute()

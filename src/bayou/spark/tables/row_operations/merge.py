@@ -3,27 +3,54 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from bayou.kernel.operations.merge import MergeDefinition, MergeMetrics, MergeSource, merge
+from pyroaring import BitMap64
+
+from bayou.engines import from_description
+from bayou.kernel.engine_description import EngineDescription
+from bayou.kernel.operations.merge import MergeDefinition, MergeMetrics, MergeSource
+from bayou.kernel.operations.merge.execution import MergeOperation
+from bayou.kernel.operations.merge.outcome import MergeOutcome
+from bayou.kernel.operations.merge.work import MergeWork, PreparedSource
+from bayou.kernel.scan_file import ScanFile
+from bayou.spark.tables.row_operations.executors import (
+    number_of_tasks,
+    run_shares,
+    shares_by_size,
+)
+from bayou.spark.tables.row_operations.placement import stays_local
 from bayou.spark.tables.target import SPARK_ENGINE_INFO, TargetTable
 
 __all__ = ["run_merge", "source_alias"]
+
+_ROWS_A_TASK = 200_000
+"""Rows of the source that are inserted by one task, at least."""
 
 
 def run_merge(target: TargetTable, source: Any, definition: MergeDefinition) -> MergeMetrics:
     """Merge a DataFrame's rows into a table, and commit; see `DeltaMergeBuilder.execute`."""
     started = time.perf_counter()
-    rows = source.toArrow()
-    return merge(
+    collected = source.toArrow()
+    rows = MergeSource.read(collected.schema, collected.to_batches())
+    operation = MergeOperation(
         target.engine,
         target.snapshot(),
-        MergeSource.read(rows.schema, rows.to_batches()),
+        rows,
         definition,
         engine_info=SPARK_ENGINE_INFO,
         user_metadata=target.user_metadata,
         started=started,
     )
+    with operation.files(target.engine) as found:
+        files = list(found)
+    if stays_local(target, (file.size for file in files)):
+        outcome = operation.work.run(target.engine, operation.source, files, inserting=True)
+    else:
+        outcome = _on_executors(target, operation, rows, files)
+    return operation.commit(target.engine, outcome)
 
 
 def source_alias(source: Any) -> str | None:
@@ -35,3 +62,95 @@ def source_alias(source: Any) -> str | None:
     if str(plan.getClass().getSimpleName()) != "SubqueryAlias":
         return None
     return str(plan.alias())
+
+
+def _on_executors(
+    target: TargetTable, operation: MergeOperation, rows: MergeSource, files: Sequence[ScanFile]
+) -> MergeOutcome:
+    """Matches first, by whoever has a file; then what matched nothing is inserted."""
+    spark = target.spark
+    source = spark.sparkContext.broadcast(rows.to_bytes())
+    tasks = number_of_tasks(spark)
+    shares = shares_by_size(files, lambda file: file.size, tasks)
+    worker = _Worker(operation.work.to_bytes(), target.engine.description(), source, 2 * tasks)
+
+    def discard(outcomes: list[bytes]) -> None:
+        written = MergeOutcome.combined(map(MergeOutcome.from_bytes, outcomes))
+        written.changes.discard(target.engine, target.path)
+
+    def merged(number: int, share: list[bytes]) -> bytes:
+        return worker.merge(number, share)
+
+    def inserted(number: int, share: tuple[bytes, bool]) -> bytes:
+        return worker.insert(tasks + number, *share)
+
+    try:
+        outcomes = run_shares(
+            spark,
+            [[file.to_bytes() for file in share] for share in shares],
+            merged,
+            table=target.path,
+            description=f"Merge into {target.path}",
+            discard=discard,
+        )
+        matched = MergeOutcome.combined(map(MergeOutcome.from_bytes, outcomes))
+        unmatched = operation.unmatched(matched)
+        if not unmatched:
+            return matched
+        recorded = operation.records_changes(matched)
+        parts = _parts(unmatched, tasks)
+        try:
+            if len(parts) == 1:
+                work = operation.work.for_writer(tasks, 2 * tasks)
+                new = [
+                    work.insert(
+                        target.engine, operation.source, unmatched, record_changes=recorded
+                    ).to_bytes()
+                ]
+            else:
+                new = run_shares(
+                    spark,
+                    [(part.serialize(), recorded) for part in parts],
+                    inserted,
+                    table=target.path,
+                    description=f"Insert into {target.path}",
+                    discard=discard,
+                )
+        except BaseException:
+            matched.changes.discard(target.engine, target.path)
+            raise
+        return MergeOutcome.combined([matched, *map(MergeOutcome.from_bytes, new)])
+    finally:
+        source.destroy()
+
+
+@dataclass(frozen=True, slots=True)
+class _Worker:
+    """What a task needs besides its share; pickles."""
+
+    work: bytes
+    engine: EngineDescription
+    source: Any
+    writers: int
+
+    def merge(self, number: int, share: list[bytes]) -> bytes:
+        work = MergeWork.from_bytes(self.work).for_writer(number, self.writers)
+        files = [ScanFile.from_bytes(data) for data in share]
+        engine = from_description(self.engine)
+        return work.run(engine, self._prepared(work), files).to_bytes()
+
+    def insert(self, number: int, rows: bytes, recorded: bool) -> bytes:
+        work = MergeWork.from_bytes(self.work).for_writer(number, self.writers)
+        engine = from_description(self.engine)
+        chosen = BitMap64.deserialize(rows)
+        return work.insert(engine, self._prepared(work), chosen, record_changes=recorded).to_bytes()
+
+    def _prepared(self, work: MergeWork) -> PreparedSource:
+        return work.prepare(MergeSource.from_bytes(self.source.value))
+
+
+def _parts(rows: BitMap64, most: int) -> list[BitMap64]:
+    """Rows in at most so many parts, each worth a task."""
+    count = max(1, min(most, len(rows) // _ROWS_A_TASK))
+    step = -(-len(rows) // count)
+    return [rows[first : first + step] for first in range(0, len(rows), step)]

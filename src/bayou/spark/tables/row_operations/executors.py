@@ -1,0 +1,100 @@
+"""Shares of a row operation on executors: one job, each task with files of its own.
+
+Nothing of a share is part of the table until the driver commits. What tasks that succeeded have
+written is deleted where the job fails; what failed attempts leave behind is VACUUM's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from pyspark.accumulators import AccumulatorParam
+
+from bayou.errors import BayouError
+from bayou.spark.errors import as_bayou_error, readable_errors
+from bayou.spark.replay.jobs import ReplayJobs
+
+__all__ = ["number_of_tasks", "run_shares", "shares_by_size"]
+
+_TASKS_A_CORE = 2
+
+ItemT = TypeVar("ItemT")
+ShareT = TypeVar("ShareT")
+
+
+def number_of_tasks(spark: Any) -> int:
+    """How many tasks keep the cluster busy."""
+    return max(1, int(spark.sparkContext.defaultParallelism)) * _TASKS_A_CORE
+
+
+def shares_by_size(
+    items: Sequence[ItemT], size: Callable[[ItemT], int], count: int
+) -> list[list[ItemT]]:
+    """Items in at most `count` shares of about the same size, none of them empty."""
+    count = min(count, len(items))
+    shares: list[list[ItemT]] = [[] for _ in range(count)]
+    loads = [(0, number) for number in range(count)]
+    for item in sorted(items, key=size, reverse=True):
+        load, number = heapq.heappop(loads)
+        shares[number].append(item)
+        heapq.heappush(loads, (load + max(1, size(item)), number))
+    return shares
+
+
+def run_shares(
+    spark: Any,
+    shares: Sequence[ShareT],
+    run: Callable[[int, ShareT], bytes],
+    *,
+    table: str,
+    description: str,
+    discard: Callable[[list[bytes]], None],
+) -> list[bytes]:
+    """Run a function for each share, each in a task of its own.
+
+    Args:
+        spark: a classic session.
+        shares: whatever pickles.
+        run: given a share's number and the share, on an executor.
+        discard: deletes what shares have written, of a job that failed.
+
+    Returns:
+        The outcomes, in the order of the shares.
+
+    Raises:
+        BayouError: one of ours that a task raised.
+        Exception: as Spark throws it.
+    """
+    context = spark.sparkContext
+    finished = context.accumulator([], _Outcomes())
+
+    def task(number: int, items: Any) -> Any:
+        with readable_errors():
+            for share in items:
+                outcome = run(number, share)
+                finished.add([outcome])
+                yield outcome
+
+    try:
+        with ReplayJobs(spark, description).named():
+            job = context.parallelize(list(shares), len(shares)).mapPartitionsWithIndex(task)
+            return [bytes(outcome) for outcome in job.collect()]
+    except BaseException as error:
+        with contextlib.suppress(BayouError):
+            discard(finished.value)
+        ours = as_bayou_error(error, table=table) if isinstance(error, Exception) else None
+        if ours is None:
+            raise
+        raise ours from None
+
+
+class _Outcomes(AccumulatorParam[list[bytes]]):
+    def zero(self, value: list[bytes]) -> list[bytes]:
+        return []
+
+    def addInPlace(self, value1: list[bytes], value2: list[bytes]) -> list[bytes]:  # noqa: N802
+        value1.extend(value2)
+        return value1
