@@ -26,6 +26,7 @@ _S3A = {
     "fs.s3a.endpoint": "aws_endpoint_url",
     "fs.s3a.endpoint.region": "aws_region",
 }
+_ANONYMOUS = "AnonymousAWSCredentialsProvider"
 
 
 def storage_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -48,6 +49,8 @@ def _from_hadoop(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for key, value in given.items():
         if key in _S3A:
             yield _S3A[key], value
+    if _ANONYMOUS in given.get("fs.s3a.aws.credentials.provider", ""):
+        yield "aws_skip_signature", "true"
     if "fs.s3a.path.style.access" in given:
         path_style = boolean_option(given, "fs.s3a.path.style.access")
         yield "aws_virtual_hosted_style_request", str(not path_style).lower()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,7 @@ from bayou.spark.errors import readable_errors
 from bayou.spark.native.relation import native_frame
 from bayou.spark.replay.snapshot_cache import latest_snapshot
 from bayou.spark.requests import ReadRequest
+from bayou.spark.session_storage import with_session_storage
 from bayou.spark.settings import TIME_ZONE
 from bayou.spark.source.columns import table_columns
 from bayou.spark.source.options import SourceOptions
@@ -43,6 +45,7 @@ _OF_THE_SOURCE = ("readchangefeed", "readchangedata", "metadatacolumn")
 """Options, in lower case, for what only the data source gives."""
 
 _NOT_HADOOP = ("aws_", "azure_", "google_")
+_ENDPOINTS = frozenset({"AWS_ENDPOINT_URL", "AWS_ENDPOINT"})
 _warned: set[str] = set()
 
 
@@ -58,13 +61,18 @@ def load(request: ReadRequest) -> Any:
     if TIME_ZONE.text(given) not in (None, spark.conf.get("spark.sql.session.timeZone")):
         return NotImplemented  # Spark's own reader knows the session's only
     with readable_errors():
-        options = SourceOptions.parse({**request.options, "path": request.paths[0]})
+        path = request.paths[0]
+        stored = with_session_storage(spark, path, request.options)
+        options = SourceOptions.parse({**stored, "path": path})
         zone = _time_zone(spark)
         if "timestampasof" in given:
             moment = parse_timestamp("timestampAsOf", given["timestampasof"], zone)
             options = replace(options, timestamp=moment)
         engine, snapshot = _opened(options)
-        reason = _impossible(spark, snapshot, given)
+        if (reason := _out_of_reach(spark, snapshot, stored)) is not None:
+            _LOG.info("%s is read by the data source: %s.", snapshot.path, reason)
+            return NotImplemented
+        reason = _impossible(snapshot)
         if reason is None and door == "auto":
             reason = _unwise(snapshot)
         if reason is not None:
@@ -121,19 +129,31 @@ def _unwise(snapshot: Snapshot) -> str | None:
     return None
 
 
-def _impossible(spark: Any, snapshot: Snapshot, given: Mapping[str, str]) -> str | None:
-    """Why Spark's Parquet reader can't read the table; options have their keys in lower case."""
+def _impossible(snapshot: Snapshot) -> str | None:
+    """Why Spark's Parquet reader can't read the table."""
     for field in snapshot.schema:
         if field.data_type != VOID and _has_void(field.data_type):
             return f"column {field.name} has a field without a type"
     if any(name.lower() == "_metadata" for name in snapshot.schema.names):
         return "it has a column _metadata, by which Spark names where rows are from"
+    return None
+
+
+def _out_of_reach(spark: Any, snapshot: Snapshot, options: Mapping[str, str]) -> str | None:
+    """Why Spark's Hadoop can't reach the files of the table.
+
+    Args:
+        options: of the read, with what the session says of the store.
+    """
     if snapshot.path.startswith("/"):
         return None
     scheme = urlsplit(snapshot.path).scheme
     scheme = "s3a" if scheme in ("s3", "s3n") else scheme
+    given = {key.lower() for key in options}
     if any(key.startswith(_NOT_HADOOP) for key in given):
         return "its credentials are in options that Hadoop doesn't know"
+    if scheme == "s3a" and "fs.s3a.endpoint" not in given and _ENDPOINTS & os.environ.keys():
+        return "its endpoint is in the environment, where Hadoop doesn't look"
     jvm, context = spark._jvm, spark._jsc  # noqa: SLF001  # published nowhere
     try:
         jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(

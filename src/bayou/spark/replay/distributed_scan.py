@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark import StorageLevel
 
-from bayou.engines import for_path
 from bayou.errors import CorruptTableError
 from bayou.kernel import CloseableIterator, Engine, Scan, ScanFileBatch, Snapshot, closeable
 from bayou.kernel.file_actions import FileActions, tail_bytes
@@ -28,6 +27,7 @@ from bayou.spark.replay.executors import (
 )
 from bayou.spark.replay.jobs import ReplayJobs
 from bayou.spark.replay.state_reconstruction import TASK_BYTES, dealt, reconciled, task_numbers
+from bayou.spark.session_storage import session_engine
 
 __all__ = ["DistributedScan", "Replay"]
 
@@ -149,13 +149,13 @@ class DistributedScan(Scan):
         `add` action; `path` is percent-encoded and relative to the table, as in the log.
 
         Args:
-            engine: None for that of the table's path, without storage options.
+            engine: None for that of the table's path, with what the session says of the store.
 
         Raises:
             CorruptTableError: the log can't be split; a part that can't be read shows in the job.
         """
         if engine is None:
-            engine = for_path(self._replay.snapshot.path)
+            engine = session_engine(self._replay.spark, self._replay.snapshot.path)
         source, function = self._source_and_function(engine, sampled=False)
         return source.mapInArrow(function.adds, ADD_COLUMN)
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812  # as everybody has it
 
-from bayou.engines import for_path
 from bayou.kernel import Engine, Snapshot
 from bayou.spark.replay.builder import DistributedScanBuilder
 from bayou.spark.replay.distributed_scan import DistributedScan
+from bayou.spark.session_storage import session_engine
 from bayou.spark.settings import (
     INITIAL_SNAPSHOT_NUM_PARTITIONS,
     MAX_INITIAL_SNAPSHOT_FILE_COUNT,
@@ -33,7 +33,7 @@ def state_reconstruction(
 
     Args:
         num_partitions: tasks of the replay; None: by the log's size.
-        engine: how to reach the table; None for its path without storage options.
+        engine: how to reach the table; None: by what the session says of the store.
     """
     builder = DistributedScanBuilder(spark, snapshot, num_partitions).with_whole_adds()
     return builder.build().dataframe(engine)
@@ -48,12 +48,12 @@ def initial_snapshot_for_streaming(
 
     Args:
         num_partitions: tasks of the replay; None: by setting, else by the log's size.
-        engine: how to reach the table; None for its path without storage options.
+        engine: how to reach the table; None: by what the session says of the store.
 
     Raises:
         ArgumentError: the table has more files than the setting allows; see `check_file_count`.
     """
-    engine = for_path(snapshot.path) if engine is None else engine
+    engine = session_engine(spark, snapshot.path) if engine is None else engine
     scan = initial_snapshot_scan(spark, snapshot, num_partitions)
     check_file_count(spark, engine, snapshot)
     time = F.coalesce(F.col("add.modificationTime"), F.lit(0))

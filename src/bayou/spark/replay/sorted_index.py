@@ -22,7 +22,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.engines import for_path
 from bayou.errors import BayouError
 from bayou.kernel import Engine, Snapshot, Table
 from bayou.kernel.changes.path_order import path_order
@@ -31,8 +30,8 @@ from bayou.spark.replay.builder import LOCAL_BYTES
 from bayou.spark.replay.initial_snapshot import initial_snapshot_scan
 from bayou.spark.replay.snapshot_cache import latest_snapshot
 from bayou.spark.requests import ReadRequest
+from bayou.spark.session_storage import session_engine
 from bayou.spark.settings import INITIAL_SNAPSHOT_NUM_PARTITIONS, REPLAY_LOCAL_BYTES
-from bayou.spark.storage_options import storage_options
 from bayou.spark.streaming.handed_index import ALIVE, FAILED, WANTED, IndexRequest, requests
 from bayou.spark.streaming.options import INDEX_FOLDER
 from bayou.spark.streaming.sorted_files import SortedFiles
@@ -53,7 +52,7 @@ def offer_sorted_index(request: ReadRequest) -> Any:
         return NotImplemented
     (path,) = request.paths
     try:
-        engine = for_path(path, storage_options(request.options))
+        engine = session_engine(request.spark, path, request.options)
         if _is_large(request.spark, latest_snapshot(engine, path)):
             folder = _keeper.watch(_Offer(spark=request.spark, engine=engine, path=path))
             request.reader.option(INDEX_FOLDER, str(folder))

@@ -7,11 +7,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from bayou.engines import for_path
 from bayou.errors import ArgumentError, StatementError
 from bayou.kernel import Table
 from bayou.spark.named_tables import named_table
 from bayou.spark.requests import SqlRequest
+from bayou.spark.session_storage import session_engine
 from bayou.spark.statements.describe import detail_frame, history_frame
 from bayou.spark.statements.lexer import tokens
 from bayou.spark.statements.parser import (
@@ -141,7 +141,7 @@ def _moment(spark: Any, expression: str) -> str:
 
 def _described(spark: Any, text: str, statement: DescribeHistory | DescribeDetail) -> Any:
     location, name = _located(spark, text, statement.table)
-    engine = for_path(location)
+    engine = session_engine(spark, location)
     table = Table.for_path(engine, location)
     if isinstance(statement, DescribeHistory):
         return history_frame(spark, engine, table, statement.limit)

@@ -204,7 +204,7 @@ class DeltaTableBuilder(Generic[TableT]):
         """The definition with the session's defaults for properties."""
         defaults: dict[str, str] = {}
         if is_classic(self._spark) and not target.exists():
-            given = with_session_defaults(self._spark, {"path": target.location})
+            given = with_session_defaults(self._spark, target.location, {"path": target.location})
             defaults = dict(WriteOptions.parse(given).properties)
         return replace(
             self._definition,

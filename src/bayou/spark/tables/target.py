@@ -14,8 +14,8 @@ from bayou.engines import for_path
 from bayou.errors import ArgumentError
 from bayou.kernel import Engine, Snapshot, Table
 from bayou.spark.replay.snapshot_cache import latest_snapshot
+from bayou.spark.session_storage import with_session_storage
 from bayou.spark.storage_options import storage_options
-from bayou.spark.writing.session_defaults import with_session_defaults
 from bayou.version import ENGINE_INFO
 
 __all__ = ["SPARK_ENGINE_INFO", "TargetTable", "is_classic"]
@@ -67,11 +67,8 @@ class TargetTable:
 
     @cached_property
     def storage(self) -> Mapping[str, str]:
-        """Storage options in deltalake's names; what the session's conf says of S3 included."""
-        given: Mapping[str, str] = self.options
-        if is_classic(self.spark):
-            given = with_session_defaults(self.spark, self.options)
-        return storage_options(given)
+        """Storage options in deltalake's names; what the session says of S3 included."""
+        return storage_options(with_session_storage(self.spark, self.location, self.options))
 
     @cached_property
     def engine(self) -> Engine:

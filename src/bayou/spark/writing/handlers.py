@@ -45,7 +45,7 @@ def save(request: WriteRequest) -> Any:
         path = table.path if table.exists else path or table.path
     if not path:
         return request.proceed()
-    given = with_session_defaults(request.spark, {**request.options, "path": path})
+    given = with_session_defaults(request.spark, path, {**request.options, "path": path})
     options = WriteOptions.parse(given)
     if table is None:
         write_rows(request.df, options, _MODES[request.mode], _by(request), _clustering(request))
@@ -60,16 +60,11 @@ def start(request: StreamWriteRequest) -> Any:
     Raises:
         ArgumentError: a name that stands for no Delta table.
     """
-    if request.connect:
-        return NotImplemented
     writer = request.writer
-    defaults = with_session_defaults(request.spark, request.options)
-    for name, value in defaults.items():
-        if name not in request.options:
-            writer.option(name, value)
+    _hand_over_defaults(request)
     if request.partition_columns:
         writer.option("bayou.partitionBy", "\n".join(request.partition_columns))
-    if request.table is None:
+    if request.table is None or request.connect:
         return NotImplemented
     table = named_table(request.spark, request.table)
     if table is None or not table.exists:
@@ -122,6 +117,7 @@ def _by_data_source(request: WriteRequest) -> Any:
     elif request.clustering_columns:
         asked = "clusterBy"
     if asked is None:
+        _hand_over_defaults(request)
         return NotImplemented
     raise ArgumentError(
         f"Under Spark Connect a Delta table is written by a data source, which can't be asked for "
@@ -129,6 +125,13 @@ def _by_data_source(request: WriteRequest) -> Any:
         "or by a classic session after bayou.spark.enable, and can be appended to then.",
         argument="mode" if asked.startswith("mode") else asked,
     )
+
+
+def _hand_over_defaults(request: WriteRequest | StreamWriteRequest) -> None:
+    """Set on Spark's writer what its conf says and a data source can't see."""
+    for name, value in with_session_defaults(request.spark, request.path, request.options).items():
+        if name not in request.options:
+            request.writer.option(name, value)
 
 
 def _by(request: WriteRequest) -> tuple[str, ...] | None:

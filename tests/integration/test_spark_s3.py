@@ -1,0 +1,181 @@
+"""Spark over tables on a real S3 server, the store told by environment, session conf or options."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+_LOGGING = """
+rootLogger.level = info
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %p %c{1}: %m%n%ex
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = info
+"""
+
+_PROGRAM = """
+import json, logging, sys
+
+import bayou, bayou.spark
+from bayou.engines import for_path
+from bayou.kernel import Table
+from bayou.spark import DistributedScanBuilder, initial_snapshot_for_streaming, short_message
+from pyspark.sql import SparkSession, functions as F
+
+logging.basicConfig(level=logging.INFO)
+bucket, folder, told = sys.argv[1], sys.argv[2], sys.argv[3]
+storage, conf = json.loads(sys.argv[4]), json.loads(sys.argv[5])
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+logged = f"-Dlog4j2.configurationFile=file:{folder}/log4j2.properties"
+builder = builder.config("spark.driver.extraJavaOptions", logged)
+for key, value in conf.items():
+    if "key" not in key:
+        builder = builder.config(key, value)
+spark = builder.config("spark.sql.warehouse.dir", folder + "/warehouse").getOrCreate()
+bayou.spark.enable(spark)
+for key, value in conf.items():
+    if "key" in key:
+        spark.conf.set(key, value)
+
+def say(*what):
+    print("=>", *what, flush=True)
+
+def write(frame):
+    return frame.write.format("delta")
+
+def read(path, **options):
+    return spark.read.format("delta").options(**options).load(path)
+
+path, copy, named = (f"s3a://{bucket}/{n}" for n in ("t", "copy", "named"))
+rows = spark.range(0, 90, 1, 3).selectExpr("id", "id % 3 AS part")
+write(rows).partitionBy("part").option("delta.enableDeletionVectors", "true").save(path)
+write(rows.where("id < 9")).mode("append").save(path)
+write(rows.where("part = 1")).mode("overwrite").option("replaceWhere", "part = 1").save(path)
+bayou.table(path, storage_options=storage).delete("id = 5")
+
+frame = read(path).where("part < 2")
+frame.explain("extended")
+frame._jdf.queryExecution().analyzed().toJSON()
+print(frame._jdf.queryExecution().analyzed().toJSON(), frame._jdf.queryExecution().toString())
+say("rows", read(path).count(), "some", frame.count(), "sum", frame.agg(F.sum("id")).first()[0])
+say("old", read(f"s3://{bucket}/t", versionAsOf=0).count())
+spark.conf.set("spark.bayou.read.door", "native")
+say("native", read(path).count(), "FileScan" in read(path)._jdf.queryExecution().toString())
+spark.conf.unset("spark.bayou.read.door")
+
+stream = spark.readStream.format("delta").option("maxFilesPerTrigger", 3).load(path)
+writer = stream.writeStream.format("delta").option("checkpointLocation", folder + "/c")
+query = writer.trigger(availableNow=True).partitionBy("part").start(copy)
+query.awaitTermination(120)
+query.explain(True)
+print(query.lastProgress)
+say("streamed", read(copy).count())
+
+sql = bayou.spark.sql
+say("sql", sql(spark, f"SELECT count(*) FROM delta.`{path}` VERSION AS OF 1").first()[0])
+say("history", sql(spark, f"DESCRIBE HISTORY delta.`{path}`").count())
+say("detail", sql(spark, f"DESCRIBE DETAIL delta.`{path}`").first().numFiles)
+rows.write.format("delta").option("path", named).saveAsTable("named")
+rows.write.format("delta").insertInto("named")
+say("named", spark.table("named").count())
+
+engine = for_path(path, storage)
+snapshot = Table.for_path(engine, path).latest_snapshot(engine)
+say("frame", initial_snapshot_for_streaming(spark, snapshot, 2).count())
+scan = DistributedScanBuilder(spark, snapshot, 2).with_sort_key().build()
+say("scan", sum(b.num_selected for b in scan.scan_files(engine)))
+
+for doing in (lambda: read(path + "/nothing").count(), lambda: write(rows).save(path)):
+    try:
+        doing()
+    except Exception as error:
+        print(error)
+        say("error", type(error).__name__, short_message(error)[:11].strip())
+if told == "conf":  # another session knows nothing of this one's keys
+    other = spark.newSession()
+    options = {k.lower(): v for k, v in storage.items()}
+    try:
+        wrong = {**options, "aws_secret_access_key": "wrong"}
+        other.read.format("delta").options(**wrong).load(path).count()
+    except Exception as error:
+        print(error)
+        say("wrong", "refused the credentials" in str(error))
+    few = other.range(3).selectExpr("id", "1L AS part").write.format("delta").options(**options)
+    few.mode("append").save(path)
+    say("options", other.read.format("delta").options(**options).load(path).count())
+spark.stop()
+"""
+
+
+@pytest.mark.parametrize("told", ["environment", "conf"])
+def test_tables_on_s3_are_read_written_and_streamed(s3_server, bucket, tmp_path, told):
+    storage = s3_server.storage_options
+    conf = {
+        "spark.hadoop.fs.s3a.endpoint": s3_server.endpoint.removeprefix("http://"),
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.endpoint.region": s3_server.REGION,
+        f"spark.hadoop.fs.s3a.bucket.{bucket}.access.key": s3_server.access_key,
+        f"spark.hadoop.fs.s3a.bucket.{bucket}.secret.key": s3_server.secret_key,
+    }
+    done = _run(
+        tmp_path,
+        *(bucket, str(tmp_path), told, json.dumps(storage)),
+        json.dumps(conf if told == "conf" else {}),
+        environment=storage if told == "environment" else {},
+    )
+    said = [line[3:] for line in done.stdout.splitlines() if line.startswith("=> ")]
+    assert said == [
+        "rows 94 some 63 sum 2649",
+        "old 90",
+        "native 94 False",
+        "streamed 94",
+        "sql 99",
+        "history 4",
+        "detail 11",
+        "named 180",
+        "frame 11",
+        "scan 11",
+        "error TableNotFoundError There is no",
+        "error TableAlreadyExistsError There is a",
+        *(("wrong True", "options 97") if told == "conf" else ()),
+    ], done.stderr[-6000:]
+    assert "WARNING:bayou" not in done.stderr
+    assert "INFO DAGScheduler" in done.stderr
+    for place, text in (("stdout", done.stdout), ("stderr", done.stderr)):
+        assert s3_server.secret_key not in text, place
+
+
+def _run(
+    folder: Path, *arguments: str, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    (folder / "log4j2.properties").write_text(_LOGGING)
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(_PROGRAM), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+        cwd=folder,
+        env={
+            **kept,
+            **environment,
+            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        },
+    )
