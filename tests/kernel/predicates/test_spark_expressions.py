@@ -134,7 +134,17 @@ BATCH = pa.RecordBatch.from_arrays(
 _NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 
 _YEARS = "times are read in the years 1 to 9999"
-REFUSED = {"s RLIKE '(?i)h'": "flags aren't in the common part of both syntaxes"}
+_EMPTY = "Java finds the empty text also between the halves of a character"
+REFUSED = {
+    "s RLIKE '(?i)h'": "flags aren't in the common part of both syntaxes",
+    "split('abc', '(?=b)')": "nor is looking ahead",
+    "split(s, 'x*')": _EMPTY,
+    "split('aXbX', '$')": _EMPTY,
+    "regexp_replace('abc', 'b*', '-')": _EMPTY,
+    "regexp_replace('abc', 'x*', '-')": _EMPTY,
+    "regexp_replace(s, '^a*|b*', '')": _EMPTY,
+    "initcap(s)": "titles by Unicode are ICU's",
+}
 """What Spark has and we refuse, with the reason."""
 
 OTHERWISE = {

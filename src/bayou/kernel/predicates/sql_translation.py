@@ -26,6 +26,7 @@ from bayou.kernel.predicates.model import (
     StartsWith,
     call,
 )
+from bayou.kernel.predicates.sql_bitwise import BITWISE, bitwise
 from bayou.kernel.predicates.sql_constants import cast_constant, number, sql_type
 from bayou.kernel.predicates.sql_intervals import interval
 from bayou.kernel.predicates.sql_strings import STAND_IN
@@ -68,7 +69,14 @@ class Translator:
             "Div": lambda n: call("/", *self._operands(n)),
             "IntDiv": lambda n: call("div", *self._operands(n)),
             "Mod": lambda n: call("%", *self._operands(n)),
-            "DPipe": lambda n: call("concat", *map(self.expression, _flatten(n))),
+            "BitwiseNot": lambda n: call("~", self.expression(n.this)),
+            **dict.fromkeys(BITWISE, self._bitwise),
+            "Chr": lambda n: self._called(n, "chr", n.expressions),
+            "Initcap": lambda n: self._called(n, "initcap", [n.this]),
+            "StrPosition": lambda n: self._called(
+                n, "locate", _given(n, "substr", "this", "position")
+            ),
+            "DPipe": self._joined,
             "Neg": self._negated,
             "Case": self._case,
             "If": self._if,
@@ -196,6 +204,22 @@ class Translator:
         amounts = (Literal(factor * amount, LONG) for amount in found)
         return call("add_interval", self.expression(left), *amounts)
 
+    def _joined(self, node: Any) -> Expression:
+        operands = _flatten(node)
+        if any(type(operand).__name__ in BITWISE for operand in operands):
+            raise self._unsupported(node)  # Spark joins first, the parser reads left to right
+        return call("concat", *map(self.expression, operands))
+
+    def _bitwise(self, node: Any) -> Expression:
+        """A chain of bitwise operators, which the parser reads from left to right."""
+        chain: list[tuple[str, Any]] = []
+        while type(node).__name__ in BITWISE and _is_plain(node):
+            chain.append((type(node).__name__, node.expression))
+            node = node.this
+        chain.reverse()
+        operands = [self.expression(node), *(self.expression(operand) for _, operand in chain)]
+        return bitwise(operands, [kind for kind, _ in chain])
+
     def _negated(self, node: Any) -> Expression:
         inner = node.this
         if type(inner).__name__ == "TryCast" and type(inner.this).__name__ == "Literal":
@@ -318,10 +342,12 @@ _PARTS = {
     "TryCast": frozenset({"this", "to", "safe"}),
     "Column": frozenset({"this", "table", "db", "catalog"}),
     "Div": frozenset({"this", "expression", "typed", "safe"}),
+    "Chr": frozenset({"expressions"}),
     "DPipe": frozenset({"this", "expression", "safe"}),
     "If": frozenset({"this", "true", "false"}),
     "In": frozenset({"this", "expressions", "negate"}),
     "Literal": frozenset({"this", "is_string"}),
+    "StrPosition": frozenset({"this", "substr", "position"}),
     "Substring": frozenset({"this", "start", "length"}),
     "Trim": frozenset({"this", "position", "expression"}),
 }

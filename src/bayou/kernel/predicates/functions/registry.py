@@ -6,17 +6,23 @@ import difflib
 
 from bayou.errors import PredicateError
 from bayou.kernel.predicates.functions.arithmetic import FUNCTIONS as ARITHMETIC
+from bayou.kernel.predicates.functions.bits import FUNCTIONS as BITS
 from bayou.kernel.predicates.functions.collections import FUNCTIONS as COLLECTIONS
 from bayou.kernel.predicates.functions.conditions import FUNCTIONS as CONDITIONS
 from bayou.kernel.predicates.functions.definition import Function, Macro
+from bayou.kernel.predicates.functions.exponentials import FUNCTIONS as EXPONENTIALS
+from bayou.kernel.predicates.functions.hashes import FUNCTIONS as HASHES
 from bayou.kernel.predicates.functions.strings import FUNCTIONS as STRINGS
+from bayou.kernel.predicates.functions.text_building import FUNCTIONS as TEXT_BUILDING
+from bayou.kernel.predicates.functions.text_search import FUNCTIONS as TEXT_SEARCH
 from bayou.kernel.predicates.functions.times import FUNCTIONS as TIMES
 
 __all__ = ["ALL", "find"]
 
 ALL: dict[str, tuple[Function | Macro, ...]] = {
-    "Arithmetic": ARITHMETIC,
-    "Texts": STRINGS,
+    "Arithmetic": (*ARITHMETIC, *EXPONENTIALS),
+    "Texts": (*STRINGS, *TEXT_SEARCH, *TEXT_BUILDING),
+    "Bits, bytes and hashes": (*BITS, *HASHES),
     "Dates and timestamps": TIMES,
     "Conditions and casts": CONDITIONS,
     "Arrays, maps and structs": COLLECTIONS,

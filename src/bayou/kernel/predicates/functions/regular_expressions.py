@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from bayou.errors import PredicateError
 
-__all__ = ["like_to_re2", "to_re2"]
+__all__ = ["like_to_re2", "to_python", "to_re2"]
 
 # Java's line terminators; its dot stands for any other character.
 _LINE_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"
 _END = r"(?:\r\n|[" + _LINE_ENDS + r"])?\z"
+_PYTHON_LINE_ENDS = r"\n\r\x85\u2028\u2029"
+_PYTHON_END = r"(?=(?:\r\n|[" + _PYTHON_LINE_ENDS + r"])?\Z)"
 
 _TOKEN = re.compile(
     r"(?P<class>\[\^?\]?(?:[^\[\]\\&]|&(?!&)|\\.)*\])"
@@ -39,6 +42,33 @@ def to_re2(pattern: str) -> str:
         parts.append(_translated(pattern, token))
         at = token.end()
     return "".join(parts)
+
+
+@functools.cache
+def to_python(pattern: str) -> re.Pattern[str]:
+    """The pattern for Python's `re`, which has the same matches and groups where there are several.
+
+    Raises:
+        PredicateError: a part that the three don't have alike; names it.
+    """
+    to_re2(pattern)
+    parts: list[str] = []
+    for token in _TOKEN.finditer(pattern):
+        match token.lastgroup:
+            case "dot":
+                parts.append(f"[^{_PYTHON_LINE_ENDS}]")
+            case "end":
+                parts.append(_PYTHON_END)
+            case "plain":
+                parts.append(re.escape(token[0]))
+            case _:
+                parts.append(token[0])
+    try:
+        return re.compile("".join(parts), re.ASCII)
+    except re.error as error:
+        raise PredicateError(
+            f"{pattern!r} isn't a regular expression: {error}.", expression=pattern
+        ) from error
 
 
 def like_to_re2(pattern: str, escape: str) -> str:
