@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 
 import pyarrow as pa
 import pytest
@@ -50,6 +51,47 @@ def test_partition_values_without_zone_are_in_the_sessions_time_zone(enabled, tm
     assert hours == [0, 0, 22, 22, 3, 3]
     without = enabled.read.format("delta").option("bayou.timeZone", "UTC").load(path)
     assert without.selectExpr("unix_seconds(at) % 86400 AS s").first().s == 1800
+
+
+def test_times_in_options_are_in_the_sessions_time_zone_through_every_door(enabled, tmp_path):
+    path = str(tmp_path / "t")
+    properties = {"delta.enableChangeDataFeed": "true"}
+    for n in range(3):
+        rows = pa.table({"id": [n]})
+        bayou.write(path, rows, **({} if n else {"properties": properties}))
+        commit = tmp_path / "t" / "_delta_log" / f"{n:020}.json"
+        noon = dt.datetime(2024, 7, 1, 12 + n, tzinfo=dt.UTC).timestamp()
+        os.utime(commit, (noon, noon))
+    enabled.conf.set("spark.sql.session.timeZone", "-03:00")  # 09:00, 10:00, 11:00
+
+    def read(**options):
+        return enabled.read.format("delta").options(**options).load(path).count()
+
+    counts = []
+    for door in ("native", "source"):
+        enabled.conf.set(DOOR, door)
+        counts += [read(timestampAsOf="2024-07-01 10:30:00")]
+        counts += [read(timestampAsOf="2024-07-01 12:30:00Z")]
+        counts += [
+            enabled.sql(
+                f"SELECT * FROM delta.`{path}` TIMESTAMP AS OF '2024-07-01 10:30:00'"
+            ).count()
+        ]
+    enabled.conf.unset(DOOR)
+    assert counts == [2, 1, 2] * 2
+    feed = {"readChangeFeed": "true", "endingTimestamp": "2024-07-01 10:30:00"}
+    assert read(startingTimestamp="2024-07-01 09:30:00", **feed) == 1
+    query = (
+        enabled.readStream.format("delta")
+        .option("startingTimestamp", "2024-07-01 09:30:00")
+        .load(path)
+        .writeStream.format("memory")
+        .queryName("zoned")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(60)
+    assert sorted(row.id for row in enabled.table("zoned").collect()) == [1, 2]
 
 
 def test_a_stream_over_more_files_than_the_conf_allows_is_refused(enabled, tmp_path):

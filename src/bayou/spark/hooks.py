@@ -22,10 +22,12 @@ from pyspark.sql import DataFrameReader, SparkSession
 from bayou.spark.requests import (
     SqlRequest,
     TableReadRequest,
+    WriteToRequest,
     read_request,
     stream_write_request,
     write_request,
 )
+from bayou.spark.write_to_recording import write_to_wrappers
 
 __all__ = ["ENABLED", "Handler", "HookName", "install", "is_enabled", "register"]
 
@@ -34,12 +36,14 @@ _LOG = logging.getLogger(__name__)
 ENABLED = "spark.bayou.enabled"
 """The conf by which a session has its hooks on."""
 
-HookName: TypeAlias = Literal["load", "save", "stream_load", "stream_start", "sql", "table"]
+HookName: TypeAlias = Literal[
+    "load", "save", "stream_load", "stream_start", "sql", "table", "write_to"
+]
 """`load`: a `ReadRequest` of `DataFrameReader.load`. `save`: a `WriteRequest` of `save`,
 `saveAsTable` or `insertInto`. `stream_load`: a `ReadRequest` of `DataStreamReader.load`.
 `stream_start`: a `StreamWriteRequest` of `start` or `toTable`. `sql`: a `SqlRequest` of
 `SparkSession.sql`. `table`: a `TableReadRequest` of `SparkSession.table` or
-`DataFrameReader.table`."""
+`DataFrameReader.table`. `write_to`: a `WriteToRequest` of the last method of `writeTo`."""
 
 Handler: TypeAlias = Callable[[Any], Any]
 
@@ -50,6 +54,7 @@ _handlers: dict[HookName, list[Handler]] = {
     "stream_start": [],
     "sql": [],
     "table": [],
+    "write_to": [],
 }
 _hooked: set[tuple[type, str]] = set()
 
@@ -83,6 +88,7 @@ def install(spark: Any) -> None:
             batch_module.DataFrameWriter,
             {"save": _save, "saveAsTable": _save_as_table, "insertInto": _insert_into},
         ),
+        (batch_module.DataFrameWriterV2, write_to_wrappers(_asked_to_write)),
         (stream_module.DataStreamReader, {"load": _stream_load}),
         (stream_module.DataStreamWriter, {"start": _start, "toTable": _to_table}),
         (importlib.import_module(session).SparkSession, {"sql": _sql}),
@@ -249,6 +255,15 @@ def _sql(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, sqlQuery, args, **kwargs)
 
     return sql
+
+
+def _asked_to_write(request: WriteToRequest) -> Any:
+    if is_enabled(request.spark):
+        for handler in tuple(_handlers["write_to"]):
+            answer = handler(request)
+            if answer is not NotImplemented:
+                return answer
+    return NotImplemented
 
 
 def _answer(hook: HookName, make: Callable[..., Any], proceed: Callable[[], Any]) -> Any:

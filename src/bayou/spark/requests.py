@@ -19,6 +19,7 @@ __all__ = [
     "StreamWriteRequest",
     "TableReadRequest",
     "WriteRequest",
+    "WriteToRequest",
     "read_request",
     "stream_write_request",
     "write_request",
@@ -121,6 +122,37 @@ class WriteRequest:
     bucket_columns: tuple[str, ...] | None
     sort_columns: tuple[str, ...] | None
     proceed: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteToRequest:
+    """The last method of `DataFrame.writeTo`.
+
+    Attributes:
+        spark: the session.
+        df: what is written.
+        connect: whether it is a session of Spark Connect.
+        method: `create`, `replace`, `createOrReplace`, `append`, `overwrite` or
+            `overwritePartitions`.
+        table: the name.
+        provider: of `using`, in lower case; None without one.
+        options, properties: of `option` and `tableProperty`, as they were written.
+        partitioned_by: Columns and names of `partitionedBy`.
+        cluster_by: columns of `clusterBy`.
+        condition: the Column, or name of one, of `overwrite`.
+    """
+
+    spark: Any
+    df: Any
+    connect: bool
+    method: str
+    table: str
+    provider: str | None
+    options: Mapping[str, str] = field(repr=False)
+    properties: Mapping[str, str]
+    partitioned_by: tuple[Any, ...]
+    cluster_by: tuple[str, ...]
+    condition: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

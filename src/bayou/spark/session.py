@@ -19,6 +19,7 @@ from bayou.spark.java import check_java
 from bayou.spark.replay.sorted_index import offer_sorted_index
 from bayou.spark.session_settings import hand_over_settings
 from bayou.spark.statements import answer_sql
+from bayou.spark.write_to import write_to
 from bayou.spark.writing import handlers
 
 __all__ = ["disable", "enable", "start_session"]
@@ -60,6 +61,7 @@ def enable(spark: Any) -> None:
     hooks.register("save", handlers.save)
     hooks.register("stream_start", handlers.start)
     hooks.register("table", named_tables.read)
+    hooks.register("write_to", write_to)
     hooks.install(spark)
     hooks.register("load", hand_over_settings)
     hooks.register("stream_load", hand_over_settings)

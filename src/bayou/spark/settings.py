@@ -162,7 +162,8 @@ ROW_OPERATIONS_SOURCE_BYTES = Setting(
 TIME_ZONE = Setting(
     name="bayou.timeZone",
     aliases=("spark.sql.session.timeZone",),
-    meaning="Time zone of partition values that are timestamps and say none.",
+    meaning="Time zone of timestamps that say none: in options such as timestampAsOf, and in "
+    "partition values.",
     default="UTC; after `enable` the session's",
 )
 

@@ -41,4 +41,6 @@ def test_a_session_s_time_zone_counts_where_the_text_has_none():
     assert parse_timestamp("t", "2024-07-01 08:00:00", "America/New_York") == noon
     assert parse_timestamp("t", "2024-07-01 12:00:00Z", "America/New_York") == noon
     assert parse_timestamp("t", "2024-07-01 12:00:00", "UTC") == noon
+    assert parse_timestamp("t", "2024-07-01 09:30:00", "-02:30") == noon
+    assert parse_timestamp("t", "2024-07-01 05:00:00", "PST") == noon
     assert parse_timestamp("t", "2024-07-01 12:00:00", "Nowhere/Known") == noon

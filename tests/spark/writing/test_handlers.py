@@ -170,6 +170,14 @@ def test_a_name_is_written_where_the_catalog_says(spark, frame, tmp_path):
 def test_a_name_without_a_path_is_put_into_the_warehouse(spark, frame):
     write(frame).saveAsTable("warehoused")
     try:
+        write(frame).mode("append").saveAsTable("warehoused")
+        write(frame).mode("overwrite").saveAsTable("warehoused")
+        history = spark.sql("DESCRIBE HISTORY warehoused").collect()
+        assert [(h.operation, h.operationParameters.get("isManaged")) for h in history] == [
+            ("CREATE OR REPLACE TABLE AS SELECT", "true"),
+            ("WRITE", None),
+            ("CREATE TABLE AS SELECT", "true"),
+        ]
         warehouse = spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:")
         assert len(rows(f"{warehouse}/warehoused")) == 6
     finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,7 +25,6 @@ from bayou.spark.settings import TIME_ZONE
 from bayou.spark.source.columns import table_columns
 from bayou.spark.source.options import SourceOptions
 from bayou.spark.source.snapshots import open_pinned
-from bayou.spark.source.timestamps import parse_timestamp
 from bayou.spark.types import from_spark
 
 __all__ = ["DOOR", "load"]
@@ -63,11 +61,9 @@ def load(request: ReadRequest) -> Any:
     with readable_errors():
         path = request.paths[0]
         stored = with_session_storage(spark, path, request.options)
-        options = SourceOptions.parse({**stored, "path": path})
+        session_zone = str(spark.conf.get("spark.sql.session.timeZone"))
+        options = SourceOptions.parse({**stored, TIME_ZONE.name: session_zone, "path": path})
         zone = _time_zone(spark)
-        if "timestampasof" in given:
-            moment = parse_timestamp("timestampAsOf", given["timestampasof"], zone)
-            options = replace(options, timestamp=moment)
         engine, snapshot = _opened(options)
         if (reason := _out_of_reach(spark, snapshot, stored)) is not None:
             _LOG.info("%s is read by the data source: %s.", snapshot.path, reason)

@@ -167,18 +167,18 @@ def _changes(engine: Engine, options: SourceOptions, given: Mapping[str, str]) -
             "startingVersion and endingVersion.",
             argument="versionAsOf",
         )
-    start = _boundary(given, "starting")
+    start = _boundary(given, "starting", options.time_zone)
     if start is None:
         raise ArgumentError(
             "[DELTA_NO_START_FOR_CDC_READ] readChangeFeed needs the range's start: set "
             "startingVersion or startingTimestamp.",
             argument="startingVersion",
         )
-    end = _boundary(given, "ending")
+    end = _boundary(given, "ending", options.time_zone)
     return Table.for_path(engine, options.path).changes(engine, start, end)
 
 
-def _boundary(given: Mapping[str, str], which: str) -> CommitBoundary | None:
+def _boundary(given: Mapping[str, str], which: str, zone: str) -> CommitBoundary | None:
     version, timestamp = given.get(f"{which}version"), given.get(f"{which}timestamp")
     if version is not None and timestamp is not None:
         raise ArgumentError(
@@ -187,7 +187,8 @@ def _boundary(given: Mapping[str, str], which: str) -> CommitBoundary | None:
             argument=f"{which}Version",
         )
     if timestamp is not None:
-        return CommitBoundary.at_timestamp(parse_timestamp(f"{which}Timestamp", timestamp))
+        moment = parse_timestamp(f"{which}Timestamp", timestamp, zone)
+        return CommitBoundary.at_timestamp(moment)
     if version is None or (which == "ending" and version.strip().lower() == "latest"):
         return None
     if not version.strip().isdecimal():

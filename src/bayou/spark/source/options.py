@@ -1,7 +1,7 @@
 """Options of reads of the `delta` format: what users set with `.option(...)`.
 
-Spark hands them to Python in lower case, and a read or write knows nothing else: neither the
-session's conf nor its time zone.
+Spark hands them to Python in lower case, and a read or write knows nothing else; `enable` hands
+over as options what it takes from the session's conf, its time zone among it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SourceOptions:
         push_filters: `pushFilters`, whether filters that Spark pushes skip files.
         min_partitions: `minPartitions`, the number of tasks to aim at for a small table.
         max_partition_bytes: `maxPartitionBytes`, about how much a task reads.
-        time_zone: `bayou.timeZone`, of partition values that are timestamps and say none.
+        time_zone: `bayou.timeZone`, of timestamps in options and partition values that say none.
         storage: storage options in deltalake's names.
     """
 
@@ -58,6 +58,7 @@ class SourceOptions:
         """
         given = {key.lower(): value for key, value in options.items()}
         path = path_option(given)
+        zone = TIME_ZONE.text(given) or "UTC"
         version, timestamp = given.get("versionasof"), given.get("timestampasof")
         if version is not None and timestamp is not None:
             raise ArgumentError(
@@ -67,11 +68,13 @@ class SourceOptions:
         return cls(
             path=path,
             version=None if version is None else whole_number("versionAsOf", version, 0),
-            timestamp=None if timestamp is None else parse_timestamp("timestampAsOf", timestamp),
+            timestamp=None
+            if timestamp is None
+            else parse_timestamp("timestampAsOf", timestamp, zone),
             filter=given.get("filter"),
             push_filters=boolean_option(given, "pushFilters"),
             min_partitions=integer_option(given, "minPartitions"),
             max_partition_bytes=integer_option(given, "maxPartitionBytes"),
-            time_zone=TIME_ZONE.text(given) or "UTC",
+            time_zone=zone,
             storage=storage_options(given),
         )

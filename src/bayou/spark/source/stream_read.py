@@ -198,7 +198,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 options,
                 starting_timestamp=None
                 if starting is None
-                else parse_timestamp("startingTimestamp", starting),
+                else parse_timestamp("startingTimestamp", starting, options.time_zone),
                 tracking=tracking,
             )
             self._opened = (engine, stream)

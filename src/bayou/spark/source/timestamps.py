@@ -7,6 +7,7 @@ import re
 from zoneinfo import ZoneInfo
 
 from bayou.errors import ArgumentError
+from bayou.kernel.time_zones import checked_time_zone
 
 __all__ = ["parse_timestamp"]
 
@@ -21,13 +22,14 @@ def parse_timestamp(name: str, text: str, time_zone: str = "UTC") -> int:
     """Milliseconds since the epoch of what delta-spark takes for `timestampAsOf`.
 
     A date, a date and a time (`2024-01-05 10:00:00.123`, or with `T`), each with or without an
-    offset (`Z`, `+02:00`). Without one it is in `time_zone`.
+    offset (`Z`, `+02:00`). Without one it is in `time_zone`, of times that a clock shows twice the
+    earlier one.
 
     Args:
         name: the option, for the error.
         text: its value.
-        time_zone: UTC for a data source, which can't see the session's; a name that isn't known
-            here counts as UTC.
+        time_zone: the session's, by any name that Spark takes; one that isn't known here counts as
+            UTC.
 
     Raises:
         ArgumentError: another shape, or no such day or time.
@@ -44,7 +46,8 @@ def parse_timestamp(name: str, text: str, time_zone: str = "UTC") -> int:
     except ValueError as error:
         raise ArgumentError(
             f"{name} is {text!r}; it must be a date or a timestamp such as '2024-01-05', "
-            "'2024-01-05 10:00:00.123' or '2024-01-05T10:00:00Z' (UTC without an offset).",
+            f"'2024-01-05 10:00:00.123' or '2024-01-05T10:00:00Z' "
+            f"(in {time_zone} without an offset).",
             argument=name,
         ) from error
     epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -52,14 +55,15 @@ def parse_timestamp(name: str, text: str, time_zone: str = "UTC") -> int:
 
 
 def _zone(text: str | None, time_zone: str) -> dt.tzinfo:
-    if text is None and time_zone != "UTC":
+    if text is None:
         try:
-            return ZoneInfo(time_zone)
-        except (KeyError, ValueError):
+            text = checked_time_zone(time_zone)
+        except ArgumentError:
             return dt.UTC
-    if text in (None, "Z", "UTC"):
+    if text in ("Z", "UTC"):
         return dt.UTC
-    assert text is not None
+    if text[0] not in "+-":
+        return ZoneInfo(text)
     digits = text[1:].replace(":", "")
     offset = dt.timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
     return dt.timezone(-offset if text[0] == "-" else offset)

@@ -8,7 +8,7 @@ from pyspark.sql import functions
 
 from bayou.engines import for_path
 from bayou.errors import SchemaError
-from bayou.kernel import Table
+from bayou.kernel import Operation, Table
 from bayou.kernel.operations.table_write import WriteMode
 from bayou.protocol.properties import TableProperties
 from bayou.spark.errors import as_bayou_error
@@ -27,6 +27,9 @@ def write_rows(  # noqa: PLR0917  # what a writer was asked for
     partition_by: tuple[str, ...] | None,
     cluster_by: tuple[str, ...] | None,
     match: Literal["name", "position"] | None = None,
+    operation: Operation = Operation.WRITE,
+    *,
+    is_managed: bool = False,
 ) -> int | None:
     """Write a DataFrame's rows in one commit.
 
@@ -35,6 +38,8 @@ def write_rows(  # noqa: PLR0917  # what a writer was asked for
         mode: what happens to the rows that are there.
         match: how columns go to those of a table that is there: by name or by position, cast to its
             types as `INSERT` casts. None: by name, and types must be equal, as for a path.
+        operation: what the history says.
+        is_managed: see `TableWrite`.
 
     Returns:
         The table's version afterwards, None where there still is no table.
@@ -45,7 +50,14 @@ def write_rows(  # noqa: PLR0917  # what a writer was asked for
     if match is not None and not (options.overwrite_schema and mode is WriteMode.OVERWRITE):
         frame = _cast_to_table(frame, options, match)
     schema = as_nullable(from_spark(frame.schema, table=options.path))
-    write = options.table_write(schema, mode, partition_by=partition_by, cluster_by=cluster_by)
+    write = options.table_write(
+        schema,
+        mode,
+        operation=operation,
+        is_managed=is_managed,
+        partition_by=partition_by,
+        cluster_by=cluster_by,
+    )
     begun = begin(options, write)
     if begun.done:
         return begun.plan.read_version

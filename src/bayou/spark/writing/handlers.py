@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bayou.errors import ArgumentError, TableAlreadyExistsError
+from bayou.kernel import Operation
 from bayou.kernel.operations.table_write import WriteMode
 from bayou.spark.named_tables import NamedTable, named_table
 from bayou.spark.requests import StreamWriteRequest, WriteRequest
@@ -98,10 +99,23 @@ def _into_named_table(request: WriteRequest, table: NamedTable, options: WriteOp
     if table.exists and mode is WriteMode.IGNORE:
         return
     partitioning, clustering = _by(request), _clustering(request)
-    if table.exists:
-        write_rows(request.df, options, mode, partitioning, clustering, match="name")
-    else:
-        write_rows(request.df, options, mode, partitioning, clustering)
+    managed = request.path is None
+    operation = Operation.WRITE
+    if not table.exists:
+        operation = Operation.CREATE_TABLE_AS_SELECT
+    elif mode is WriteMode.OVERWRITE and not table.is_path:
+        operation = Operation.CREATE_OR_REPLACE_TABLE_AS_SELECT
+    write_rows(
+        request.df,
+        options,
+        mode,
+        partitioning,
+        clustering,
+        "name" if table.exists else None,
+        operation,
+        is_managed=managed,
+    )
+    if not table.exists:
         table.register(request.spark, options.path)
 
 

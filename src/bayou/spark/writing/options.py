@@ -109,6 +109,7 @@ class WriteOptions:
         mode: WriteMode,
         *,
         operation: Operation = Operation.WRITE,
+        is_managed: bool = False,
         partition_by: tuple[str, ...] | None = None,
         cluster_by: tuple[str, ...] | None = None,
     ) -> TableWrite:
@@ -136,6 +137,7 @@ class WriteOptions:
             properties=self.properties,
             application=self.application,
             operation=operation,
+            is_managed=is_managed,
             engine_info=f"{ENGINE_INFO} (spark)",
             user_metadata=self.user_metadata,
         )

@@ -44,6 +44,8 @@ class TableWrite:
         properties: table properties, set where the write makes the table.
         application: an application's id and version, by which the write is done once.
         operation: what the history says.
+        is_managed: whether a catalog's table lies where the catalog puts its tables; the history of
+            an operation on a table by its name says so.
         engine_info: who writes.
         user_metadata: free text of the commit.
 
@@ -66,6 +68,7 @@ class TableWrite:
     properties: Mapping[str, str] = field(default_factory=dict)
     application: tuple[str, int] | None = None
     operation: Operation = Operation.WRITE
+    is_managed: bool = False
     engine_info: str
     user_metadata: str | None = None
 
@@ -107,7 +110,16 @@ class TableWrite:
             if self.application is not None:
                 given |= {"queryId": self.application[0], "epochId": str(self.application[1])}
             return given
-        given = {"mode": str(self.mode), "partitionBy": list(self.partition_by or ())}
+        if self.operation is Operation.WRITE:
+            given = {"mode": str(self.mode), "partitionBy": list(self.partition_by or ())}
+        else:
+            given = {
+                "isManaged": str(self.is_managed).lower(),
+                "description": None,
+                "partitionBy": list(self.partition_by or ()),
+                "clusterBy": list(self.cluster_by or ()),
+                "properties": dict(self.properties),
+            }
         if self.replace_where is not None:
             given["predicate"] = self.replace_where
         flags = {
