@@ -130,8 +130,8 @@ spark.held = (txn, actions)
 END = """
 jvm = spark._jvm
 txn, actions = spark.held
-operations = jvm.java.lang.Class.forName("org.apache.spark.sql.delta.DeltaOperations$ManualUpdate$")
-operation = operations.getField("MODULE$").get(None)
+loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+operation = loader.loadClass("org.apache.spark.sql.delta.DeltaOperations$ManualUpdate$").getField("MODULE$").get(None)
 txn.commit(jvm.org.apache.spark.api.python.PythonUtils.toSeq(actions), operation)
 """
 
