@@ -133,8 +133,9 @@ class DeltaSpark:
         raise AssertionError((self._folder / "stderr.log").read_text()[-4000:])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def delta_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeltaSpark]:
+    """One for each file of tests: it keeps what it has seen, and its heap fills up."""
     server = DeltaSpark(tmp_path_factory.mktemp("delta-spark"))
     yield server
     server.close()
