@@ -131,7 +131,8 @@ END = """
 jvm = spark._jvm
 txn, actions = spark.held
 loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-operation = loader.loadClass("org.apache.spark.sql.delta.DeltaOperations$ManualUpdate$").getField("MODULE$").get(None)
+operations = loader.loadClass("org.apache.spark.sql.delta.DeltaOperations$ManualUpdate$")
+operation = operations.getField("MODULE$").get(None)
 txn.commit(jvm.org.apache.spark.api.python.PythonUtils.toSeq(actions), operation)
 """
 
