@@ -23,7 +23,7 @@ from bayou.protocol.column_rules import (
 )
 from bayou.protocol.schema import DataType, StructField, StructType
 
-__all__ = ["Assignments"]
+__all__ = ["Assignments", "generated_from"]
 
 pc: Any = pyarrow.compute
 
@@ -72,7 +72,7 @@ class Assignments:
                 self._values[path] = engine.expressions.evaluator(
                     state.schema, expression, fields[-1].data_type
                 )
-        self._made = _generated_from(state.schema, {path[0] for path in self._values})
+        self._made = generated_from(state.schema, {path[0] for path in self._values})
 
     def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """New versions of rows: exactly the table's columns, rules kept.
@@ -96,6 +96,20 @@ class Assignments:
         batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         kept = [name for name in columns if all(path[0] != name for path in self._values)]
         return self._rules.apply(batch, of_table=kept)
+
+
+def generated_from(schema: StructType, changed: set[str]) -> frozenset[str]:
+    """Generated columns that aren't set, and depend on a column that is."""
+    folded = {name.lower() for name in changed}
+    made: set[str] = set()
+    for field in schema:
+        text = field.metadata.get(GENERATION_EXPRESSION_KEY)
+        if text is None or field.name in changed:
+            continue
+        used = referenced_columns(parse_expression(str(text)))
+        if any(path[0].lower() in folded for path in used):
+            made.add(field.name)
+    return frozenset(made)
 
 
 def _field(state: TransactionState, target: str) -> tuple[tuple[str, ...], list[StructField]]:
@@ -148,20 +162,6 @@ def _expression(value: Expression | str, fields: list[StructField]) -> Expressio
         return parse_expression(value)
     default = fields[0].metadata.get(CURRENT_DEFAULT_KEY) if len(fields) == 1 else None
     return Literal(None) if default is None else parse_expression(str(default))
-
-
-def _generated_from(schema: StructType, changed: set[str]) -> frozenset[str]:
-    """Generated columns that aren't set, and depend on a column that is."""
-    folded = {name.lower() for name in changed}
-    made: set[str] = set()
-    for field in schema:
-        text = field.metadata.get(GENERATION_EXPRESSION_KEY)
-        if text is None or field.name in changed:
-            continue
-        used = referenced_columns(parse_expression(str(text)))
-        if any(path[0].lower() in folded for path in used):
-            made.add(field.name)
-    return frozenset(made)
 
 
 def _placed(
