@@ -75,7 +75,9 @@ class RowOperation:
         """
         started = time.perf_counter()
         predicate = parse_predicate(where) if isinstance(where, str) else where
-        conditions = list(without_condition) if where is None else [shown or str(where)]
+        conditions = list(without_condition)
+        if shown is not None or where is not None:
+            conditions = [str(where) if shown is None else shown]
         transaction = (
             TransactionBuilder(
                 table=table.path, read_state=table, engine_info=engine_info, operation=operation

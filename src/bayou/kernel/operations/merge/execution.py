@@ -12,7 +12,7 @@ from pyroaring import BitMap64
 from bayou.kernel.closeable import CloseableIterator
 from bayou.kernel.engine import Engine
 from bayou.kernel.operations.merge.candidates import may_change, may_match
-from bayou.kernel.operations.merge.clauses import ClauseAction, ClauseKind
+from bayou.kernel.operations.merge.clauses import ClauseAction, ClauseKind, MergeClause
 from bayou.kernel.operations.merge.metrics import MergeMetrics
 from bayou.kernel.operations.merge.outcome import MergeOutcome
 from bayou.kernel.operations.merge.plan import MergeDefinition, MergePlan
@@ -32,7 +32,7 @@ from bayou.protocol.column_rules import identity_of
 from bayou.protocol.properties import TYPE_WIDENING
 from bayou.protocol.schema import StructField, StructType
 
-__all__ = ["MergeOperation", "merge"]
+__all__ = ["MergeOperation", "commit_merge", "merge", "merge_counts", "merge_parameters"]
 
 
 def merge(
@@ -116,6 +116,8 @@ class MergeOperation:
             definition,
             widens=TYPE_WIDENING.read(table.properties),
         )
+        by_kind = {kind: [c for c in definition.clauses if c.kind == kind] for kind in _TAKING}
+        self._taking = [clause for kind in _TAKING for clause in by_kind[kind]]
         self._transaction = _transaction(
             table, self._plan, definition, engine_info=engine_info, user_metadata=user_metadata
         ).build(engine)
@@ -171,46 +173,16 @@ class MergeOperation:
             CommitFailedError: as the name says.
         """
         counts = {**self._counts(outcome), **self._times(outcome.changes.scan_seconds)}
-        metrics = history_metrics(counts)
-        version = _committed(engine, self._transaction, outcome.changes, metrics)
+        version = commit_merge(engine, self._transaction, outcome.changes, counts)
         return MergeMetrics(version=version, **counts)
 
     def _counts(self, outcome: MergeOutcome) -> dict[str, int]:
         """Fields of `MergeMetrics` but for times and version."""
-        changes = outcome.changes
-        updated = self._counted(outcome, "update")
-        deleted = self._counted(outcome, "delete")
-        vectors = {
-            name.replace("num_", "num_target_", 1): count
-            for name, count in changes.vector_counts().items()
-        }
-        return {
-            "num_source_rows": self.source.rows.num_rows,
-            "num_target_rows_inserted": changes.num_inserted_rows,
-            "num_target_rows_updated": sum(updated),
-            "num_target_rows_matched_updated": updated[0],
-            "num_target_rows_not_matched_by_source_updated": updated[1],
-            "num_target_rows_deleted": sum(deleted),
-            "num_target_rows_matched_deleted": deleted[0],
-            "num_target_rows_not_matched_by_source_deleted": deleted[1],
-            "num_target_rows_copied": changes.num_copied_rows,
-            "num_output_rows": (changes.num_inserted_rows + sum(updated) + changes.num_copied_rows),
-            "num_target_files_added": len(changes.added),
-            "num_target_files_removed": changes.num_removed_files,
-            "num_target_bytes_added": sum(add.size for add in changes.added),
-            "num_target_bytes_removed": changes.num_removed_bytes,
-            "num_target_change_files_added": len(changes.change_files),
-            **vectors,
-        }
-
-    def _counted(self, outcome: MergeOutcome, action: ClauseAction) -> tuple[int, int]:
-        """Rows that clauses of an action took: matched, and not matched by the source."""
-        clauses = (*self._plan.matched, *self._plan.not_matched_by_source)
-        taken = [
-            count if clause.action == action else 0
-            for clause, count in zip(clauses, outcome.taken, strict=False)
-        ]
-        return sum(taken[: len(self._plan.matched)]), sum(taken[len(self._plan.matched) :])
+        return merge_counts(
+            outcome.changes,
+            list(zip(self._taking, outcome.taken, strict=False)),
+            self.source.rows.num_rows,
+        )
 
     def _times(self, scan_seconds: float) -> dict[str, int]:
         elapsed = time.perf_counter() - self._started
@@ -221,6 +193,70 @@ class MergeOperation:
             "scan_time_ms": round(scan_seconds * 1000),
             "rewrite_time_ms": round(rest * 1000),
         }
+
+
+_TAKING: tuple[ClauseKind, ...] = ("MATCHED", "NOT MATCHED BY SOURCE")
+"""Clauses that take rows of the target, in the order in which outcomes count them."""
+
+
+def merge_counts(
+    changes: RowChanges, taken: Sequence[tuple[MergeClause, int]], source_rows: int
+) -> dict[str, int]:
+    """Fields of `MergeMetrics` but for times and version.
+
+    Args:
+        taken: clauses that take rows of the target, and how many each took.
+    """
+
+    def rows(action: ClauseAction, kind: ClauseKind) -> int:
+        return sum(n for c, n in taken if (c.action, c.kind) == (action, kind))
+
+    updated = [rows("update", kind) for kind in _TAKING]
+    deleted = [rows("delete", kind) for kind in _TAKING]
+    vectors = {
+        name.replace("num_", "num_target_", 1): count
+        for name, count in changes.vector_counts().items()
+    }
+    return {
+        "num_source_rows": source_rows,
+        "num_target_rows_inserted": changes.num_inserted_rows,
+        "num_target_rows_updated": sum(updated),
+        "num_target_rows_matched_updated": updated[0],
+        "num_target_rows_not_matched_by_source_updated": updated[1],
+        "num_target_rows_deleted": sum(deleted),
+        "num_target_rows_matched_deleted": deleted[0],
+        "num_target_rows_not_matched_by_source_deleted": deleted[1],
+        "num_target_rows_copied": changes.num_copied_rows,
+        "num_output_rows": changes.num_inserted_rows + sum(updated) + changes.num_copied_rows,
+        "num_target_files_added": len(changes.added),
+        "num_target_files_removed": changes.num_removed_files,
+        "num_target_bytes_added": sum(add.size for add in changes.added),
+        "num_target_bytes_removed": changes.num_removed_bytes,
+        "num_target_change_files_added": len(changes.change_files),
+        **vectors,
+    }
+
+
+def commit_merge(
+    engine: Engine, transaction: Transaction, changes: RowChanges, counts: dict[str, int]
+) -> int:
+    """Commit what a merge has written; nothing is committed where nothing changes.
+
+    Args:
+        counts: for the history.
+
+    Returns:
+        The version afterwards.
+
+    Raises:
+        CommitConflictError, CommitFailedError: see `commit_row_changes`.
+    """
+    metrics = history_metrics(counts)
+    if changes.actions or not transaction.changes_metadata:
+        return commit_row_changes(engine, transaction, changes, metrics)
+    result = transaction.commit(engine, [], operation_metrics=metrics)
+    result.run_post_commit_hooks(engine)
+    return result.version
 
 
 def _transaction(
@@ -238,7 +274,7 @@ def _transaction(
             engine_info=engine_info,
             operation=Operation.MERGE,
         )
-        .with_operation_parameters(_parameters(definition))
+        .with_operation_parameters(merge_parameters(definition))
         .with_user_metadata(user_metadata)
     )
     if plan.explicit_identity:
@@ -259,7 +295,7 @@ def _without_made_identity(plan: MergePlan) -> StructType:
     return StructType(tuple(fields))
 
 
-def _parameters(definition: MergeDefinition) -> dict[str, object]:
+def merge_parameters(definition: MergeDefinition) -> dict[str, object]:
     """`operationParameters` as delta-spark writes them: texts of JSON."""
     kinds: tuple[tuple[ClauseKind, str], ...] = (
         ("MATCHED", "matchedPredicates"),
@@ -283,16 +319,3 @@ def _parameters(definition: MergeDefinition) -> dict[str, object]:
 
 def _json(value: Sequence[object]) -> str:
     return msgspec.json.encode(value).decode()
-
-
-def _committed(
-    engine: Engine,
-    transaction: Transaction,
-    changes: RowChanges,
-    metrics: dict[str, object],
-) -> int:
-    if changes.actions or not transaction.changes_metadata:
-        return commit_row_changes(engine, transaction, changes, metrics)
-    result = transaction.commit(engine, [], operation_metrics=metrics)
-    result.run_post_commit_hooks(engine)
-    return result.version
