@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
@@ -18,18 +17,22 @@ from bayou.kernel import Table
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.kernel.operations.clone import clone
 from bayou.kernel.operations.create_table import CreationMode
-from bayou.kernel.operations.merge import MergeDefinition
 from bayou.kernel.operations.restore import restore
 from bayou.kernel.operations.symlink_manifest import write_symlink_manifests
 from bayou.spark.named_tables import named_table
 from bayou.spark.source.timestamps import parse_timestamp
 from bayou.spark.statements.describe import detail_frame, history_frame
 from bayou.spark.tables.arguments import flag, number, text, texts
-from bayou.spark.tables.expressions import condition_text, value_texts
+from bayou.spark.tables.expressions import condition_of, values_of
 from bayou.spark.tables.frames import empty_frame, restore_frame
 from bayou.spark.tables.merge_builder import DeltaMergeBuilder
 from bayou.spark.tables.optimize_builder import DeltaOptimizeBuilder, DeltaReorgBuilder
-from bayou.spark.tables.row_operations import run_delete, run_update, source_alias
+from bayou.spark.tables.row_operations import (
+    MergeRequest,
+    run_delete,
+    run_update,
+    source_alias,
+)
 from bayou.spark.tables.table_builder import DeltaTableBuilder
 from bayou.spark.tables.target import SPARK_ENGINE_INFO, TargetTable, is_classic
 from bayou.spark.types import from_spark
@@ -185,7 +188,7 @@ class DeltaTable:
             ConstraintViolationError: the table is append-only.
             CommitConflictError: another writer's commit won and doesn't go with this one.
         """
-        run_delete(self._target, condition_text(self._target.spark, condition))
+        run_delete(self._target, condition_of(self._target.spark, condition))
 
     def update(self, condition: Any = None, set: Any = None) -> None:
         """Give the rows for which a condition is true new values.
@@ -201,8 +204,8 @@ class DeltaTable:
             CommitConflictError: another writer's commit won and doesn't go with this one.
         """
         spark = self._target.spark
-        values = value_texts(spark, set, "set")
-        run_update(self._target, condition_text(spark, condition), values)
+        values = values_of(spark, set, "set")
+        run_update(self._target, condition_of(spark, condition), values)
 
     def merge(self, source: Any, condition: Any) -> DeltaMergeBuilder:
         """Begin a merge: rows of a source update, delete and insert rows of the table.
@@ -215,16 +218,13 @@ class DeltaTable:
             raise ArgumentError("'source' in merge cannot be None.", argument="source")
         if not isinstance(source, DataFrame):
             raise ArgumentError("Type of 'source' in merge must be DataFrame.", argument="source")
-        on = condition_text(self._target.spark, condition)
+        on = condition_of(self._target.spark, condition)
         if on is None:
             raise ArgumentError("'condition' in merge cannot be None.", argument="condition")
-        definition = MergeDefinition(on=on, clauses=())
-        if self._target.alias is not None:
-            definition = dataclasses.replace(definition, target_alias=self._target.alias)
-        alias = source_alias(source)
-        if alias is not None:
-            definition = dataclasses.replace(definition, source_alias=alias)
-        return DeltaMergeBuilder(self._target, source, definition)
+        request = MergeRequest(
+            on=on, target_alias=self._target.alias, source_alias=source_alias(source)
+        )
+        return DeltaMergeBuilder(self._target, source, request)
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:  # noqa: N803
         """Delete files that no version within the retention needs.

@@ -3,28 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from bayou.errors import ArgumentError
 from bayou.spark.tables.column_text import column_text
 from bayou.spark.tables.target import is_classic
 
-__all__ = ["condition_text", "value_texts"]
+__all__ = ["RowExpression", "condition_of", "values_of"]
 
 
-def condition_text(spark: Any, condition: Any, argument: str = "condition") -> str | None:
-    """A condition as SQL text, None for none.
+@dataclass(frozen=True, slots=True)
+class RowExpression:
+    """An expression over rows.
+
+    Attributes:
+        text: SQL; None where it has a part that only Spark can run, such as a function of Python.
+        given: the Column, None where it was given as text.
+    """
+
+    text: str | None
+    given: Any = None
+
+    @property
+    def column(self) -> Any:
+        """For Spark."""
+        return F.expr(self.text or "") if self.given is None else self.given
+
+    @property
+    def shown(self) -> str:
+        """For the history."""
+        return str(self.given) if self.text is None else self.text
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it stands for the column's default."""
+        return self.text is not None and self.text.strip().upper() == "DEFAULT"
+
+
+def condition_of(spark: Any, condition: Any, argument: str = "condition") -> RowExpression | None:
+    """A condition; None for none.
 
     Raises:
         ArgumentError: neither text nor a Column.
     """
-    return None if condition is None else _text(spark, condition, argument)
+    return None if condition is None else _expression(spark, condition, argument)
 
 
-def value_texts(spark: Any, values: Any, argument: str) -> dict[str, str]:
-    """New values by column, as SQL texts.
+def values_of(spark: Any, values: Any, argument: str) -> dict[str, RowExpression]:
+    """New values by column.
 
     Raises:
         ArgumentError: no dictionary of texts and Columns by name.
@@ -36,7 +66,7 @@ def value_texts(spark: Any, values: Any, argument: str) -> dict[str, str]:
             f"{argument!r} must be a dict, found to be {type(values).__name__}.",
             argument=argument,
         )
-    found: dict[str, str] = {}
+    found: dict[str, RowExpression] = {}
     for name, value in values.items():
         if not isinstance(name, str):
             raise ArgumentError(
@@ -44,13 +74,13 @@ def value_texts(spark: Any, values: Any, argument: str) -> dict[str, str]:
                 f"{name!r}.",
                 argument=argument,
             )
-        found[name] = _text(spark, value, argument)
+        found[name] = _expression(spark, value, argument)
     return found
 
 
-def _text(spark: Any, value: Any, argument: str) -> str:
+def _expression(spark: Any, value: Any, argument: str) -> RowExpression:
     if isinstance(value, str):
-        return value
+        return RowExpression(value)
     if not isinstance(value, Column):
         raise ArgumentError(
             f"{argument!r} takes Columns of Spark or SQL texts, not {value!r}.", argument=argument
@@ -61,11 +91,4 @@ def _text(spark: Any, value: Any, argument: str) -> str:
             "there.",
             argument=argument,
         )
-    found = column_text(spark, value)
-    if found is None:
-        raise ArgumentError(
-            f"{argument!r} has a part that only Spark can run (a function of yours, or a "
-            f"subquery): {value}.",
-            argument=argument,
-        )
-    return found
+    return RowExpression(column_text(spark, value), value)

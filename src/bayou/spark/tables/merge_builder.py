@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from bayou.kernel.operations.merge import ClauseAction, ClauseKind, MergeClause, MergeDefinition
-from bayou.spark.tables.expressions import condition_text, value_texts
+from bayou.kernel.operations.merge import ClauseAction, ClauseKind
+from bayou.spark.tables.expressions import RowExpression, condition_of, values_of
 from bayou.spark.tables.frames import merge_frame
-from bayou.spark.tables.row_operations import run_merge
+from bayou.spark.tables.row_operations import MergeRequest, RequestedClause, run_merge
 from bayou.spark.tables.target import TargetTable
 
 __all__ = ["DeltaMergeBuilder"]
@@ -23,10 +23,10 @@ class DeltaMergeBuilder:
     values are SQL texts or Columns, and name the columns of either side by the sides' aliases.
     """
 
-    def __init__(self, target: TargetTable, source: Any, definition: MergeDefinition) -> None:
+    def __init__(self, target: TargetTable, source: Any, request: MergeRequest) -> None:
         self._target = target
         self._source = source
-        self._definition = definition
+        self._request = request
 
     def whenMatchedUpdate(  # noqa: N802  # delta-spark's names, here and below
         self, condition: Any = None, set: Any = None
@@ -37,7 +37,7 @@ class DeltaMergeBuilder:
             condition: only rows for which it is true.
             set: values by column of the target; the others stay.
         """
-        values = value_texts(self._target.spark, set, "set")
+        values = values_of(self._target.spark, set, "set")
         return self._with("MATCHED", "update", condition, values)
 
     def whenMatchedUpdateAll(self, condition: Any = None) -> DeltaMergeBuilder:  # noqa: N802
@@ -57,7 +57,7 @@ class DeltaMergeBuilder:
             condition: only rows for which it is true.
             values: by column of the target; the others get their default, or NULL.
         """
-        given = value_texts(self._target.spark, values, "values")
+        given = values_of(self._target.spark, values, "values")
         return self._with("NOT MATCHED", "insert", condition, given)
 
     def whenNotMatchedInsertAll(self, condition: Any = None) -> DeltaMergeBuilder:  # noqa: N802
@@ -68,7 +68,7 @@ class DeltaMergeBuilder:
         self, condition: Any = None, set: Any = None
     ) -> DeltaMergeBuilder:
         """Give target rows without a matching source row new values, out of their own columns."""
-        values = value_texts(self._target.spark, set, "set")
+        values = values_of(self._target.spark, set, "set")
         return self._with("NOT MATCHED BY SOURCE", "update", condition, values)
 
     def whenNotMatchedBySourceDelete(self, condition: Any = None) -> DeltaMergeBuilder:  # noqa: N802
@@ -77,7 +77,7 @@ class DeltaMergeBuilder:
 
     def withSchemaEvolution(self) -> DeltaMergeBuilder:  # noqa: N802
         """Add columns and fields to the table that the source has and a clause takes."""
-        return self._changed(replace(self._definition, schema_evolution=True))
+        return self._changed(replace(self._request, schema_evolution=True))
 
     def execute(self) -> Any:
         """Run it, in one commit; nothing is committed where nothing changes.
@@ -92,27 +92,25 @@ class DeltaMergeBuilder:
             ConstraintViolationError: a new row breaks a rule, or the table is append-only.
             CommitConflictError: another writer's commit won and doesn't go with this one.
         """
-        definition = self._definition
-        spark = self._target.spark
+        request, spark = self._request, self._target.spark
         if str(spark.conf.get(_AUTO_MERGE, "false")).lower() == "true":
-            definition = replace(definition, schema_evolution=True)
-        return merge_frame(spark, run_merge(self._target, self._source, definition))
+            request = replace(request, schema_evolution=True)
+        return merge_frame(spark, run_merge(self._target, self._source, request))
 
     def _with(
         self,
         kind: ClauseKind,
         action: ClauseAction,
         condition: Any,
-        assignments: dict[str, str] | None,
+        values: dict[str, RowExpression] | None,
     ) -> DeltaMergeBuilder:
-        clause = MergeClause(
+        clause = RequestedClause(
             kind=kind,
             action=action,
-            condition=condition_text(self._target.spark, condition),
-            assignments=assignments,
+            condition=condition_of(self._target.spark, condition),
+            values=values,
         )
-        clauses = (*self._definition.clauses, clause)
-        return self._changed(replace(self._definition, clauses=clauses))
+        return self._changed(self._request.with_clause(clause))
 
-    def _changed(self, definition: MergeDefinition) -> DeltaMergeBuilder:
-        return DeltaMergeBuilder(self._target, self._source, definition)
+    def _changed(self, request: MergeRequest) -> DeltaMergeBuilder:
+        return DeltaMergeBuilder(self._target, self._source, request)

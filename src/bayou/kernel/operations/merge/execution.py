@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 from pyroaring import BitMap64
@@ -176,7 +177,7 @@ class MergeOperation:
         version = commit_merge(engine, self._transaction, outcome.changes, counts)
         return MergeMetrics(version=version, **counts)
 
-    def _counts(self, outcome: MergeOutcome) -> dict[str, int]:
+    def _counts(self, outcome: MergeOutcome) -> dict[str, Any]:
         """Fields of `MergeMetrics` but for times and version."""
         return merge_counts(
             outcome.changes,
@@ -200,12 +201,13 @@ _TAKING: tuple[ClauseKind, ...] = ("MATCHED", "NOT MATCHED BY SOURCE")
 
 
 def merge_counts(
-    changes: RowChanges, taken: Sequence[tuple[MergeClause, int]], source_rows: int
-) -> dict[str, int]:
+    changes: RowChanges, taken: Sequence[tuple[MergeClause, int]], source_rows: int | None
+) -> dict[str, Any]:
     """Fields of `MergeMetrics` but for times and version.
 
     Args:
         taken: clauses that take rows of the target, and how many each took.
+        source_rows: None where nobody has counted them.
     """
 
     def rows(action: ClauseAction, kind: ClauseKind) -> int:
@@ -238,7 +240,7 @@ def merge_counts(
 
 
 def commit_merge(
-    engine: Engine, transaction: Transaction, changes: RowChanges, counts: dict[str, int]
+    engine: Engine, transaction: Transaction, changes: RowChanges, counts: dict[str, Any]
 ) -> int:
     """Commit what a merge has written; nothing is committed where nothing changes.
 

@@ -121,10 +121,8 @@ class JoinedMerge:
         self._transaction.record_read()
         return self._transaction.read_files(engine)
 
-    def commit(
-        self, engine: Engine, changes: RowChanges, taken: Mapping[int, int], source_rows: int
-    ) -> MergeMetrics:
-        """Commit; nothing is committed where nothing changes.
+    def commit(self, engine: Engine, changes: RowChanges, taken: Mapping[int, int]) -> MergeMetrics:
+        """Commit; nothing is committed where nothing changes. Nobody has counted the source.
 
         Args:
             changes: of all workers.
@@ -142,7 +140,7 @@ class JoinedMerge:
                 for number, clause in enumerate(self._clauses)
                 if clause.kind != "NOT MATCHED"
             ],
-            source_rows,
+            None,
         ) | {
             "execution_time_ms": elapsed,
             "materialize_source_time_ms": 0,

@@ -13,6 +13,7 @@ class MergeMetrics:
 
     Attributes:
         version: the table's afterwards; where nothing changed, the one that was read.
+        num_source_rows: None where another engine read the source.
         num_output_rows: rows that were written: inserted, updated and copied.
         num_target_rows_copied: rows that were left in files that were rewritten.
         num_target_deletion_vectors_added: vectors that are new, those that replace one included.
@@ -22,7 +23,7 @@ class MergeMetrics:
     """
 
     version: int
-    num_source_rows: int = 0
+    num_source_rows: int | None = 0
     num_target_rows_inserted: int = 0
     num_target_rows_updated: int = 0
     num_target_rows_matched_updated: int = 0

@@ -1,4 +1,12 @@
 from bayou.spark.tables.row_operations.delete_update import run_delete, run_update
 from bayou.spark.tables.row_operations.merge import run_merge, source_alias
+from bayou.spark.tables.row_operations.merge_request import MergeRequest, RequestedClause
 
-__all__ = ["run_delete", "run_merge", "run_update", "source_alias"]
+__all__ = [
+    "MergeRequest",
+    "RequestedClause",
+    "run_delete",
+    "run_merge",
+    "run_update",
+    "source_alias",
+]

@@ -2,55 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
+
+from pyroaring import BitMap64
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from bayou.engines import from_description
+from bayou.errors import ArgumentError, PredicateError
+from bayou.kernel import Snapshot
 from bayou.kernel.operations.delete import begin_delete, commit_delete
+from bayou.kernel.operations.found_rows import FoundRows, FoundRowsWork, check_assigned
 from bayou.kernel.operations.row_change_outcome import RowChanges
 from bayou.kernel.operations.row_operation import RowOperation
 from bayou.kernel.operations.row_search import Candidate
 from bayou.kernel.operations.row_work import RowWork
 from bayou.kernel.operations.update import begin_update, commit_update
-from bayou.kernel.predicates.model import Expression, Predicate
-from bayou.kernel.predicates.renaming import with_paths
-from bayou.kernel.predicates.sql import parse_expression, parse_predicate
-from bayou.protocol.schema import StructType
+from bayou.kernel.scan_file import ScanFile
+from bayou.kernel.writes.operation import Operation
+from bayou.spark.tables.expressions import RowExpression
+from bayou.spark.tables.row_operations.assigned_columns import assigned_columns
 from bayou.spark.tables.row_operations.executors import (
     number_of_tasks,
     run_shares,
     shares_by_size,
 )
+from bayou.spark.tables.row_operations.found_by_spark import (
+    ACTION,
+    FILE,
+    POSITION,
+    RowAction,
+    apply_rows,
+    by_file,
+    found_positions,
+    located_rows,
+)
 from bayou.spark.tables.row_operations.placement import stays_local
+from bayou.spark.tables.row_operations.understood import Understood, by_spark
 from bayou.spark.tables.target import SPARK_ENGINE_INFO, TargetTable
 
 __all__ = ["run_delete", "run_update"]
 
 
-def run_delete(target: TargetTable, condition: str | None) -> None:
+def run_delete(target: TargetTable, condition: RowExpression | None) -> None:
     """Delete the rows for which a condition is true, and commit; see `DeltaTable.delete`."""
     snapshot = target.snapshot()
+    shown = None if condition is None else condition.shown
+    try:
+        predicate = Understood(target, snapshot.schema).predicate(condition)
+    except PredicateError as error:
+        by_spark(target, error, lambda: _delete_by_spark(target, snapshot, condition))
+        return
     operation = begin_delete(
         target.engine,
         snapshot,
-        _Names(target.alias, snapshot.schema).predicate(condition),
-        shown=condition,
+        predicate,
+        shown=shown,
         engine_info=SPARK_ENGINE_INFO,
         user_metadata=target.user_metadata,
     )
     commit_delete(target.engine, operation, _changes(target, operation))
 
 
-def run_update(target: TargetTable, condition: str | None, values: Mapping[str, str]) -> None:
+def run_update(
+    target: TargetTable, condition: RowExpression | None, values: Mapping[str, RowExpression]
+) -> None:
     """Give rows new values, and commit; see `DeltaTable.update`."""
+    if not values:
+        raise ArgumentError("An update sets at least one column.", argument="set")
     snapshot = target.snapshot()
-    names = _Names(target.alias, snapshot.schema)
+    understood = Understood(target, snapshot.schema)
+    try:
+        predicate = understood.predicate(condition)
+        assigned = {
+            understood.column(name): understood.value(name, value) for name, value in values.items()
+        }
+    except PredicateError as error:
+        by_spark(target, error, lambda: _update_by_spark(target, snapshot, condition, values))
+        return
     operation = begin_update(
         target.engine,
         snapshot,
-        {names.column(name): names.expression(value) for name, value in values.items()},
-        names.predicate(condition),
-        shown=condition,
+        assigned,
+        predicate,
+        shown=None if condition is None else condition.shown,
         engine_info=SPARK_ENGINE_INFO,
         user_metadata=target.user_metadata,
     )
@@ -64,9 +100,7 @@ def _changes(target: TargetTable, operation: RowOperation) -> RowChanges:
     work = operation.work
     if stays_local(target, (c.file.size for c in candidates if not c.certain or work.assigned)):
         return work.run(target.engine, candidates)
-    spark = target.spark
-    shares = shares_by_size(candidates, lambda c: c.file.size, number_of_tasks(spark))
-    encoded = [[candidate.to_bytes() for candidate in share] for share in shares]
+    shares = shares_by_size(candidates, lambda c: c.file.size, number_of_tasks(target.spark))
     sent, engine, count = work.to_bytes(), target.engine.description(), len(shares)
 
     def run(number: int, share: list[bytes]) -> bytes:
@@ -75,13 +109,17 @@ def _changes(target: TargetTable, operation: RowOperation) -> RowChanges:
         files = [Candidate.from_bytes(data) for data in share]
         return mine.run(from_description(engine), files).to_bytes()
 
+    return _run(target, [[c.to_bytes() for c in share] for share in shares], run)
+
+
+def _run(target: TargetTable, shares: Sequence[Any], run: Any) -> RowChanges:
     def discard(outcomes: list[bytes]) -> None:
         written = RowChanges.combined(map(RowChanges.from_bytes, outcomes))
         written.discard(target.engine, target.path)
 
     outcomes = run_shares(
-        spark,
-        encoded,
+        target.spark,
+        shares,
         run,
         table=target.path,
         description=f"Change rows of {target.path}",
@@ -90,30 +128,82 @@ def _changes(target: TargetTable, operation: RowOperation) -> RowChanges:
     return RowChanges.combined(map(RowChanges.from_bytes, outcomes))
 
 
-class _Names:
-    """From names that may have the table's alias before them to the table's own."""
+def _delete_by_spark(
+    target: TargetTable, snapshot: Snapshot, condition: RowExpression | None
+) -> None:
+    assert condition is not None  # the kernel understands that there is none
+    operation = begin_delete(
+        target.engine,
+        snapshot,
+        shown=condition.shown,
+        engine_info=SPARK_ENGINE_INFO,
+        user_metadata=target.user_metadata,
+    )
+    rows = _named(target, located_rows(target, snapshot)).where(condition.column)
+    with operation.candidates(target.engine) as candidates:
+        files = [candidate.file for candidate in candidates]
+    found = by_file(files, found_positions(rows))
+    work = FoundRowsWork(state=operation.work.state)
+    recorded = work.state.records_changes and not work.state.marks_rows
+    reads = recorded or not work.state.marks_rows
+    if stays_local(target, (file.size for file, _ in found if reads)):
+        changes = work.run(
+            target.engine,
+            [FoundRows(file=file, deleted=rows) for file, rows in found],
+            record_changes=recorded,
+        )
+    else:
+        shares = shares_by_size(found, lambda f: f[0].size, number_of_tasks(target.spark))
+        sent, engine, count = work.to_bytes(), target.engine.description(), len(shares)
 
-    def __init__(self, alias: str | None, schema: StructType) -> None:
-        self._alias = None if alias is None else alias.lower()
-        self._schema = schema
+        def run(number: int, share: list[tuple[bytes, bytes]]) -> bytes:
+            mine = FoundRowsWork.from_bytes(sent).for_writer(number, count)
+            given = [_found_rows(*item) for item in share]
+            written = mine.run(from_description(engine), given, record_changes=recorded)
+            return written.to_bytes()
 
-    def predicate(self, text: str | None) -> Predicate | str | None:
-        if text is None or self._alias is None:
-            return text
-        return with_paths(parse_predicate(text), self._own)
+        encoded = [[(f.to_bytes(), rows.serialize()) for f, rows in share] for share in shares]
+        changes = _run(target, encoded, run)
+    commit_delete(target.engine, operation, changes)
 
-    def expression(self, text: str) -> Expression | str:
-        if self._alias is None or text.strip().upper() == "DEFAULT":
-            return text
-        return with_paths(parse_expression(text), self._own)
 
-    def column(self, name: str) -> str:
-        prefix = f"{self._alias}."
-        if self._alias is None or not name.lower().startswith(prefix):
-            return name
-        return name[len(prefix) :]
+def _update_by_spark(
+    target: TargetTable,
+    snapshot: Snapshot,
+    condition: RowExpression | None,
+    values: Mapping[str, RowExpression],
+) -> None:
+    operation = RowOperation.begin(
+        target.engine,
+        snapshot,
+        Operation.UPDATE,
+        None,
+        without_condition=[],
+        shown=None if condition is None else condition.shown,
+        engine_info=SPARK_ENGINE_INFO,
+        user_metadata=target.user_metadata,
+    )
+    alias = target.alias or "target"
+    columns = assigned_columns(snapshot.schema, snapshot.schema, values, alias, snapshot.path)
+    check_assigned(operation.work.state.write, columns)
+    rows = located_rows(target, snapshot).alias(alias)
+    if condition is not None:
+        rows = rows.where(condition.column)
+    names = tuple(field.name for field in snapshot.schema if field.name in columns)
+    rows = rows.select(
+        FILE, POSITION, F.lit(0).alias(ACTION), *(columns[name].alias(name) for name in names)
+    )
+    with operation.candidates(target.engine) as candidates:
+        files = [candidate.file for candidate in candidates]
+    work = FoundRowsWork(state=operation.work.state, assigned=names)
+    changes, _ = apply_rows(target, rows, files, work, [RowAction(kind="update")])
+    commit_update(target.engine, operation, changes)
 
-    def _own(self, path: tuple[str, ...]) -> tuple[str, ...]:
-        if len(path) > 1 and path[0].lower() == self._alias and self._schema.get(path[1]):
-            return path[1:]
-        return path
+
+def _named(target: TargetTable, rows: Any) -> Any:
+    return rows if target.alias is None else rows.alias(target.alias)
+
+
+def _found_rows(file: bytes, rows: bytes) -> FoundRows:
+    """Rows of a file to be deleted, as they travel."""
+    return FoundRows(file=ScanFile.from_bytes(file), deleted=BitMap64.deserialize(rows))

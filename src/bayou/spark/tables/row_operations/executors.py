@@ -17,7 +17,7 @@ from bayou.errors import BayouError
 from bayou.spark.errors import as_bayou_error, readable_errors
 from bayou.spark.replay.jobs import ReplayJobs
 
-__all__ = ["number_of_tasks", "run_shares", "shares_by_size"]
+__all__ = ["Outcomes", "number_of_tasks", "run_shares", "shares_by_size"]
 
 _TASKS_A_CORE = 2
 
@@ -69,7 +69,7 @@ def run_shares(
         Exception: as Spark throws it.
     """
     context = spark.sparkContext
-    finished = context.accumulator([], _Outcomes())
+    finished = context.accumulator([], Outcomes())
 
     def task(number: int, items: Any) -> Any:
         with readable_errors():
@@ -91,7 +91,9 @@ def run_shares(
         raise ours from None
 
 
-class _Outcomes(AccumulatorParam[list[bytes]]):
+class Outcomes(AccumulatorParam[list[bytes]]):
+    """What tasks have written, known also where their job fails."""
+
     def zero(self, value: list[bytes]) -> list[bytes]:
         return []
 

@@ -10,40 +10,62 @@ from typing import Any
 from pyroaring import BitMap64
 
 from bayou.engines import from_description
+from bayou.errors import EvaluationError, PredicateError
 from bayou.kernel.engine_description import EngineDescription
-from bayou.kernel.operations.merge import MergeDefinition, MergeMetrics, MergeSource
+from bayou.kernel.operations.merge import MergeMetrics, MergeSource
 from bayou.kernel.operations.merge.execution import MergeOperation
 from bayou.kernel.operations.merge.outcome import MergeOutcome
 from bayou.kernel.operations.merge.work import MergeWork, PreparedSource
 from bayou.kernel.scan_file import ScanFile
+from bayou.spark.settings import ROW_OPERATIONS_SOURCE_BYTES
 from bayou.spark.tables.row_operations.executors import (
     number_of_tasks,
     run_shares,
     shares_by_size,
 )
+from bayou.spark.tables.row_operations.merge_by_spark import merge_by_spark
+from bayou.spark.tables.row_operations.merge_request import MergeRequest
 from bayou.spark.tables.row_operations.placement import stays_local
-from bayou.spark.tables.target import SPARK_ENGINE_INFO, TargetTable
+from bayou.spark.tables.row_operations.understood import by_spark
+from bayou.spark.tables.target import SPARK_ENGINE_INFO, TargetTable, is_classic
+from bayou.spark.types import from_spark
 
 __all__ = ["run_merge", "source_alias"]
+
+DEFAULT_SOURCE_BYTES = 256 << 20
 
 _ROWS_A_TASK = 200_000
 """Rows of the source that are inserted by one task, at least."""
 
 
-def run_merge(target: TargetTable, source: Any, definition: MergeDefinition) -> MergeMetrics:
+def run_merge(target: TargetTable, source: Any, request: MergeRequest) -> MergeMetrics:
     """Merge a DataFrame's rows into a table, and commit; see `DeltaMergeBuilder.execute`."""
     started = time.perf_counter()
+    snapshot = target.snapshot()
+    if is_classic(target.spark):
+        schema = from_spark(source.schema, table="the source of the merge")
+        if not request.is_for_kernel(target.spark, snapshot.schema, schema) or _is_large(
+            target.spark, source
+        ):
+            return merge_by_spark(target, snapshot, source, request, started)
     collected = source.toArrow()
     rows = MergeSource.read(collected.schema, collected.to_batches())
-    operation = MergeOperation(
-        target.engine,
-        target.snapshot(),
-        rows,
-        definition,
-        engine_info=SPARK_ENGINE_INFO,
-        user_metadata=target.user_metadata,
-        started=started,
-    )
+    try:
+        operation = MergeOperation(
+            target.engine,
+            snapshot,
+            rows,
+            request.definition,
+            engine_info=SPARK_ENGINE_INFO,
+            user_metadata=target.user_metadata,
+            started=started,
+        )
+    except EvaluationError:
+        raise
+    except PredicateError as error:
+        return by_spark(
+            target, error, lambda: merge_by_spark(target, snapshot, source, request, started)
+        )
     with operation.files(target.engine) as found:
         files = list(found)
     if stays_local(target, (file.size for file in files)):
@@ -51,6 +73,14 @@ def run_merge(target: TargetTable, source: Any, definition: MergeDefinition) -> 
     else:
         outcome = _on_executors(target, operation, rows, files)
     return operation.commit(target.engine, outcome)
+
+
+def _is_large(spark: Any, source: Any) -> bool:
+    """Whether a source is too much to be sent to whoever looks into the table's files."""
+    limit = ROW_OPERATIONS_SOURCE_BYTES.integer(spark=spark)
+    plan = source._jdf.queryExecution().optimizedPlan()  # noqa: SLF001  # published nowhere
+    size = int(str(plan.stats().sizeInBytes()))
+    return size > (DEFAULT_SOURCE_BYTES if limit is None else limit)
 
 
 def source_alias(source: Any) -> str | None:

@@ -1,0 +1,143 @@
+"""DELETE, UPDATE and MERGE whose rows a plan of Spark finds."""
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+import bayou
+from bayou.errors import MultipleMatchesError, PredicateError
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(params=["true", "false"], ids=["vectors", "rewrites"])
+def many(request, table, tmp_path):
+    """A table of two partitions with awkward names and a deleted row."""
+    made = table(
+        {"id": [1, 2, 3], "v": ["a", "b", "c"], "p": ["x y", "x y", "x y"]},
+        partition_by=["p"],
+        enableDeletionVectors=request.param,
+        enableChangeDataFeed="true",
+        enableRowTracking="true",
+    )
+    more = pa.table({"id": [4, 5, 6], "v": ["d", "e", "f"], "p": ["50%", "50%", "50%"]})
+    bayou.write(str(tmp_path / "t"), more, mode="append")
+    made.delete("id = 6")
+    return made
+
+
+@pytest.fixture
+def is_odd(spark):
+    return F.udf(lambda number: number is not None and number % 2 == 1, "boolean")
+
+
+def changes(spark, made):
+    path = made.detail().first()["location"]
+    version = made.history(1).first()["version"]
+    feed = spark.read.format("delta").option("readChangeFeed", "true")
+    found = feed.option("startingVersion", str(version)).load(path)
+    return dict(found.groupBy("_change_type").count().collect())
+
+
+def test_functions_of_python_choose_rows_and_make_values(spark, many, rows, is_odd):
+    many.delete(is_odd(F.col("id")) & (F.col("id") < 3))
+    assert changes(spark, many) == {"delete": 1}
+    shout = F.udf(lambda text: text + "!", "string")
+    many.alias("t").update(is_odd(F.col("t.id")), {"v": shout(F.col("t.v")), "t.p": F.lit("new")})
+    assert changes(spark, many) == {"update_preimage": 2, "update_postimage": 2}
+    assert rows(many) == [
+        (2, "b", "x y"),
+        (3, "c!", "new"),
+        (4, "d", "50%"),
+        (5, "e!", "new"),
+    ]
+    assert many.history(1).first()["operationMetrics"]["numUpdatedRows"] == "2"
+
+
+def test_subqueries_choose_rows(spark, many, rows):
+    spark.range(4, 6).createOrReplaceTempView("chosen")
+    many.delete("id IN (SELECT id FROM chosen)")
+    assert [r[0] for r in rows(many)] == [1, 2, 3]
+    assert many.history(1).first()["operationParameters"]["predicate"] == (
+        '["id IN (SELECT id FROM chosen)"]'
+    )
+    with pytest.raises(PredicateError, match="nothing"):
+        many.delete("nothing IN (1)")
+
+
+def test_a_merge_by_spark_runs_its_clauses_in_order(spark, many, rows, is_odd):
+    source = spark.createDataFrame(
+        [(1, "x", "x y"), (2, "y", "x y"), (5, "z", "q"), (9, "w", "q")],
+        "id long, v string, p string",
+    )
+    outcome = (
+        many.alias("t")
+        .merge(source.alias("s"), "t.id = s.id")
+        .whenMatchedDelete(is_odd(F.col("s.id")) & (F.col("t.id") < 3))
+        .whenMatchedUpdateAll("s.v = 'y'")
+        .whenMatchedUpdate(set={"v": F.concat("t.v", "s.v")})
+        .whenNotMatchedInsert(values={"id": "s.id", "v": "'new'"})
+        .whenNotMatchedBySourceUpdate("t.id = 3", {"v": "'left'"})
+        .whenNotMatchedBySourceDelete("t.id = 4")
+        .execute()
+    )
+    assert rows(many) == [
+        (2, "y", "x y"),
+        (3, "left", "x y"),
+        (5, "ez", "50%"),
+        (9, "new", None),
+    ]
+    assert outcome.first().asDict() == {
+        "num_affected_rows": 6,
+        "num_updated_rows": 3,
+        "num_deleted_rows": 2,
+        "num_inserted_rows": 1,
+    }
+    assert changes(spark, many) == {
+        "delete": 2,
+        "update_preimage": 3,
+        "update_postimage": 3,
+        "insert": 1,
+    }
+
+
+@pytest.fixture
+def large_source(spark):
+    """Has every source of a merge count as large."""
+    spark.conf.set("bayou.rowOperations.sourceBytes", "0")
+    yield
+    spark.conf.unset("bayou.rowOperations.sourceBytes")
+
+
+def test_a_large_source_is_joined_by_spark(spark, table, rows, large_source):
+    made = table({"id": [1, 2], "v": ["a", "b"]}, enableDeletionVectors="true")
+    source = spark.createDataFrame([(2, "x", 1.5), (3, "y", 2.5)], "id long, v string, w double")
+    merging = made.alias("t").merge(source, F.col("t.id") == source["id"]).withSchemaEvolution()
+    merging.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    assert rows(made) == [(1, "a", None), (2, "x", 1.5), (3, "y", 2.5)]
+    only_new = spark.createDataFrame([(3, "no", 0.0), (4, "z", 3.5)], "id long, v string, w double")
+    made.alias("t").merge(only_new.alias("s"), "t.id = s.id").whenNotMatchedInsertAll().execute()
+    assert [r[0] for r in rows(made)] == [1, 2, 3, 4]
+    assert made.history(1).first()["operationMetrics"]["numTargetFilesRemoved"] == "0"
+
+
+def test_several_matches_are_refused_unless_all_go(spark, table, rows, large_source):
+    made = table({"id": [1, 2]})
+    source = spark.createDataFrame([(1,), (1,)], "id long")
+    merging = made.alias("t").merge(source.alias("s"), "t.id = s.id")
+    with pytest.raises(MultipleMatchesError, match="DELTA_MULTIPLE_SOURCE_ROW"):
+        merging.whenMatchedUpdate("s.id > 5", {"id": "s.id"}).execute()
+    merging.whenMatchedDelete().execute()
+    assert rows(made) == [(2,)]
+
+
+def test_moments_are_read_in_the_sessions_time_zone(spark, table, rows):
+    made = table({"id": [1, 2], "at": pa.array([0, 3_600_000_000], pa.timestamp("us", "UTC"))})
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        made.delete("at = '1970-01-01 01:00:00'")
+        assert made.toDF().select("id").collect() == [(2,)]
+        made.update("id = 2", {"at": "'1970-01-01 01:00:00'"})
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert made.toDF().where("at = TIMESTAMP '1970-01-01 00:00:00'").count() == 1
