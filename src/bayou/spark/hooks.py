@@ -29,7 +29,7 @@ from bayou.spark.requests import (
 )
 from bayou.spark.write_to_recording import write_to_wrappers
 
-__all__ = ["ENABLED", "Handler", "HookName", "install", "is_enabled", "register"]
+__all__ = ["ENABLED", "Handler", "HookName", "install", "is_enabled", "plain_sql", "register"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -107,6 +107,12 @@ def _hook(hooked: type, wrappers: Mapping[str, Callable[[Any], Any]]) -> None:
 def is_enabled(spark: Any) -> bool:
     """Whether a session has its hooks on."""
     return str(spark.conf.get(ENABLED, "false")).lower() == "true"
+
+
+def plain_sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
+    """Spark's own `sql`, also where `spark.sql` is hooked."""
+    method = type(spark).sql
+    return getattr(method, "__wrapped__", method)(spark, text, args, **frames)
 
 
 def _load(original: Callable[..., Any], hook: HookName = "load") -> Callable[..., Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 
 from bayou.errors import ArgumentError
+from bayou.spark.hooks import plain_sql
 from bayou.spark.requests import TableReadRequest
 
 __all__ = ["NamedTable", "named_table", "read"]
@@ -40,7 +41,7 @@ class NamedTable:
             f"`{f.name.replace('`', '``')}` {f.dataType.simpleString()}" for f in schema.fields
         )
         quoted = path.replace("\\", "\\\\").replace("'", "\\'")
-        spark.sql(f"CREATE TABLE {self.name} ({columns}) USING delta LOCATION '{quoted}'")
+        plain_sql(spark, f"CREATE TABLE {self.name} ({columns}) USING delta LOCATION '{quoted}'")
 
 
 def read(request: TableReadRequest) -> Any:

@@ -22,6 +22,11 @@ from bayou.errors import ArgumentError
 __all__ = [
     "INITIAL_SNAPSHOT_NUM_PARTITIONS",
     "MAX_INITIAL_SNAPSHOT_FILE_COUNT",
+    "OPTIMIZE_BATCH_BYTES",
+    "OPTIMIZE_DELETED_ROWS_RATIO",
+    "OPTIMIZE_LOCAL_BYTES",
+    "OPTIMIZE_MAX_FILE_SIZE",
+    "OPTIMIZE_MIN_FILE_SIZE",
     "REPLAY_LOCAL_BYTES",
     "REPLAY_NUM_PARTITIONS",
     "REPLAY_WINDOW_BYTES",
@@ -30,6 +35,7 @@ __all__ = [
     "SETTINGS",
     "SNAPSHOT_CACHE_BYTES",
     "TIME_ZONE",
+    "VACUUM_LOCAL_FILES",
     "Setting",
     "conf_as_options",
 ]
@@ -102,6 +108,27 @@ class Setting:
             )
         return value
 
+    def share(self, spark: Any, default: float) -> float:
+        """The number from 0 to 1 it is set to in a session; see `text`.
+
+        Raises:
+            ArgumentError: it isn't such a number; names the setting.
+        """
+        text = self.text(spark=spark)
+        if text is None:
+            return default
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        if not 0 <= value <= 1:
+            raise ArgumentError(
+                f"The setting {' or '.join(self.names)} is {text!r}; it must be a number from 0 to "
+                "1.",
+                argument=self.name,
+            )
+        return value
+
 
 REPLAY_NUM_PARTITIONS = Setting(
     name="bayou.replay.numPartitions",
@@ -145,6 +172,47 @@ SNAPSHOT_CACHE_BYTES = Setting(
     default="256 MB",
     minimum=0,
 )
+OPTIMIZE_MAX_FILE_SIZE = Setting(
+    name="bayou.optimize.maxFileSize",
+    aliases=("spark.databricks.delta.optimize.maxFileSize",),
+    meaning="OPTIMIZE packs files until they would be larger than so many bytes.",
+    default="the table's `delta.targetFileSize`, else 128 MB",
+    minimum=1,
+)
+OPTIMIZE_MIN_FILE_SIZE = Setting(
+    name="bayou.optimize.minFileSize",
+    aliases=("spark.databricks.delta.optimize.minFileSize",),
+    meaning="OPTIMIZE leaves files of at least so many bytes as they are.",
+    default="as `bayou.optimize.maxFileSize`",
+    minimum=1,
+)
+OPTIMIZE_DELETED_ROWS_RATIO = Setting(
+    name="bayou.optimize.maxDeletedRowsRatio",
+    aliases=("spark.databricks.delta.optimize.maxDeletedRowsRatio",),
+    meaning="OPTIMIZE rewrites files of any size of whose rows more than this share is deleted by "
+    "vectors.",
+    default="0.05",
+)
+OPTIMIZE_BATCH_BYTES = Setting(
+    name="bayou.optimize.batchSize",
+    aliases=("spark.databricks.delta.optimize.batchSize",),
+    meaning="OPTIMIZE commits whenever it has rewritten files of about so many bytes.",
+    default="16 GB",
+    minimum=1,
+)
+OPTIMIZE_LOCAL_BYTES = Setting(
+    name="bayou.optimize.localBytes",
+    meaning="OPTIMIZE and REORG that rewrite files of up to so many bytes are done in the driver's "
+    "process, larger ones on executors.",
+    default="256 MB",
+    minimum=0,
+)
+VACUUM_LOCAL_FILES = Setting(
+    name="bayou.vacuum.localFiles",
+    meaning="VACUUM deletes up to so many files from the driver's process, more on executors.",
+    default="10,000",
+    minimum=0,
+)
 ROW_OPERATIONS_LOCAL_BYTES = Setting(
     name="bayou.rowOperations.localBytes",
     meaning="DELETE, UPDATE and MERGE that look into files of up to so many bytes are done in the "
@@ -174,6 +242,12 @@ SETTINGS: tuple[Setting, ...] = (
     INITIAL_SNAPSHOT_NUM_PARTITIONS,
     MAX_INITIAL_SNAPSHOT_FILE_COUNT,
     SNAPSHOT_CACHE_BYTES,
+    OPTIMIZE_MAX_FILE_SIZE,
+    OPTIMIZE_MIN_FILE_SIZE,
+    OPTIMIZE_DELETED_ROWS_RATIO,
+    OPTIMIZE_BATCH_BYTES,
+    OPTIMIZE_LOCAL_BYTES,
+    VACUUM_LOCAL_FILES,
     ROW_OPERATIONS_LOCAL_BYTES,
     ROW_OPERATIONS_SOURCE_BYTES,
     TIME_ZONE,

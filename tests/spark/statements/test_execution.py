@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException, ParseException
 import bayou
 from bayou.errors import StatementError, TableNotFoundError
 from bayou.spark import disable, enable, sql
-from bayou.spark.statements.describe import DETAIL_SCHEMA, HISTORY_SCHEMA
+from bayou.spark.tables.describe import DETAIL_SCHEMA, HISTORY_SCHEMA
 
 pytestmark = pytest.mark.spark
 

@@ -37,6 +37,7 @@ __all__ = [
     "create_table",
     "generated_column",
     "identity_column",
+    "properties_to_remove",
 ]
 
 
@@ -161,6 +162,15 @@ def identity_column(
     return replace(column, metadata={**column.metadata, **marks})
 
 
+def properties_to_remove(snapshot: Snapshot, properties: Mapping[str, str]) -> list[str]:
+    """Those of a table that is replaced which the new definition doesn't have.
+
+    What the files' names depend on, and in-commit timestamps, stay.
+    """
+    new = normalize(properties)
+    return [k for k in snapshot.properties if k not in new and not k.startswith(_KEPT)]
+
+
 def check_definition(snapshot: Snapshot, definition: TableDefinition) -> None:
     """Check that a table that is there is what somebody is about to create.
 
@@ -236,13 +246,11 @@ def _replaced(
         if mode is CreationMode.REPLACE
         else Operation.CREATE_OR_REPLACE_TABLE
     )
-    new = normalize(definition.properties)
-    old = [k for k in snapshot.properties if k not in new and not k.startswith(_KEPT)]
     builder = (
         snapshot.build_update_table_transaction(engine_info, operation)
         .with_schema_replaced()
         .with_files_checked()
-        .with_table_properties_removed(old)
+        .with_table_properties_removed(properties_to_remove(snapshot, definition.properties))
     )
     if snapshot.clustering_columns and not definition.clustering_columns:
         builder = builder.with_clustering_columns(())

@@ -35,7 +35,7 @@ from bayou.protocol import partition_values
 from bayou.protocol.actions import AddFile
 from bayou.protocol.partition_values import PartitionValue
 
-__all__ = ["Rewrite", "rewrite", "typed_partition_values"]
+__all__ = ["Rewrite", "rewrite", "typed_partition_values", "write_rewritten"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -145,9 +145,26 @@ def rewrite(engine: Engine, work: Rewrite, *, memory_bytes: int = 256 << 20) -> 
         DataFileError: a file or its deletion vector is missing or damaged.
         StorageError: the store or the local disk refused.
     """
+    return _files_of(engine, work, _streams(engine, work, memory_bytes))
+
+
+def write_rewritten(
+    engine: Engine, work: Rewrite, batches: Iterable[pa.RecordBatch]
+) -> list[AddFile]:
+    """Write some of an item's rows, put in order already, to one new file; see `rewrite`.
+
+    Args:
+        batches: as `read_in_order` gives them.
+    """
+    return _files_of(engine, work, [CloseableIterator(iter(batches))])
+
+
+def _files_of(
+    engine: Engine, work: Rewrite, streams: Iterable[CloseableIterator[pa.RecordBatch]]
+) -> list[AddFile]:
     adds: list[AddFile] = []
     try:
-        for rows in _streams(engine, work, memory_bytes):
+        for rows in streams:
             adds.extend(_written(engine, work, rows))
     except BaseException:
         try:

@@ -93,7 +93,8 @@ class RowBuckets:
             schema = self._schema or pa.schema([])
             return schema.empty_table(), pa.chunked_array([], pa.int64())
         table = pa.Table.from_batches(parts)
-        return table.drop_columns([_POSITION]), table.column(table.num_columns - 1)
+        last = table.num_columns - 1  # not by its name, which a column of the table may have
+        return table.remove_column(last), table.column(last)
 
     def close(self) -> None:
         """Let go of all rows, on the disk too."""

@@ -31,7 +31,15 @@ from bayou.kernel.scan_file import ScanFile
 from bayou.kernel.scan_state import ScanState
 from bayou.protocol.schema import StructType
 
-__all__ = ["OrderedRows", "RowOrder", "RowPositions", "ordered_rows", "row_positions"]
+__all__ = [
+    "OrderedRows",
+    "RowOrder",
+    "RowPositions",
+    "RowSample",
+    "ordered_rows",
+    "row_positions",
+    "sampled_rows",
+]
 
 pc: Any = pyarrow.compute
 
@@ -73,9 +81,57 @@ class RowPositions:
         numbers = [_range_numbers(b, v) for b, v in zip(self.bounds, values, strict=True)]
         return curve_positions(self.order.curve, numbers, bits_per_dimension(len(numbers)))
 
+    def bucket_of(self, positions: pa.Array[Any], cuts: pa.Array[Any]) -> pa.Array[Any]:
+        """In which part between `cut_points` each position is, from 0."""
+        return _range_numbers(cuts, positions)
+
     def cut_points(self, parts: int) -> pa.Array[Any]:
         """Positions at which parts of about the same number of rows begin, but for the first."""
         return _quantiles(self.sampled, parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSample:
+    """Ordering columns of some rows, each row as likely as the others; pickles.
+
+    Attributes:
+        rows: a column for each of the order's; None without any row.
+        share: of the rows that were seen, how many are here, about.
+        seen: how many rows there were.
+    """
+
+    rows: pa.RecordBatch | None
+    share: float
+    seen: int
+
+    @classmethod
+    def positions(cls, order: RowOrder, samples: Sequence[RowSample]) -> RowPositions:
+        """Where rows are on the curve, by samples of all of them."""
+        share = min((s.share for s in samples), default=1.0)
+        kept = [s._thinned(share) for s in samples]
+        found = [rows for rows in kept if rows is not None and rows.num_rows]
+        if not found:
+            return RowPositions(
+                order=order, bounds=(), sampled=pa.array([], pa.int64()), num_rows=0
+            )
+        rows = pa.Table.from_batches(found).combine_chunks().to_batches()[0]
+        bits = bits_per_dimension(len(order.columns))
+        bounds = tuple(_bounds(column, 1 << bits) for column in rows.columns)
+        numbers = [_range_numbers(b, v) for b, v in zip(bounds, rows.columns, strict=True)]
+        positions = curve_positions(order.curve, numbers, bits)
+        return RowPositions(
+            order=order,
+            bounds=bounds,
+            sampled=positions.take(pc.sort_indices(positions)),
+            num_rows=sum(s.seen for s in samples),
+        )
+
+    def _thinned(self, share: float) -> pa.RecordBatch | None:
+        """So many of the rows as a smaller share would have."""
+        if self.rows is None or share >= self.share:
+            return self.rows
+        drawn = pc.random(self.rows.num_rows, initializer=self.seen)
+        return self.rows.filter(pc.less(drawn, share / self.share))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +157,17 @@ def row_positions(
     Raises:
         DataFileError: a file or its deletion vector is missing or damaged.
     """
+    return RowSample.positions(order, [sampled_rows(engine, state, files, order)])
+
+
+def sampled_rows(
+    engine: Engine, state: ScanState, files: Sequence[ScanFile], order: RowOrder
+) -> RowSample:
+    """Some rows of some files, their ordering columns only; see `RowSample.positions`.
+
+    Raises:
+        DataFileError: a file or its deletion vector is missing or damaged.
+    """
     names = dict.fromkeys(path[0] for path in order.columns)
     narrow = replace(
         state,
@@ -112,19 +179,7 @@ def row_positions(
         for batch in batches:
             columns = [_values(batch, path) for path in order.columns]
             sample.add(pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))]))
-    rows = sample.rows()
-    bits = bits_per_dimension(len(order.columns))
-    if rows is None:
-        return RowPositions(order=order, bounds=(), sampled=pa.array([], pa.int64()), num_rows=0)
-    bounds = tuple(_bounds(column, 1 << bits) for column in rows.columns)
-    numbers = [_range_numbers(b, v) for b, v in zip(bounds, rows.columns, strict=True)]
-    positions = curve_positions(order.curve, numbers, bits)
-    return RowPositions(
-        order=order,
-        bounds=bounds,
-        sampled=positions.take(pc.sort_indices(positions)),
-        num_rows=sample.seen,
-    )
+    return RowSample(rows=sample.rows(), share=sample.share, seen=sample.seen)
 
 
 @contextmanager
@@ -191,6 +246,11 @@ class _Sample:
         self._share = 1.0
         self._kept: list[pa.RecordBatch] = []
         self._num_kept = 0
+
+    @property
+    def share(self) -> float:
+        """Of the rows that were added, how many are kept, about."""
+        return self._share
 
     def add(self, batch: pa.RecordBatch) -> None:
         self.seen += batch.num_rows

@@ -8,12 +8,13 @@ files that nothing needs, and the next one deletes the rest.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute
 
 from bayou.errors import ArgumentError, BayouError, TablePropertyError
 from bayou.kernel.catalog import Catalog
@@ -25,11 +26,16 @@ from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.writability import check_writable
 from bayou.protocol.properties import PropertyValueError
 
-__all__ = ["VacuumMetrics", "vacuum"]
+__all__ = ["DeleteFiles", "VacuumMetrics", "vacuum"]
+
+pc: Any = pyarrow.compute
 
 _HOUR = 3_600_000
 _BATCH = 1000
 _SIDE_BY_SIDE = 8
+
+DeleteFiles: TypeAlias = Callable[[Sequence[Sequence[str]]], None]
+"""Deletes batches of files by their paths, anywhere; files that are gone already don't matter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +70,7 @@ def vacuum(
     enforce_retention_duration: bool = True,
     engine_info: str = "bayou",
     catalog: Catalog | None = None,
+    delete_files: DeleteFiles | None = None,
 ) -> VacuumMetrics:
     """Delete files below the table's folder that no version within the retention needs.
 
@@ -80,6 +87,7 @@ def vacuum(
         enforce_retention_duration: refuse a retention shorter than the table's.
         engine_info: who does it, for the table's history.
         catalog: the one that manages the table, if any; it must permit this.
+        delete_files: deletes the files in other processes; None: threads of this one do.
 
     Raises:
         ArgumentError: a retention that is negative, or shorter than the table's.
@@ -117,7 +125,7 @@ def vacuum(
     }
     history.commit(Operation.VACUUM_START, parameters, metrics)
     try:
-        deleted = _delete(engine, state.path, plan)
+        deleted = _delete(engine, state.path, plan, delete_files)
         if plan.last_version is not None:
             record_lite(engine, state.path, plan.last_version)
     except BayouError:
@@ -192,22 +200,25 @@ class _History:
         result.run_post_commit_hooks(self._engine)
 
 
-def _delete(engine: Engine, table: str, plan: VacuumPlan) -> int:
+def _delete(engine: Engine, table: str, plan: VacuumPlan, delete_files: DeleteFiles | None) -> int:
     """Delete in batches, several at a time; gives how many files and folders."""
-    batches = plan.files.select(["path"]).to_batches(max_chunksize=_BATCH)
+    files = plan.files.column("path")
+    batches = [_texts(files.slice(at, _BATCH)) for at in range(0, len(files), _BATCH)]
+    if delete_files is not None:
+        delete_files(batches)
+    else:
+        with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="bayou-vacuum") as pool:
+            list(pool.map(engine.files.delete_files, batches))
     folders = {folder.rpartition("/")[0] for folder in plan.folders}
-    with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="bayou-vacuum") as pool:
-        for emptied in pool.map(lambda batch: _delete_batch(engine, batch), batches):
-            folders |= emptied
+    folders |= set(_texts(pc.unique(pc.replace_substring_regex(files, "/[^/]*$", ""))))
     folders -= {table}
     engine.files.delete_empty_folders([*plan.folders, *_with_those_above(table, folders)])
     return plan.files.num_rows + len(plan.folders)
 
 
-def _delete_batch(engine: Engine, batch: pa.RecordBatch) -> set[str]:
-    paths: list[Any] = batch.column("path").to_pylist()
-    engine.files.delete_files(paths)
-    return {path.rpartition("/")[0] for path in paths}
+def _texts(paths: Any) -> list[str]:
+    found: list[str] = paths.to_pylist()
+    return found
 
 
 def _with_those_above(table: str, folders: set[str]) -> Iterator[str]:

@@ -24,6 +24,7 @@ class Operation(StrEnum):
     OPTIMIZE = "OPTIMIZE"
     REORG = "REORG"
     RESTORE = "RESTORE"
+    TRUNCATE = "TRUNCATE"
     CLONE = "CLONE"
     CONVERT = "CONVERT"
     VACUUM_START = "VACUUM START"
@@ -55,6 +56,7 @@ WITHOUT_NEW_ROWS = frozenset(
         Operation.OPTIMIZE,
         Operation.REORG,
         Operation.RESTORE,
+        Operation.TRUNCATE,
         Operation.CLONE,
         Operation.CONVERT,
     }

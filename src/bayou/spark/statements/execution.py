@@ -1,23 +1,24 @@
-"""`bayou.spark.sql`: SQL that reads Delta tables by path, version and time."""
+"""`bayou.spark.sql`: Delta's statements, and queries of Delta tables by path, version and time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame
 
-from bayou.errors import ArgumentError, StatementError
-from bayou.kernel import Table
-from bayou.spark.named_tables import named_table
+from bayou.errors import StatementError
+from bayou.spark.hooks import plain_sql
 from bayou.spark.requests import SqlRequest
-from bayou.spark.session_storage import session_engine
-from bayou.spark.statements.describe import detail_frame, history_frame
+from bayou.spark.statements.context import Statement, StatementContext, location_of
 from bayou.spark.statements.lexer import tokens
+from bayou.spark.statements.parameters import with_parameters
 from bayou.spark.statements.parser import (
-    CreateTemporaryView,
-    DescribeDetail,
-    DescribeHistory,
+    NotUnderstood,
+    first_word,
+    is_ours,
+    is_query,
     parse_statement,
 )
 from bayou.spark.statements.table_references import TableReference, table_references
@@ -30,7 +31,8 @@ def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
 
     Queries may name tables as ``delta.`/path` ``, with `VERSION AS OF 12` or `TIMESTAMP AS OF
     expression` behind them (also behind a name of the session catalog that stands for a Delta
-    table). `DESCRIBE HISTORY table [LIMIT n]` and `DESCRIBE DETAIL table` give the frames that
+    table), and as `table_changes(table, start, end)`. Delta's statements (INSERT, DELETE, UPDATE,
+    MERGE, OPTIMIZE, VACUUM, RESTORE, CREATE TABLE, ALTER TABLE, ...) give the frames that
     delta-spark gives. `table` is ``delta.`/path` ``, `'/path'` or a name. A temporary view over
     such a query keeps its versions. Everything else goes to Spark as it is.
 
@@ -46,14 +48,17 @@ def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
     Raises:
         StatementError: a statement of ours that can't be understood, or a name in it that stands
             for no Delta table.
-        TableNotFoundError, VersionNotFoundError: there is no such table or version.
+        BayouError: the statement can't be; see the methods of `DeltaTable`.
     """
     answer = _answered(spark, text, args, frames)
-    return _plain_sql(spark, text, args, **frames) if answer is NotImplemented else answer
+    return plain_sql(spark, text, args, **frames) if answer is NotImplemented else answer
 
 
 def answer_sql(request: SqlRequest) -> Any:
     """`spark.sql` of an enabled session: statements that Spark would refuse, as `sql` runs them."""
+    first = first_word(request.text)
+    if not (is_query(first) or is_ours(first)):
+        return NotImplemented
     try:
         tokens(request.text)
     except StatementError:  # Spark says it better: it knows the line
@@ -62,25 +67,61 @@ def answer_sql(request: SqlRequest) -> Any:
 
 
 def _answered(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> Any:
-    statement = parse_statement(text)
-    if isinstance(statement, DescribeHistory | DescribeDetail):
-        return _described(spark, text, statement)
-    if isinstance(statement, CreateTemporaryView):
-        references = _ours(spark, statement.query)
-        if references:
-            frame = _query(spark, statement.query, references, args, frames)
-            return _viewed(spark, statement, frame)
-    references = [] if statement is not None else _ours(spark, text)
+    if is_ours(first_word(text)):
+        answer = _stated(spark, text, args, frames)
+        if answer is not NotImplemented:
+            return answer
+    references = _ours(spark, text)
     if not references:
         return NotImplemented
     return _query(spark, text, references, args, frames)
+
+
+def _stated(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> Any:
+    """What a statement of ours gives; NotImplemented for any other."""
+    statement = parse_statement(text)
+    if statement is None:
+        return NotImplemented
+    values = {k: v for k, v in frames.items() if not isinstance(v, DataFrame)}
+    if args or values:
+        statement, text = _bound(statement, text, args, values)
+    given = {k: v for k, v in frames.items() if isinstance(v, DataFrame)}
+    context = StatementContext(
+        spark=spark,
+        text=text,
+        query=partial(_frame, spark, frames=given),
+        names_tables=lambda query: bool(_ours(spark, query)),
+    )
+    return statement.run(context)
+
+
+def _bound(
+    statement: Statement, text: str, args: Any, values: Mapping[str, Any]
+) -> tuple[Statement, str]:
+    """The statement with its parameters filled in."""
+    try:
+        filled = with_parameters(text, args, values)
+        again = parse_statement(filled)
+    except StatementError as error:
+        table = getattr(statement, "table", None)
+        return NotUnderstood(table=table, error=error), text
+    assert again is not None  # it begins as before
+    return again, filled
+
+
+def _frame(spark: Any, text: str, frames: Mapping[str, Any]) -> Any:
+    """A query's DataFrame."""
+    references = _ours(spark, text)
+    if references:
+        return _query(spark, text, references, None, dict(frames))
+    return plain_sql(spark, text, None, **frames)
 
 
 def _ours(spark: Any, text: str) -> list[tuple[TableReference, str]]:
     """References to Delta tables, and where each is; names only where Spark couldn't read them."""
     found = []
     for reference in table_references(text):
-        location = reference.path or _location(spark, reference.parts)
+        location = reference.path or location_of(spark, reference.parts)
         if location is not None:
             found.append((reference, location))
     return found
@@ -103,13 +144,7 @@ def _query(
         pieces += [_literal(text[at : reference.start], frames), "{", name, "}", alias]
         at = reference.end
     pieces.append(_literal(text[at:], frames))
-    return _plain_sql(spark, "".join(pieces), args, **frames, **added)
-
-
-def _plain_sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
-    """Spark's own `sql`, also where `spark.sql` is hooked."""
-    method = type(spark).sql
-    return getattr(method, "__wrapped__", method)(spark, text, args, **frames)
+    return plain_sql(spark, "".join(pieces), args, **frames, **added)
 
 
 def _literal(text: str, frames: dict[str, Any]) -> str:
@@ -119,6 +154,11 @@ def _literal(text: str, frames: dict[str, Any]) -> str:
 
 def _read(spark: Any, reference: TableReference, location: str) -> Any:
     reader = spark.read.format("delta")
+    changes = reference.changes
+    if changes is not None:
+        reader = reader.option("readChangeFeed", "true")
+        for place, text in zip(("starting", "ending"), changes, strict=False):
+            reader = _boundary(spark, reader, place, text)
     if reference.version is not None:
         reader = reader.option("versionAsOf", str(reference.version))
     if reference.timestamp is not None:
@@ -126,10 +166,17 @@ def _read(spark: Any, reference: TableReference, location: str) -> Any:
     return reader.load(location)
 
 
+def _boundary(spark: Any, reader: Any, place: str, text: str) -> Any:
+    """The start or the end of a range of changes: a version, else an expression of a time."""
+    if text.rstrip("lL").isdecimal():
+        return reader.option(f"{place}Version", text.rstrip("lL"))
+    return reader.option(f"{place}Timestamp", _moment(spark, text))
+
+
 def _moment(spark: Any, expression: str) -> str:
     """The value of an expression, as a time with its offset, in the session's time zone."""
     value = f"date_format(CAST({expression} AS TIMESTAMP), \"yyyy-MM-dd'T'HH:mm:ss.SSSXXX\")"
-    found = _plain_sql(spark, f"SELECT {value} AS value").first()["value"]
+    found = plain_sql(spark, f"SELECT {value} AS value").first()["value"]
     if found is None:
         raise StatementError(
             f"TIMESTAMP AS OF {expression} isn't a time: give '2024-01-05 10:00:00' or an "
@@ -137,55 +184,3 @@ def _moment(spark: Any, expression: str) -> str:
             statement=expression,
         )
     return str(found)
-
-
-def _described(spark: Any, text: str, statement: DescribeHistory | DescribeDetail) -> Any:
-    location, name = _located(spark, text, statement.table)
-    engine = session_engine(spark, location)
-    table = Table.for_path(engine, location)
-    if isinstance(statement, DescribeHistory):
-        return history_frame(spark, engine, table, statement.limit)
-    return detail_frame(spark, engine, table.latest_snapshot(engine), name)
-
-
-def _located(spark: Any, text: str, table: Sequence[str]) -> tuple[str, str | None]:
-    """Where a table is; and its name in the catalog, None for a path."""
-    if len(table) == 2 and table[0].lower() == "delta":
-        return table[1], None
-    name = ".".join(table)
-    location = _location(spark, table)
-    if location is None:
-        raise StatementError(
-            f"{name} isn't a Delta table that the session catalog knows the place of. Name it by "
-            "its path: delta.`/path`.",
-            statement=text,
-        )
-    return location, name
-
-
-def _location(spark: Any, parts: Sequence[str]) -> str | None:
-    """Where the table of a name is; None where it is no Delta table, and under Spark Connect.
-
-    A client of Spark Connect can't see where the server's tables are.
-    """
-    if not isinstance(spark, SparkSession) or len(parts) > 3:
-        return None
-    try:
-        table = named_table(spark, ".".join("`" + p.replace("`", "``") + "`" for p in parts))
-    except ArgumentError:
-        return None
-    return table.path if table is not None and table.exists else None
-
-
-def _viewed(spark: Any, statement: CreateTemporaryView, frame: Any) -> Any:
-    if statement.columns:
-        frame = frame.toDF(*statement.columns)
-    if statement.is_global and statement.replace:
-        frame.createOrReplaceGlobalTempView(statement.name)
-    elif statement.is_global:
-        frame.createGlobalTempView(statement.name)
-    elif statement.replace:
-        frame.createOrReplaceTempView(statement.name)
-    else:
-        frame.createTempView(statement.name)
-    return _plain_sql(spark, "SELECT 1").limit(0).select()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -43,12 +45,29 @@ class Token:
     @property
     def is_name(self) -> bool:
         """Whether it can stand for a column or table: a word, or anything in backticks."""
-        return self.kind == TokenType.IDENTIFIER or self.text.isidentifier()
+        named = self.kind == TokenType.IDENTIFIER or self.text.isidentifier()
+        return named and not self.is_text
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a text in quotes."""
+        return self.kind in _TEXTS
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a number without a sign."""
+        return self.kind == TokenType.NUMBER
 
     def says(self, *words: str) -> bool:
         """Whether it is one of these words or signs, not quoted, in any case."""
-        quoted = self.kind in (TokenType.IDENTIFIER, TokenType.STRING)
+        quoted = self.kind == TokenType.IDENTIFIER or self.is_text
         return not quoted and self.text.upper() in words
+
+
+_SEVERAL = frozenset(
+    kind for text, kind in _Dialect.Tokenizer.KEYWORDS.items() if text.count(" ") and text.isascii()
+)
+_TEXTS = (TokenType.STRING, TokenType.RAW_STRING)
 
 
 def tokens(text: str) -> list[Token]:
@@ -64,4 +83,17 @@ def tokens(text: str) -> list[Token]:
             f"The statement can't be split into words: {error}. Close its quotes and comments.",
             statement=text,
         ) from error
-    return [Token(text=t.text, kind=t.token_type, start=t.start, end=t.end + 1) for t in found]
+    words: list[Token] = []
+    for token in found:
+        word = Token(text=token.text, kind=token.token_type, start=token.start, end=token.end + 1)
+        words.extend(_each(word) if word.kind in _SEVERAL else (word,))
+    return words
+
+
+def _each(several: Token) -> Iterator[Token]:
+    """The words of what sqlglot takes as one, such as `PARTITIONED BY`."""
+    for word in re.finditer(r"\w+", several.text):
+        start = several.start + word.start()
+        yield Token(
+            text=word[0], kind=TokenType.VAR, start=start, end=start + word.end() - word.start()
+        )

@@ -1,55 +1,90 @@
-"""The statements that are Bayou's own and that no SQL parser of Spark's or sqlglot's takes."""
+"""Statements that are Bayou's own, told by their first words and understood by their families."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
-
-from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
+from typing import Any
 
 from bayou.errors import StatementError
-from bayou.spark.statements.lexer import Token, tokens
+from bayou.spark.statements.alter_table import parse_alter_table, parse_comment
+from bayou.spark.statements.context import Statement, StatementContext
+from bayou.spark.statements.create_table import parse_create_table
+from bayou.spark.statements.describe import parse_describe
+from bayou.spark.statements.insert import parse_insert
+from bayou.spark.statements.maintenance import (
+    parse_convert,
+    parse_generate,
+    parse_optimize,
+    parse_reorg,
+    parse_restore,
+)
+from bayou.spark.statements.merge import parse_merge
+from bayou.spark.statements.row_changes import parse_delete, parse_truncate, parse_update
+from bayou.spark.statements.show import parse_show
+from bayou.spark.statements.temporary_view import parse_temporary_view
+from bayou.spark.statements.vacuum import parse_vacuum
+from bayou.spark.statements.words import TableName, Words
 
-__all__ = [
-    "CreateTemporaryView",
-    "DescribeDetail",
-    "DescribeHistory",
-    "Statement",
-    "parse_statement",
-]
+__all__ = ["NotUnderstood", "first_word", "is_ours", "is_query", "parse_statement"]
+
+_FIRST = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(\w+)", re.DOTALL)
+_QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "EXPLAIN", "CACHE", "MAP"})
+"""First words of what may name Delta tables to read."""
+
+_FAMILIES: dict[str, Callable[[Words], Statement | None]] = {
+    "ALTER": parse_alter_table,
+    "COMMENT": parse_comment,
+    "CONVERT": parse_convert,
+    "DELETE": parse_delete,
+    "DESC": parse_describe,
+    "DESCRIBE": parse_describe,
+    "GENERATE": parse_generate,
+    "INSERT": parse_insert,
+    "MERGE": parse_merge,
+    "OPTIMIZE": parse_optimize,
+    "REORG": parse_reorg,
+    "RESTORE": parse_restore,
+    "SHOW": parse_show,
+    "TRUNCATE": parse_truncate,
+    "UPDATE": parse_update,
+    "VACUUM": parse_vacuum,
+}
+
+
+_DELTA_S_OWN = frozenset({"CONVERT", "GENERATE", "OPTIMIZE", "REORG", "RESTORE", "VACUUM"})
+"""Statements that Spark doesn't have: what is wrong with them is ours to say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeHistory:
-    """`DESCRIBE HISTORY table [LIMIT n]`; `table` is `("delta", path)` or a name's parts."""
+class NotUnderstood:
+    """A statement that Spark has, too, and that isn't one for a Delta table."""
 
-    table: tuple[str, ...]
-    limit: int | None = None
+    table: TableName | None
+    error: StatementError
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeDetail:
-    """`DESCRIBE DETAIL table`; `table` is `("delta", path)` or a name's parts."""
-
-    table: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTemporaryView:
-    """`CREATE [OR REPLACE] [GLOBAL] TEMPORARY VIEW name [(columns)] AS query`.
-
-    Spark keeps the text of such a view, which must not name tables that only we can resolve.
-    """
-
-    name: str
-    columns: tuple[str, ...]
-    query: str
-    replace: bool
-    is_global: bool
+    def run(self, context: StatementContext) -> Any:
+        """Spark's, unless it is about a Delta table."""
+        if self.table is None or context.found(self.table) is None:
+            return NotImplemented
+        raise self.error
 
 
-Statement: TypeAlias = DescribeHistory | DescribeDetail | CreateTemporaryView
+def is_ours(word: str) -> bool:
+    """Whether a statement that begins so may be ours."""
+    return word in _FAMILIES or word in ("CREATE", "REPLACE")
+
+
+def first_word(text: str) -> str:
+    """The first word of a statement in capitals, behind comments and parentheses; or nothing."""
+    found = _FIRST.match(text)
+    return "" if found is None else found[1].upper()
+
+
+def is_query(word: str) -> bool:
+    """Whether a statement that begins so reads tables."""
+    return word in _QUERIES
 
 
 def parse_statement(text: str) -> Statement | None:
@@ -58,92 +93,18 @@ def parse_statement(text: str) -> Statement | None:
     Raises:
         StatementError: it begins as one of ours and goes on otherwise.
     """
-    words = tokens(text)
-    while words and words[-1].kind == TokenType.SEMICOLON:
-        words.pop()
-    if len(words) > 2 and words[0].says("DESC", "DESCRIBE"):
-        if words[1].says("HISTORY") and not _is_column_of(words):
-            return _describe_history(text, words)
-        if words[1].says("DETAIL") and not _is_column_of(words):
-            table, after = _table(text, words, 2)
-            _refuse_rest(text, words, after)
-            return DescribeDetail(table=table)
-    if words and words[0].says("CREATE"):
-        return _temporary_view(text, words)
-    return None
-
-
-def _is_column_of(words: Sequence[Token]) -> bool:
-    """`DESCRIBE history.t`: a table of the database `history`."""
-    return words[2].text == "."
-
-
-def _describe_history(text: str, words: Sequence[Token]) -> DescribeHistory:
-    table, after = _table(text, words, 2)
-    if after == len(words):
-        return DescribeHistory(table=table)
-    if words[after].says("LIMIT") and after + 1 < len(words) and words[after + 1].text.isdecimal():
-        _refuse_rest(text, words, after + 2)
-        return DescribeHistory(table=table, limit=int(words[after + 1].text))
-    _refuse_rest(text, words, after)
-    raise AssertionError  # what is left was refused
-
-
-def _table(text: str, words: Sequence[Token], first: int) -> tuple[tuple[str, ...], int]:
-    """Parts of a name, or a path in quotes; and which word follows."""
-    if first >= len(words):
-        raise StatementError(f"A table is missing at the end of: {text}", statement=text)
-    word = words[first]
-    if word.kind == TokenType.STRING:
-        return ("delta", word.text), first + 1
-    parts, at = [], first
-    while at < len(words) and words[at].is_name:
-        parts.append(words[at].text)
-        at += 1
-        if at >= len(words) or words[at].text != ".":
-            return tuple(parts), at
-        at += 1
-    raise StatementError(
-        f"A table is expected at {text[word.start :][:60]!r}: a name, delta.`/path` or '/path'.",
-        statement=text,
-    )
-
-
-def _refuse_rest(text: str, words: Sequence[Token], first: int) -> None:
-    if first < len(words):
-        raise StatementError(
-            f"The statement should end before {text[words[first].start :][:60]!r}.", statement=text
-        )
-
-
-def _temporary_view(text: str, words: Sequence[Token]) -> CreateTemporaryView | None:
-    at = 1
-    replace = is_global = False
-    if words[at : at + 2] and words[at].says("OR"):
-        replace, at = True, at + 2
-    if at < len(words) and words[at].says("GLOBAL"):
-        is_global, at = True, at + 1
-    if not (at + 2 < len(words) and words[at].says("TEMP", "TEMPORARY")):
+    first = first_word(text)
+    if first in ("CREATE", "REPLACE"):
+        return parse_temporary_view(Words(text)) or parse_create_table(Words(text))
+    family = _FAMILIES.get(first)
+    if family is None:
         return None
-    if not words[at + 1].says("VIEW") or words[at + 2].says("IF"):
-        return None
-    name, at = words[at + 2].text, at + 3
-    columns: list[str] = []
-    if at < len(words) and words[at].text == "(":
-        while at < len(words) and words[at].text != ")":
-            at += 1
-            if at < len(words) and words[at].is_name:
-                columns.append(words[at].text)
-                at += 1
-            if at < len(words) and words[at].text not in (",", ")"):
-                return None  # comments of columns: Spark's affair
-        at += 1
-    if not (at + 1 < len(words) and words[at].says("AS")):
-        return None
-    return CreateTemporaryView(
-        name=name,
-        columns=tuple(columns),
-        query=text[words[at + 1].start : words[-1].end],
-        replace=replace,
-        is_global=is_global,
-    )
+    words = Words(text)
+    if not words.take(first):
+        return None  # in parentheses: a query of some kind
+    try:
+        return family(words)
+    except StatementError as error:
+        if first in _DELTA_S_OWN:
+            raise
+        return NotUnderstood(table=words.subject, error=error)

@@ -15,6 +15,7 @@ from sqlglot.errors import SqlglotError
 
 from bayou.errors import StatementError
 from bayou.spark.statements.lexer import DIALECT, Token, tokens
+from bayou.spark.statements.words import Words
 
 __all__ = ["TableReference", "table_references"]
 
@@ -34,6 +35,7 @@ class TableReference:
         version: of `VERSION AS OF`, or of `@v12` at the end of a path.
         timestamp: SQL text of the expression of `TIMESTAMP AS OF`.
         named: whether it has an alias of its own.
+        changes: of `table_changes(table, start, end)`, SQL text of start and end; None for rows.
     """
 
     parts: tuple[str, ...]
@@ -42,6 +44,7 @@ class TableReference:
     version: int | None = None
     timestamp: str | None = None
     named: bool = False
+    changes: tuple[str, ...] | None = None
 
     @property
     def path(self) -> str | None:
@@ -65,7 +68,37 @@ def table_references(text: str) -> list[TableReference]:
     found = _by_tree(text, words[skipped:]) if words[skipped:] else []
     if found is None:
         found = list(_by_words(text, words))
+    found += _changes(text, words)
     return sorted((_with_travel_in_path(r) for r in found), key=lambda r: r.start)
+
+
+def _changes(text: str, words: Sequence[Token]) -> Iterator[TableReference]:
+    """`table_changes(table, start[, end])` and `table_changes_by_path(path, ...)`."""
+    for number, word in enumerate(words[:-2]):
+        if not word.says("TABLE_CHANGES", "TABLE_CHANGES_BY_PATH") or words[number + 1].text != "(":
+            continue
+        call = Words(text, list(words[number + 2 :]))
+        what = "the first version, or a time"
+        given = call.string("a table's name or path, in quotes")
+        name = ("delta", given) if word.says("TABLE_CHANGES_BY_PATH") else _named_in(given)
+        boundaries = []
+        while call.take(","):
+            boundaries.append(call.until_words(",", what=what))
+        if not boundaries or len(boundaries) > 2:
+            raise call.error(f"{what}, and perhaps the last one")
+        end = call.offset
+        call.expect(")")
+        yield TableReference(
+            parts=name, start=word.start, end=end + 1, named=True, changes=tuple(boundaries)
+        )
+
+
+def _named_in(given: str) -> tuple[str, ...]:
+    """A name written into a text."""
+    words = Words(given)
+    found = words.column("a table's name")
+    words.end()
+    return found
 
 
 def _explained(words: Sequence[Token]) -> int:

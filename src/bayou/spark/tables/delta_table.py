@@ -21,8 +21,8 @@ from bayou.kernel.operations.restore import restore
 from bayou.kernel.operations.symlink_manifest import write_symlink_manifests
 from bayou.spark.named_tables import named_table
 from bayou.spark.source.timestamps import parse_timestamp
-from bayou.spark.statements.describe import detail_frame, history_frame
 from bayou.spark.tables.arguments import flag, number, text, texts
+from bayou.spark.tables.describe import detail_frame, history_frame
 from bayou.spark.tables.expressions import condition_of, values_of
 from bayou.spark.tables.frames import empty_frame, restore_frame
 from bayou.spark.tables.merge_builder import DeltaMergeBuilder
@@ -36,10 +36,10 @@ from bayou.spark.tables.row_operations import (
 from bayou.spark.tables.table_builder import DeltaTableBuilder
 from bayou.spark.tables.target import SPARK_ENGINE_INFO, TargetTable, is_classic
 from bayou.spark.types import from_spark
+from bayou.spark.upkeep import vacuum_table
 
 __all__ = ["DeltaTable"]
 
-_RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 _MANIFEST = "symlink_format_manifest"
 
 
@@ -240,8 +240,7 @@ class DeltaTable:
                 `spark.databricks.delta.retentionDurationCheck.enabled` is false.
         """
         spark = self._target.spark
-        check = str(spark.conf.get(_RETENTION_CHECK, "true")).lower() != "false"
-        self._handle.vacuum(retentionHours, enforce_retention_duration=check)
+        vacuum_table(spark, self._target.engine, self._target.table, retentionHours)
         frame: DataFrame = empty_frame(spark)
         return frame
 

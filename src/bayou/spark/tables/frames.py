@@ -5,19 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from pyspark.sql.types import (
-    DoubleType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import LongType, StructField, StructType
 
 from bayou.kernel.operations.merge import MergeMetrics
 from bayou.kernel.operations.optimize_metrics import OptimizeMetrics
 from bayou.kernel.operations.restore import RestoreMetrics
 
-__all__ = ["empty_frame", "merge_frame", "optimize_frame", "restore_frame"]
+__all__ = ["empty_frame", "merge_frame", "optimize_frame", "qualified", "restore_frame"]
 
 _RESTORE = (
     "table_size_after_restore",
@@ -52,59 +46,81 @@ def merge_frame(spark: Any, metrics: MergeMetrics) -> Any:
     return spark.createDataFrame([row], _longs(_MERGE))
 
 
-_FILES = StructType(
-    [
-        StructField("min", LongType()),
-        StructField("max", LongType()),
-        StructField("avg", DoubleType(), False),
-        StructField("totalFiles", LongType(), False),
-        StructField("totalSize", LongType(), False),
-    ]
-)
-_COUNTS = {
-    "partitionsOptimized": "partitions_optimized",
-    "numBins": "num_bins",
-    "numBatches": "num_batches",
-    "totalConsideredFiles": "total_considered_files",
-    "totalFilesSkipped": "total_files_skipped",
-    "startTimeMs": "start_time_ms",
-    "endTimeMs": "end_time_ms",
-    "numTableColumns": "num_table_columns",
-    "numTableColumnsWithStats": "num_table_columns_with_stats",
+_SIZES = "struct<min: bigint, max: bigint, avg: double, totalFiles: bigint, totalSize: bigint>"
+_SOME = "struct<num: bigint, size: bigint>"
+_SOME_FILES = "struct<numFiles: bigint, size: bigint>"
+_OPTIMIZE = {
+    "numFilesAdded": "bigint",
+    "numFilesRemoved": "bigint",
+    "filesAdded": _SIZES,
+    "filesRemoved": _SIZES,
+    "partitionsOptimized": "bigint",
+    "zOrderStats": f"struct<strategyName: string, inputCubeFiles: {_SOME}, inputOtherFiles: "
+    f"{_SOME}, inputNumCubes: bigint, mergedFiles: {_SOME}, numOutputCubes: bigint, "
+    "mergedNumCubes: bigint>",
+    "clusteringStats": f"struct<inputZCubeFiles: {_SOME_FILES}, inputOtherFiles: {_SOME_FILES}, "
+    f"inputNumZCubes: bigint, mergedFiles: {_SOME_FILES}, numOutputZCubes: bigint>",
+    "numBins": "bigint",
+    "numBatches": "bigint",
+    "totalConsideredFiles": "bigint",
+    "totalFilesSkipped": "bigint",
+    "preserveInsertionOrder": "boolean",
+    "numFilesSkippedToReduceWriteAmplification": "bigint",
+    "numBytesSkippedToReduceWriteAmplification": "bigint",
+    "startTimeMs": "bigint",
+    "endTimeMs": "bigint",
+    "totalClusterParallelism": "bigint",
+    "totalScheduledTasks": "bigint",
+    "autoCompactParallelismStats": "struct<maxClusterActiveParallelism: bigint, "
+    "minClusterActiveParallelism: bigint, maxSessionActiveParallelism: bigint, "
+    "minSessionActiveParallelism: bigint>",
+    "deletionVectorStats": "struct<numDeletionVectorsRemoved: bigint, "
+    "numDeletionVectorRowsRemoved: bigint>",
+    "numTableColumns": "bigint",
+    "numTableColumnsWithStats": "bigint",
 }
-_OPTIMIZE = StructType(
-    [
-        StructField("path", StringType()),
-        StructField(
-            "metrics",
-            StructType(
-                [
-                    StructField("numFilesAdded", LongType(), False),
-                    StructField("numFilesRemoved", LongType(), False),
-                    StructField("filesAdded", _FILES),
-                    StructField("filesRemoved", _FILES),
-                    *(StructField(name, LongType(), False) for name in _COUNTS),
-                ]
-            ),
-        ),
-    ]
-)
+"""Types by name; delta-spark leaves what doesn't apply null, and so it is here."""
 
 
-def optimize_frame(spark: Any, path: str, metrics: OptimizeMetrics) -> Any:
+def optimize_frame(spark: Any, path: str, metrics: OptimizeMetrics, *, zorder: bool = False) -> Any:
     """Of OPTIMIZE and REORG: one row, the table's path and the metrics."""
-    values = asdict(metrics)
-    row = (
-        path,
-        (
-            metrics.num_files_added,
-            metrics.num_files_removed,
-            tuple(asdict(metrics.files_added).values()),
-            tuple(asdict(metrics.files_removed).values()),
-            *(values[name] for name in _COUNTS.values()),
-        ),
-    )
-    return spark.createDataFrame([row], _OPTIMIZE)
+    given: dict[str, Any] = {
+        "numFilesAdded": metrics.num_files_added,
+        "numFilesRemoved": metrics.num_files_removed,
+        "filesAdded": tuple(asdict(metrics.files_added).values()),
+        "filesRemoved": tuple(asdict(metrics.files_removed).values()),
+        "partitionsOptimized": metrics.partitions_optimized,
+        "numBins": metrics.num_bins,
+        "numBatches": metrics.num_batches,
+        "totalConsideredFiles": metrics.total_considered_files,
+        "totalFilesSkipped": metrics.total_files_skipped,
+        "preserveInsertionOrder": False,
+        "numFilesSkippedToReduceWriteAmplification": 0,
+        "numBytesSkippedToReduceWriteAmplification": 0,
+        "startTimeMs": metrics.start_time_ms,
+        "endTimeMs": metrics.end_time_ms,
+        "numTableColumns": metrics.num_table_columns,
+        "numTableColumnsWithStats": metrics.num_table_columns_with_stats,
+    }
+    merged = (metrics.num_files_removed, metrics.files_removed.total_size)
+    if zorder:
+        nothing, cubes = (0, 0), metrics.num_output_cubes
+        given["zOrderStats"] = ("all", nothing, merged, 0, merged, cubes, None)
+    elif metrics.num_output_cubes:
+        given["clusteringStats"] = ((0, 0), merged, 0, merged, metrics.num_output_cubes)
+    if metrics.num_deletion_vectors_removed:
+        given["deletionVectorStats"] = (
+            metrics.num_deletion_vectors_removed,
+            metrics.num_deleted_rows_removed,
+        )
+    row = (qualified(path), tuple(given.get(name) for name in _OPTIMIZE))
+    fields = ", ".join(f"{name}: {kind}" for name, kind in _OPTIMIZE.items())
+    return spark.createDataFrame([row], f"path string, metrics struct<{fields}>")
+
+
+def qualified(path: str) -> str:
+    """A path as Hadoop shows it."""
+    return f"file:{path}" if path.startswith("/") else path
 
 
 def _longs(names: tuple[str, ...]) -> StructType:

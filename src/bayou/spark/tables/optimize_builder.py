@@ -7,6 +7,7 @@ from typing import Any
 from bayou.spark.tables.arguments import names, text
 from bayou.spark.tables.frames import optimize_frame
 from bayou.spark.tables.target import TargetTable
+from bayou.spark.upkeep import Rearranging
 
 __all__ = ["DeltaOptimizeBuilder", "DeltaReorgBuilder"]
 
@@ -22,8 +23,13 @@ class DeltaOptimizeBuilder:
         """Only partitions for which a condition over partition columns is true."""
         return DeltaOptimizeBuilder(self._target, text(partitionFilter, "partitionFilter"))
 
-    def executeCompaction(self) -> Any:  # noqa: N802  # delta-spark's names, here and below
+    def executeCompaction(  # noqa: N802  # delta-spark's names, here and below
+        self, *, full: bool = False
+    ) -> Any:
         """Pack small files into larger ones; a clustered table is clustered instead.
+
+        Args:
+            full: of a clustered table also what was clustered before (`OPTIMIZE ... FULL`).
 
         Returns:
             A DataFrame of one row: the table's path and metrics.
@@ -32,7 +38,7 @@ class DeltaOptimizeBuilder:
             PredicateError: the condition isn't one over partition columns.
             CommitConflictError: another writer changed a file that was rewritten.
         """
-        metrics = self._target.handle.optimize(self._where)
+        metrics = _rearranging(self._target).optimize(self._where, full=full)
         return optimize_frame(self._target.spark, self._target.path, metrics)
 
     def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> Any:  # noqa: N802
@@ -45,8 +51,8 @@ class DeltaOptimizeBuilder:
             SchemaError: a column that isn't there, has no statistics, or partitions the table.
             PredicateError, CommitConflictError: see `executeCompaction`.
         """
-        metrics = self._target.handle.zorder(names(cols, "cols"), self._where)
-        return optimize_frame(self._target.spark, self._target.path, metrics)
+        metrics = _rearranging(self._target).zorder(names(cols, "cols"), self._where)
+        return optimize_frame(self._target.spark, self._target.path, metrics, zorder=True)
 
 
 class DeltaReorgBuilder:
@@ -69,5 +75,9 @@ class DeltaReorgBuilder:
         Raises:
             PredicateError, CommitConflictError: see `DeltaOptimizeBuilder.executeCompaction`.
         """
-        metrics = self._target.handle.purge(self._where)
+        metrics = _rearranging(self._target).purge(self._where)
         return optimize_frame(self._target.spark, self._target.path, metrics)
+
+
+def _rearranging(target: TargetTable) -> Rearranging:
+    return Rearranging(spark=target.spark, engine=target.engine, table=target.table)

@@ -154,6 +154,11 @@ class DeltaTableBuilder(Generic[TableT]):
         properties = {**self._definition.properties, text(key, "key"): text(value, "value")}
         return self._with(properties=properties)
 
+    def define(self, definition: TableDefinition) -> DeltaTableBuilder[TableT]:
+        """All of it at once, as the kernel has it."""
+        self._definition = definition
+        return self
+
     def execute(self) -> TableT:
         """Make the table.
 

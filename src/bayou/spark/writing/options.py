@@ -6,7 +6,7 @@ Spark hands them to a data source in lower case; the hooks see them as they were
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bayou.errors import ArgumentError
 from bayou.kernel import Operation
@@ -48,7 +48,10 @@ class WriteOptions:
         checkpoint_location: `checkpointLocation` of a streaming query.
         partition_by: `bayou.partitionBy`, partition columns of a streaming query, one a line; the
             hooks set it from `partitionBy`, which Spark doesn't pass on.
-        properties: table properties (`delta.*`) for a table that the write creates.
+        properties: table properties for a table that the write creates; of options those that begin
+            with `delta.`.
+        defines: whether the write is a `CREATE` or `REPLACE TABLE ... AS`.
+        description: of the table that it defines.
         storage: storage options in deltalake's names.
     """
 
@@ -67,6 +70,8 @@ class WriteOptions:
     partition_by: tuple[str, ...] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)
+    defines: bool = False
+    description: str | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -101,6 +106,19 @@ class WriteOptions:
             partition_by=tuple(given.get("bayou.partitionby", "").splitlines()) or None,
             properties={k: v for k, v in options.items() if k.lower().startswith(_PROPERTY_PREFIX)},
             storage=storage_options(given),
+        )
+
+    def defining(self, properties: Mapping[str, str], description: str | None) -> WriteOptions:
+        """The same for `CREATE` or `REPLACE TABLE ... AS`.
+
+        Args:
+            properties: of the table, on top of the session's defaults.
+        """
+        return replace(
+            self,
+            properties={**self.properties, **properties},
+            defines=True,
+            description=description,
         )
 
     def table_write(
@@ -140,6 +158,8 @@ class WriteOptions:
             is_managed=is_managed,
             engine_info=f"{ENGINE_INFO} (spark)",
             user_metadata=self.user_metadata,
+            description=self.description,
+            defines=self.defines,
         )
 
 

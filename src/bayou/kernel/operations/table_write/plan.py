@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from bayou.errors import ArgumentError, SchemaError, TableAlreadyExistsError
 from bayou.kernel.engine import Engine
+from bayou.kernel.operations.create_table import properties_to_remove
 from bayou.kernel.operations.table_write.removal import changes_are_recorded
 from bayou.kernel.operations.table_write.request import TableWrite, WriteMode
 from bayou.kernel.snapshot import Snapshot
@@ -147,6 +148,8 @@ def _new(engine: Engine, table: Table, write: TableWrite) -> TransactionBuilder:
     )
     if write.cluster_by:
         builder = builder.with_clustering_columns(write.cluster_by)
+    if write.defines:
+        builder = builder.with_description(write.description).with_definition_told()
     return builder
 
 
@@ -166,7 +169,23 @@ def _existing(snapshot: Snapshot, write: TableWrite, *, planned: bool) -> Transa
         builder = builder.with_row_condition(write.replace_where)
     if write.overwrites and write.cluster_by:
         builder = builder.with_clustering_columns(write.cluster_by)
+    if write.defines:
+        builder = _defined_anew(builder, snapshot, write)
     return builder.with_data_change(write.data_change)
+
+
+def _defined_anew(
+    builder: TransactionBuilder, snapshot: Snapshot, write: TableWrite
+) -> TransactionBuilder:
+    if snapshot.clustering_columns and not write.cluster_by:
+        builder = builder.with_clustering_columns(())
+    return (
+        builder.with_files_checked()
+        .with_table_properties_removed(properties_to_remove(snapshot, write.properties))
+        .with_table_properties(write.properties)
+        .with_description(write.description)
+        .with_definition_told()
+    )
 
 
 def in_schema(table: str, schema: StructType, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -48,6 +48,9 @@ class TableWrite:
             an operation on a table by its name says so.
         engine_info: who writes.
         user_metadata: free text of the commit.
+        defines: a CREATE or REPLACE TABLE: a table that is there gets this definition, properties
+            and description included, and loses what it doesn't have.
+        description: of a table that is so defined.
 
     Raises:
         ArgumentError: settings that exclude each other.
@@ -71,6 +74,8 @@ class TableWrite:
     is_managed: bool = False
     engine_info: str
     user_metadata: str | None = None
+    defines: bool = False
+    description: str | None = None
 
     def __post_init__(self) -> None:
         if self.partition_by and self.cluster_by:
@@ -105,6 +110,8 @@ class TableWrite:
 
     def operation_parameters(self) -> dict[str, object]:
         """What the history says of the write, as delta-spark's does."""
+        if self.defines:
+            return {"isManaged": str(self.is_managed).lower()}
         if self.operation is Operation.STREAMING_UPDATE:
             given: dict[str, object] = {"outputMode": "Complete" if self.overwrites else "Append"}
             if self.application is not None:

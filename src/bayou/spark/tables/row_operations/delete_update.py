@@ -12,22 +12,22 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from bayou.engines import from_description
 from bayou.errors import ArgumentError, PredicateError
 from bayou.kernel import Snapshot
-from bayou.kernel.operations.delete import begin_delete, commit_delete
+from bayou.kernel.operations.delete import DeleteMetrics, begin_delete, commit_delete
 from bayou.kernel.operations.found_rows import FoundRows, FoundRowsWork, check_assigned
 from bayou.kernel.operations.row_change_outcome import RowChanges
 from bayou.kernel.operations.row_operation import RowOperation
 from bayou.kernel.operations.row_search import Candidate
 from bayou.kernel.operations.row_work import RowWork
-from bayou.kernel.operations.update import begin_update, commit_update
+from bayou.kernel.operations.update import UpdateMetrics, begin_update, commit_update
 from bayou.kernel.scan_file import ScanFile
 from bayou.kernel.writes.operation import Operation
-from bayou.spark.tables.expressions import RowExpression
-from bayou.spark.tables.row_operations.assigned_columns import assigned_columns
-from bayou.spark.tables.row_operations.executors import (
+from bayou.spark.shares import (
     number_of_tasks,
     run_shares,
     shares_by_size,
 )
+from bayou.spark.tables.expressions import RowExpression
+from bayou.spark.tables.row_operations.assigned_columns import assigned_columns
 from bayou.spark.tables.row_operations.found_by_spark import (
     ACTION,
     FILE,
@@ -45,15 +45,14 @@ from bayou.spark.tables.target import SPARK_ENGINE_INFO, TargetTable
 __all__ = ["run_delete", "run_update"]
 
 
-def run_delete(target: TargetTable, condition: RowExpression | None) -> None:
+def run_delete(target: TargetTable, condition: RowExpression | None) -> DeleteMetrics:
     """Delete the rows for which a condition is true, and commit; see `DeltaTable.delete`."""
     snapshot = target.snapshot()
     shown = None if condition is None else condition.shown
     try:
         predicate = Understood(target, snapshot.schema).predicate(condition)
     except PredicateError as error:
-        by_spark(target, error, lambda: _delete_by_spark(target, snapshot, condition))
-        return
+        return by_spark(target, error, lambda: _delete_by_spark(target, snapshot, condition))
     operation = begin_delete(
         target.engine,
         snapshot,
@@ -62,12 +61,12 @@ def run_delete(target: TargetTable, condition: RowExpression | None) -> None:
         engine_info=SPARK_ENGINE_INFO,
         user_metadata=target.user_metadata,
     )
-    commit_delete(target.engine, operation, _changes(target, operation))
+    return commit_delete(target.engine, operation, _changes(target, operation))
 
 
 def run_update(
     target: TargetTable, condition: RowExpression | None, values: Mapping[str, RowExpression]
-) -> None:
+) -> UpdateMetrics:
     """Give rows new values, and commit; see `DeltaTable.update`."""
     if not values:
         raise ArgumentError("An update sets at least one column.", argument="set")
@@ -79,8 +78,9 @@ def run_update(
             understood.column(name): understood.value(name, value) for name, value in values.items()
         }
     except PredicateError as error:
-        by_spark(target, error, lambda: _update_by_spark(target, snapshot, condition, values))
-        return
+        return by_spark(
+            target, error, lambda: _update_by_spark(target, snapshot, condition, values)
+        )
     operation = begin_update(
         target.engine,
         snapshot,
@@ -90,7 +90,7 @@ def run_update(
         engine_info=SPARK_ENGINE_INFO,
         user_metadata=target.user_metadata,
     )
-    commit_update(target.engine, operation, _changes(target, operation))
+    return commit_update(target.engine, operation, _changes(target, operation))
 
 
 def _changes(target: TargetTable, operation: RowOperation) -> RowChanges:
@@ -130,7 +130,7 @@ def _run(target: TargetTable, shares: Sequence[Any], run: Any) -> RowChanges:
 
 def _delete_by_spark(
     target: TargetTable, snapshot: Snapshot, condition: RowExpression | None
-) -> None:
+) -> DeleteMetrics:
     assert condition is not None  # the kernel understands that there is none
     operation = begin_delete(
         target.engine,
@@ -164,7 +164,7 @@ def _delete_by_spark(
 
         encoded = [[(f.to_bytes(), rows.serialize()) for f, rows in share] for share in shares]
         changes = _run(target, encoded, run)
-    commit_delete(target.engine, operation, changes)
+    return commit_delete(target.engine, operation, changes)
 
 
 def _update_by_spark(
@@ -172,7 +172,7 @@ def _update_by_spark(
     snapshot: Snapshot,
     condition: RowExpression | None,
     values: Mapping[str, RowExpression],
-) -> None:
+) -> UpdateMetrics:
     operation = RowOperation.begin(
         target.engine,
         snapshot,
@@ -197,7 +197,7 @@ def _update_by_spark(
         files = [candidate.file for candidate in candidates]
     work = FoundRowsWork(state=operation.work.state, assigned=names)
     changes, _ = apply_rows(target, rows, files, work, [RowAction(kind="update")])
-    commit_update(target.engine, operation, changes)
+    return commit_update(target.engine, operation, changes)
 
 
 def _named(target: TargetTable, rows: Any) -> Any:

@@ -31,7 +31,7 @@ from bayou.kernel.row_positions import bitmap
 from bayou.kernel.scan_file import ScanFile
 from bayou.spark.errors import as_bayou_error, readable_errors
 from bayou.spark.replay.jobs import ReplayJobs
-from bayou.spark.tables.row_operations.executors import Outcomes, number_of_tasks
+from bayou.spark.shares import Outcomes, number_of_tasks
 from bayou.spark.tables.target import TargetTable
 from bayou.spark.writing.tasks import task_number
 

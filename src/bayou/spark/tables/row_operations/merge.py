@@ -18,7 +18,7 @@ from bayou.kernel.operations.merge.outcome import MergeOutcome
 from bayou.kernel.operations.merge.work import MergeWork, PreparedSource
 from bayou.kernel.scan_file import ScanFile
 from bayou.spark.settings import ROW_OPERATIONS_SOURCE_BYTES
-from bayou.spark.tables.row_operations.executors import (
+from bayou.spark.shares import (
     number_of_tasks,
     run_shares,
     shares_by_size,

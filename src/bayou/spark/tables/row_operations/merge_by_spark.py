@@ -17,6 +17,7 @@ from bayou.kernel.operations.found_rows import FoundRowsWork
 from bayou.kernel.operations.merge import ClauseKind, MergeMetrics
 from bayou.kernel.operations.merge.joined_merge import JoinedMerge
 from bayou.protocol.schema import StructType
+from bayou.spark.shares import number_of_tasks
 from bayou.spark.tables.expressions import RowExpression
 from bayou.spark.tables.row_operations.assigned_columns import (
     assigned_columns,
@@ -24,7 +25,6 @@ from bayou.spark.tables.row_operations.assigned_columns import (
     cast_to,
     quoted,
 )
-from bayou.spark.tables.row_operations.executors import number_of_tasks
 from bayou.spark.tables.row_operations.found_by_spark import (
     ACTION,
     FILE,

@@ -1,4 +1,4 @@
-"""Shares of a row operation on executors: one job, each task with files of its own.
+"""Shares of an operation on executors: one job, each task with files of its own.
 
 Nothing of a share is part of the table until the driver commits. What tasks that succeeded have
 written is deleted where the job fails; what failed attempts leave behind is VACUUM's.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from pyspark.accumulators import AccumulatorParam
@@ -17,7 +17,7 @@ from bayou.errors import BayouError
 from bayou.spark.errors import as_bayou_error, readable_errors
 from bayou.spark.replay.jobs import ReplayJobs
 
-__all__ = ["Outcomes", "number_of_tasks", "run_shares", "shares_by_size"]
+__all__ = ["Outcomes", "number_of_tasks", "run_shares", "run_shuffled", "shares_by_size"]
 
 _TASKS_A_CORE = 2
 
@@ -82,6 +82,68 @@ def run_shares(
         with ReplayJobs(spark, description).named():
             job = context.parallelize(list(shares), len(shares)).mapPartitionsWithIndex(task)
             return [bytes(outcome) for outcome in job.collect()]
+    except BaseException as error:
+        with contextlib.suppress(BayouError):
+            discard(finished.value)
+        ours = as_bayou_error(error, table=table) if isinstance(error, Exception) else None
+        if ours is None:
+            raise
+        raise ours from None
+
+
+def run_shuffled(
+    spark: Any,
+    shares: Sequence[ShareT],
+    split: Callable[[ShareT], Iterable[tuple[int, int, bytes]]],
+    merge: Callable[[int, Iterator[list[bytes]]], bytes],
+    groups: int,
+    *,
+    table: str,
+    description: str,
+    discard: Callable[[list[bytes]], None],
+) -> dict[int, bytes]:
+    """Split shares in tasks, bring what belongs together to one task, and run a function on that.
+
+    Args:
+        spark: a classic session.
+        shares: whatever pickles.
+        split: gives a share's pieces, each with the number of its group and its place there.
+        merge: given a group's number and the pieces of each of its places, in the order of places.
+        groups: how many groups there are.
+        discard: deletes what groups have written, of a job that failed.
+
+    Returns:
+        The outcome of each group that has a piece.
+
+    Raises:
+        BayouError: one of ours that a task raised.
+        Exception: as Spark throws it.
+    """
+    context = spark.sparkContext
+    finished = context.accumulator([], Outcomes())
+
+    def begin(items: Any) -> Any:
+        with readable_errors():
+            for share in items:
+                for group, place, piece in split(share):
+                    yield (group, place), piece
+
+    def end(number: int, pairs: Any) -> Any:
+        with readable_errors():
+            places: dict[int, list[bytes]] = {}
+            for (_, place), piece in pairs:
+                places.setdefault(place, []).append(piece)
+            if places:
+                outcome = merge(number, (places.pop(place) for place in sorted(places)))
+                finished.add([outcome])
+                yield number, outcome
+
+    try:
+        with ReplayJobs(spark, description).named():
+            pieces = context.parallelize(list(shares), len(shares)).mapPartitions(begin)
+            grouped = pieces.partitionBy(groups, lambda key: key[0])
+            found = grouped.mapPartitionsWithIndex(end).collect()
+            return {number: bytes(outcome) for number, outcome in found}
     except BaseException as error:
         with contextlib.suppress(BayouError):
             discard(finished.value)

@@ -1,0 +1,69 @@
+"""`DEFAULT` among the values of `INSERT INTO ... VALUES`."""
+
+from __future__ import annotations
+
+from bayou.errors import StatementError
+from bayou.protocol.column_metadata import (
+    column_defaults,
+    generation_expressions,
+    identity_columns,
+)
+from bayou.protocol.schema import StructType
+from bayou.spark.statements.words import Words
+
+__all__ = ["without_defaults"]
+
+
+def without_defaults(
+    query: str, names: tuple[str, ...], schema: StructType
+) -> tuple[str, tuple[str, ...]]:
+    """A query whose `VALUES` say no `DEFAULT`, and the columns that it still gives.
+
+    A column of which all rows say `DEFAULT` is left out, so that the writer fills it; of others the
+    value takes the word's place.
+
+    Raises:
+        StatementError: some rows, but not all, have `DEFAULT` for a column that only the writer
+            can fill.
+    """
+    words = Words(query)
+    if not words.take("VALUES") or not words.has_ahead("DEFAULT"):
+        return query, names
+    rows = [_row(words)]
+    while words.take(","):
+        rows.append(_row(words))
+    if not words.ended or any(len(row) != len(names) for row in rows):
+        return query, names  # Spark, or the count of columns, says what is wrong
+    defaults = {name.lower(): text for name, text in column_defaults(schema).items()}
+    made = {n.lower() for n in (*generation_expressions(schema), *identity_columns(schema))}
+    kept = []
+    for number, name in enumerate(names):
+        asked = [_is_default(row[number]) for row in rows]
+        if all(asked):
+            continue
+        if any(asked) and name.lower() in made:
+            raise StatementError(
+                f"Values of column {name!r} are made by the table: give DEFAULT in all rows, or in "
+                "none.",
+                statement=query,
+            )
+        for row in rows:
+            if _is_default(row[number]):
+                row[number] = f"({defaults.get(name.lower(), 'NULL')})"
+        kept.append(number)
+    if not kept:
+        kept = [0]
+        for row in rows:
+            row[0] = f"({defaults.get(names[0].lower(), 'NULL')})"
+    shown = (", ".join(row[number] for number in kept) for row in rows)
+    return f"VALUES {', '.join(f'({row})' for row in shown)}", tuple(names[n] for n in kept)
+
+
+def _row(words: Words) -> list[str]:
+    if not words.begin_with("("):
+        return [words.until_words(",", what="a value")]
+    return list(words.several(lambda: words.until_words(",", what="a value")))
+
+
+def _is_default(value: str) -> bool:
+    return value.strip().upper() == "DEFAULT"

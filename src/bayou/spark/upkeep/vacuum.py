@@ -1,0 +1,89 @@
+"""VACUUM of a table from a session: planned here, many files deleted by executors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from bayou.engines import from_description
+from bayou.kernel import Engine, Table
+from bayou.kernel.operations.vacuum import DeleteFiles, VacuumMetrics, vacuum
+from bayou.spark.settings import VACUUM_LOCAL_FILES
+from bayou.spark.shares import number_of_tasks, run_shares
+from bayou.version import ENGINE_INFO
+
+__all__ = ["vacuum_table"]
+
+_RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+_LOCAL_FILES = 10_000
+_SIDE_BY_SIDE = 8
+
+
+def vacuum_table(
+    spark: Any,
+    engine: Engine,
+    table: Table,
+    retention_hours: float | None = None,
+    *,
+    dry_run: bool = False,
+    lite: bool = False,
+) -> VacuumMetrics:
+    """Delete files that no version within the retention needs.
+
+    Args:
+        spark: a session, classic or Connect; under Connect this process deletes.
+        retention_hours: None: as the table says, a week unless set.
+        dry_run: only tell.
+        lite: look at the log only.
+
+    Raises:
+        ArgumentError: a retention shorter than the table's, unless
+            `spark.databricks.delta.retentionDurationCheck.enabled` is false.
+        StorageError: the store failed; the history says FAILED, and it can be repeated.
+    """
+    enforce = str(spark.conf.get(_RETENTION_CHECK, "true")).lower() != "false"
+    return vacuum(
+        engine,
+        table.path,
+        retention_hours,
+        dry_run=dry_run,
+        lite=lite,
+        enforce_retention_duration=enforce,
+        engine_info=f"{ENGINE_INFO} (spark)",
+        catalog=table.catalog,
+        delete_files=_deleting(spark, engine, table.path),
+    )
+
+
+def _deleting(spark: Any, engine: Engine, table: str) -> DeleteFiles | None:
+    if not isinstance(spark, SparkSession):
+        return None
+    local = VACUUM_LOCAL_FILES.integer(spark=spark)
+    most = _LOCAL_FILES if local is None else local
+    reach = engine.description()
+
+    def remove(_: int, batches: Sequence[Sequence[str]]) -> bytes:
+        files = from_description(reach).files
+        for batch in batches:
+            files.delete_files(batch)
+        return b""
+
+    def delete(batches: Sequence[Sequence[str]]) -> None:
+        if sum(map(len, batches)) <= most:
+            with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="bayou-vacuum") as pool:
+                list(pool.map(engine.files.delete_files, batches))
+            return
+        tasks = min(len(batches), number_of_tasks(spark))
+        run_shares(
+            spark,
+            [batches[task::tasks] for task in range(tasks)],
+            remove,
+            table=table,
+            description=f"VACUUM {table}",
+            discard=lambda _: None,
+        )
+
+    return delete

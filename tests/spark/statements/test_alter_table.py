@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+
+from bayou.errors import ConstraintViolationError, StatementError
+
+pytestmark = pytest.mark.spark
+
+_MAPPED = {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}
+
+
+def test_columns_come_go_and_change(numbers):
+    run = numbers(1, _MAPPED)
+    run("ALTER TABLE {t} ADD COLUMNS (a INT COMMENT 'c' FIRST, s STRUCT<x: INT> AFTER id)")
+    run("ALTER TABLE {t} ADD COLUMN s.y STRING")
+    assert [f.name for f in run.snapshot.schema] == ["a", "id", "s", "day", "name"]
+    assert run.last()["operation"] == "ADD COLUMNS"
+    run("ALTER TABLE {t} RENAME COLUMN a TO b")
+    run("ALTER TABLE {t} ALTER COLUMN b TYPE BIGINT")
+    run("ALTER TABLE {t} ALTER COLUMN b COMMENT 'd'")
+    run("ALTER TABLE {t} CHANGE COLUMN b bb BIGINT COMMENT 'e' AFTER id")
+    field = {f.name: f for f in run.snapshot.schema}["bb"]
+    assert (str(field.data_type), field.metadata["comment"]) == ("long", "e")
+    assert [f.name for f in run.snapshot.schema] == ["id", "bb", "s", "day", "name"]
+    run("ALTER TABLE {t} ALTER COLUMN id SET NOT NULL")
+    assert not run.snapshot.schema.get("id").nullable
+    run("ALTER TABLE {t} ALTER COLUMN id DROP NOT NULL")
+    run("ALTER TABLE {t} DROP COLUMNS (bb, s)")
+    run("ALTER TABLE {t} DROP COLUMN IF EXISTS what")
+    assert [f.name for f in run.snapshot.schema] == ["id", "day", "name"]
+
+
+def test_properties_features_defaults_and_comments_are_set(numbers):
+    run = numbers(1)
+    run("ALTER TABLE {t} SET TBLPROPERTIES ('delta.appendOnly' = true, a.b = 'c')")
+    run("ALTER TABLE {t} UNSET TBLPROPERTIES ('a.b', zz)")
+    assert dict(run.snapshot.properties) == {"delta.appendOnly": "true"}
+    run("ALTER TABLE {t} ADD FEATURE allowColumnDefaults")
+    run("ALTER TABLE {t} ALTER COLUMN name SET DEFAULT 'x' || 'y'")
+    run("INSERT INTO {t} (id) VALUES (5)")
+    assert run.rows()[-1] == (5, None, "xy")
+    run("ALTER TABLE {t} ALTER COLUMN name DROP DEFAULT")
+    run("COMMENT ON TABLE {t} IS 'about'")
+    assert run.snapshot.kernel.metadata.description == "about"
+    shown = run("SHOW TBLPROPERTIES {t}")
+    assert shown.columns == ["key", "value"]
+    assert ("delta.feature.allowColumnDefaults", "supported") in [tuple(r) for r in shown.collect()]
+    assert run("SHOW TBLPROPERTIES {t} ('delta.appendOnly')").first()["value"] == "true"
+
+
+def test_constraints_are_added_and_dropped(numbers):
+    run = numbers(1)
+    run("ALTER TABLE {t} ADD CONSTRAINT small CHECK (id < 10 AND (day IN (0, 1)))")
+    with pytest.raises(ConstraintViolationError):
+        run("INSERT INTO {t} VALUES (11, 0, 'x')")
+    run("ALTER TABLE {t} DROP CONSTRAINT IF EXISTS nope")
+    run("ALTER TABLE {t} DROP CONSTRAINT small")
+    run("INSERT INTO {t} VALUES (11, 0, 'x')")
+
+
+def test_a_table_is_clustered_or_not(numbers):
+    run = numbers(4)
+    run("ALTER TABLE {t} CLUSTER BY (id, name)")
+    assert run.snapshot.kernel.clustering_columns == (("id",), ("name",))
+    done = run("OPTIMIZE {t} FULL").first()
+    assert done["metrics"]["numFilesAdded"] == 1
+    run("ALTER TABLE {t} CLUSTER BY NONE")
+    assert not run.snapshot.kernel.clustering_columns
+
+
+def test_a_feature_is_dropped(numbers):
+    run = numbers(1, {"delta.enableDeletionVectors": "true"})
+    run("ALTER TABLE {t} DROP FEATURE deletionVectors")
+    assert "delta.enableDeletionVectors" not in run.snapshot.properties
+
+
+def test_a_table_is_shown_as_it_could_be_made_again(run, tmp_path):
+    run(
+        "CREATE TABLE {t} (id INT NOT NULL COMMENT 'it\\'s', g INT GENERATED ALWAYS AS (id + 1), "
+        "p DATE) USING delta PARTITIONED BY (p) COMMENT 'c' "
+        "TBLPROPERTIES ('delta.appendOnly' = 'true')"
+    )
+    text = run("SHOW CREATE TABLE {t}").first()["createtab_stmt"]
+    run.spark.sql(text.replace(run.path, f"{tmp_path}/again"))
+    again = run.spark.sql(f"SHOW CREATE TABLE delta.`{tmp_path}/again`").first()[0]
+    assert again == text.replace(run.path, f"{tmp_path}/again")
+    described = [tuple(r) for r in run("DESCRIBE TABLE {t}").collect()]
+    assert described[0] == ("id", "int", "it's")
+    assert described[3:] == [
+        ("# Partition Information", "", ""),
+        ("# col_name", "data_type", "comment"),
+        ("p", "date", None),
+    ]
+    assert [r[0] for r in run("SHOW COLUMNS IN {t}").collect()] == ["id", "g", "p"]
+
+
+def test_what_cannot_be_altered_is_said(numbers):
+    run = numbers(1)
+    with pytest.raises(StatementError, match="SYNC IDENTITY isn't supported"):
+        run("ALTER TABLE {t} ALTER COLUMN id SYNC IDENTITY")
+    with pytest.raises(StatementError, match="REPLACE COLUMNS isn't supported"):
+        run("ALTER TABLE {t} REPLACE COLUMNS (id BIGINT)")
