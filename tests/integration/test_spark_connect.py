@@ -52,6 +52,29 @@ PROGRAM = """
     few = spark.range(2).write.format("delta").mode("overwrite")
     few.option("replaceWhere", "id < 3").save(path)
     print("replaced", spark.read.format("delta").load(path).count())
+    sql = bayou_spark.sql
+    print("sql", sql(spark, f"SELECT count(*) FROM delta.`{path}` VERSION AS OF 0").first()[0])
+    print("hooked", spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").first().operation)
+    print("detail", sql(spark, f"DESCRIBE DETAIL delta.`{path}`").first().numFiles > 0)
+    spark.conf.set("spark.sql.session.timeZone", "-03:00")
+    old = spark.read.format("delta").option("timestampAsOf", "2010-01-01 00:00:00")
+    try:
+        old.load(path).count()
+    except Exception as error:
+        print("zone", "2010-01-01T03:00" in str(error) or str(error)[:900])
+    try:
+        spark.range(1).write.format("delta").saveAsTable("named")
+    except bayou.errors.ArgumentError as error:
+        print("by name", "Spark Connect" in str(error))
+    try:
+        spark.range(1).writeTo(f"delta.`{path}`").append()
+    except bayou.errors.ArgumentError as error:
+        print("by name", "Spark Connect" in str(error))
+    try:
+        stream = spark.readStream.format("rate").load().writeStream.format("delta")
+        stream.option("checkpointLocation", path + "-c").toTable("named")
+    except Exception as error:
+        print("by name", "Spark Connect" in str(error) or str(error)[:300])
     bayou_spark.disable(spark)
     print("without pushdown", read.where("id >= 15").count())
     spark.stop()
@@ -81,5 +104,12 @@ def test_delta_is_read_and_written_through_spark_connect(tmp_path):
         "refused True",
         "refused True",
         "replaced 19",
+        "sql 10",
+        "hooked WRITE",
+        "detail True",
+        "zone True",
+        "by name True",
+        "by name True",
+        "by name True",
         "without pushdown 5",
     ], run.stderr[-3000:]

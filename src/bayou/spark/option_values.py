@@ -13,7 +13,8 @@ _NO_PATH = (
     "with df.write.format('delta').save(path): Spark passes no options, and so no path, to a "
     "Python data source for tables of its catalog (saveAsTable, insertInto, CREATE TABLE ... USING "
     "delta, spark.table). After bayou.spark.enable(spark) saveAsTable and insertInto write to the "
-    "table's location; a temporary view over a DataFrame gives a table a name anywhere."
+    "table's location (not under Spark Connect, where it can't be seen); a temporary view over a "
+    "DataFrame gives a table a name anywhere."
 )
 
 

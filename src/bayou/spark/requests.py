@@ -130,7 +130,7 @@ class WriteToRequest:
 
     Attributes:
         spark: the session.
-        df: what is written.
+        df: what is written; None under Connect.
         connect: whether it is a session of Spark Connect.
         method: `create`, `replace`, `createOrReplace`, `append`, `overwrite` or
             `overwritePartitions`.

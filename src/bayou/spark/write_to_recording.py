@@ -23,6 +23,7 @@ _LAST = ("create", "replace", "createOrReplace", "append", "overwrite", "overwri
 class _Asked:
     """What was set on one writer so far."""
 
+    spark: Any
     df: Any
     table: str
     provider: str | None = None
@@ -75,9 +76,14 @@ def write_to_wrappers(
 
 
 def _begun(original: Callable[..., Any]) -> Callable[..., Any]:
-    def begin(self: Any, df: Any, table: str) -> None:
-        original(self, df, table)
-        setattr(self, _ASKED, _Asked(df, table))
+    def begin(self: Any, *arguments: Any) -> None:
+        original(self, *arguments)
+        if len(arguments) == 2:
+            df, table = arguments
+            asked = _Asked(df.sparkSession, df, table)
+        else:  # Connect's has the plan, the session, the table, and more
+            asked = _Asked(arguments[1], None, arguments[2])
+        setattr(self, _ASKED, asked)
 
     return begin
 
@@ -100,11 +106,10 @@ def _last(method: str, answer: Callable[[WriteToRequest], Any]) -> Callable[[Any
         def write(self: Any, *arguments: Any, **named: Any) -> Any:
             asked: _Asked | None = getattr(self, _ASKED, None)
             if asked is not None:
-                spark = asked.df.sparkSession
                 request = WriteToRequest(
-                    spark=spark,
+                    spark=asked.spark,
                     df=asked.df,
-                    connect=not isinstance(spark, SparkSession),
+                    connect=not isinstance(asked.spark, SparkSession),
                     method=method,
                     table=asked.table,
                     provider=asked.provider,

@@ -1,6 +1,7 @@
-"""The reference tables, made by delta-spark, through Spark's own scan: the kernel's rows."""
+"""The golden and the reference tables through Spark, by both doors: the kernel's rows."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import conformance
 import pyarrow.types as types
@@ -8,20 +9,26 @@ import pytest
 
 import bayou
 from bayou.errors import BayouError
+from bayou.spark.native.door import DOOR
 
 SETS = conformance.folder()
 
-pytestmark = [pytest.mark.spark, pytest.mark.conformance, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.conformance, pytest.mark.timeout(900)]
+
+THREADS = 4
 
 
-def cases():
-    """Names and paths of the tables that stand where they were made."""
-    if SETS is None:
-        return
+def golden():
+    """Paths of all tables of the golden set."""
+    return sorted(str(log.parent) for log in (SETS / "golden").rglob("_delta_log"))
+
+
+def reference():
+    """Paths of the tables that stand where they were made."""
     folder = SETS / "reference"
-    for case in json.loads((folder / "manifest.json").read_text())["cases"]:
-        if "TEMPLATE" not in str(case.get("notes", "")):
-            yield case["name"], str(folder / case["table"])
+    cases = json.loads((folder / "manifest.json").read_text())["cases"]
+    there = (c for c in cases if "TEMPLATE" not in str(c.get("notes", "")))
+    return [str(folder / case["table"]) for case in there]
 
 
 def rows_of(table, *, padded):
@@ -41,22 +48,44 @@ def _unpadded(value):
             return value
 
 
-def test_reference_tables_have_the_kernel_s_rows(spark):
-    different, native = [], 0
-    for name, path in cases():
+def readable(paths):
+    """Tables that the kernel reads, each with its rows."""
+    for path in paths:
         try:
             expected = bayou.table(path).to_arrow()
         except BayouError:
             continue
         if any(types.is_struct(f.type) and f.name == "v" for f in expected.schema):
             continue  # variants: their text is compared elsewhere
-        frame = spark.read.format("delta").load(path)
-        native += "FileScan parquet" in frame._jdf.queryExecution().executedPlan().toString()
-        padded = "char(" in str(frame.schema.json())
-        got = frame.toArrow()
-        if got.schema.names != expected.schema.names or rows_of(got, padded=padded) != rows_of(
-            expected, padded=padded
-        ):
-            different.append(name)
-    assert different == []
-    assert native or SETS is None
+        yield path, expected
+
+
+@pytest.mark.parametrize("door", ["native", "source"])
+@pytest.mark.parametrize("tables", [golden, reference])
+def test_tables_of_the_sets_have_the_kernel_s_rows(spark, tables, door):
+    assert SETS is not None
+    ours = spark.newSession()
+    ours.conf.set("spark.sql.session.timeZone", "UTC")
+    ours.conf.set(DOOR, door)
+
+    def differs(case):
+        path, expected = case
+        try:
+            frame = ours.read.format("delta").load(path)
+            native = "FileScan parquet" in frame._jdf.queryExecution().executedPlan().toString()
+            padded = "char(" in str(frame.schema.json())
+            got = frame.toArrow()
+        except Exception as error:
+            return path, str(error)[:300], False
+        if got.schema.names != expected.schema.names:
+            return path, str(got.schema.names), native
+        if rows_of(got, padded=padded) != rows_of(expected, padded=padded):
+            return path, "rows", native
+        return path, None, native
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        outcomes = list(pool.map(differs, readable(tables())))
+    assert [(path, why) for path, why, _ in outcomes if why is not None] == []
+    natives = sum(native for *_, native in outcomes)
+    assert len(outcomes) > 50
+    assert natives > len(outcomes) // 2 if door == "native" else natives == 0

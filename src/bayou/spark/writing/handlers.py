@@ -65,8 +65,10 @@ def start(request: StreamWriteRequest) -> Any:
     _hand_over_defaults(request)
     if request.partition_columns:
         writer.option("bayou.partitionBy", "\n".join(request.partition_columns))
-    if request.table is None or request.connect:
+    if request.table is None:
         return NotImplemented
+    if request.connect:
+        raise _named_under_connect("toTable")
     table = named_table(request.spark, request.table)
     if table is None or not table.exists:
         raise ArgumentError(
@@ -121,8 +123,10 @@ def _into_named_table(request: WriteRequest, table: NamedTable, options: WriteOp
 
 def _by_data_source(request: WriteRequest) -> Any:
     """Spark Connect: the data source, and a clear word on what it can't be asked."""
-    if request.method != "save":
-        return NotImplemented
+    if request.method == "insertInto":
+        return NotImplemented  # of any format: what it is the server knows
+    if request.method == "saveAsTable":
+        raise _named_under_connect("saveAsTable")
     asked = None
     if request.mode in ("error", "ignore"):
         asked = f"mode {request.mode!r}" + (", the default" if request.mode == "error" else "")
@@ -138,6 +142,15 @@ def _by_data_source(request: WriteRequest) -> Any:
         f"{asked}. Use mode 'append' or 'overwrite'; a partitioned table is made by bayou.write, "
         "or by a classic session after bayou.spark.enable, and can be appended to then.",
         argument="mode" if asked.startswith("mode") else asked,
+    )
+
+
+def _named_under_connect(method: str) -> ArgumentError:
+    return ArgumentError(
+        "Under Spark Connect the place of a table of the session's catalog can't be seen, and "
+        f"Spark gives a data source no path for {method}. Write to the table's path: "
+        + ("start(path)." if method == "toTable" else "save(path)."),
+        argument=method,
     )
 
 
