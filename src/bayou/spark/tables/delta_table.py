@@ -435,7 +435,7 @@ class DeltaTable:
             )
         flag(replaces, "replace")
         source = self._target
-        path = _path_name(name) or (name if name.startswith("/") or "://" in name else None)
+        path = _path_name(name) or (name if "/" in name else None)
         found = None if path is not None else self._name_to_make(name)
         location = path if found is None else found.path
         assert location is not None  # one of them tells it
