@@ -54,6 +54,57 @@ PROGRAM = """
 """
 
 
+DOORS = """
+    import bayou
+    from pyspark.sql import functions
+
+    dv = path + "-dv"
+
+    def write(frame):
+        return frame.write.format("delta")
+
+    def rows_of(where):
+        return sorted((r["id"], r["part"]) for r in bayou.table(where).to_arrow().to_pylist())
+
+    columns = "id", "id % 4 AS part", "named_struct('x', id) AS s"
+    made = write(spark.range(0, 400, 1, 4).selectExpr(*columns)).partitionBy("part")
+    made = made.option("delta.enableDeletionVectors", "true")
+    made = made.option("delta.columnMapping.mode", "name")
+    made.save(dv)
+    made.mode("ignore").save(dv)
+    print("deleted", bayou.table(dv).delete("id % 10 = 3").num_deleted_rows)
+    few = spark.range(1000, 1010, 1, 2).selectExpr("id", "1L AS part", "named_struct('x', id) AS s")
+    write(few).mode("overwrite").option("replaceWhere", "part = 1").save(dv)
+    two = few.withColumn("part", functions.lit(2).cast("long"))
+    write(two).mode("overwrite").option("partitionOverwriteMode", "dynamic").save(dv)
+    write(few.limit(3).withColumn("extra", functions.lit("x"))).mode("append").option(
+        "mergeSchema", "true"
+    ).save(dv)
+    for door in ("native", "source"):
+        spark.conf.set("spark.bayou.read.door", door)
+        read = spark.read.format("delta").load(dv)
+        scan = "FileScan parquet" in read._jdf.queryExecution().executedPlan().toString()
+        rows = sorted((r.id, r.part) for r in read.collect())
+        some = read.where("part = 3 AND s.x < 100").count()
+        print(door, scan, rows == rows_of(dv), len(rows), some)
+    spark.conf.unset("spark.bayou.read.door")
+
+    copy = path + "-copy"
+    for more in range(2):
+        stream = spark.readStream.format("delta").option("maxFilesPerTrigger", 3).load(dv)
+        query = (
+            stream.writeStream.format("delta")
+            .option("checkpointLocation", path + "-checkpoint")
+            .trigger(availableNow=True)
+            .start(copy)
+        )
+        query.awaitTermination(120)
+        print("streamed", rows_of(copy) == rows_of(dv), query.lastProgress["batchId"] > 0)
+        write(few.withColumn("extra", functions.lit("y"))).mode("append").save(dv)
+    spark.stop()
+"""
+
+
 def run(url: str, path: str, conf: dict[str, str], program: str = PROGRAM) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program), url, path, json.dumps(conf)],
@@ -74,13 +125,19 @@ def run(url: str, path: str, conf: dict[str, str], program: str = PROGRAM) -> li
 
 def test_replay_reads_and_writes_run_on_a_cluster(spark_cluster, tmp_path):
     path = str(tmp_path / "t")
-    assert run(spark_cluster.url, path, spark_cluster.conf) == [
+    program = PROGRAM.replace("    spark.stop()\n", "") + DOORS
+    assert run(spark_cluster.url, path, spark_cluster.conf, program) == [
         "rows 1500 sum 1124250",
         "slices True",
         "sorted True",
         "window True",
         "frame True",
         "executors 2",
+        "deleted 40",
+        "native True True 203 20",
+        "source False True 203 20",
+        "streamed True True",
+        "streamed True True",
     ]
     assert bayou.table(path).to_arrow().num_rows == 1600
 

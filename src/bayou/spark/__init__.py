@@ -1,3 +1,4 @@
+import bayou.spark.pyspark_version  # noqa: F401  # before imports fail that need a newer one
 from bayou.spark.errors import short_message
 from bayou.spark.replay import (
     DistributedScan,

@@ -4,7 +4,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayou.spark.native.listing import grouped
+from bayou.engines.memory import MemoryEngine
+from bayou.kernel import Snapshot
+from bayou.spark.native.listing import LOG_BYTES_A_FILE, grouped, too_many_files
+from bayou.testing.log_writer import LogWriter, add, metadata, protocol
 
 ROWS = st.lists(
     st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 3) | st.none()), max_size=30
@@ -41,6 +44,18 @@ def test_some_groups_keep_their_rows(rows, data):
     whole, ends = groups.order.to_pylist(), groups.offsets.to_pylist()
     expected = [whole[ends[g] : ends[g + 1]] for g in some]
     assert [order[a:b] for a, b in pairwise(offsets)] == expected
+
+
+def test_a_log_tells_by_its_size_that_it_has_too_many_files():
+    log = LogWriter(MemoryEngine(), "memory://t/t")
+    log.commit(protocol(), metadata({"id": "long"}), *[add(f"{n}.parquet") for n in range(100)])
+    snapshot = Snapshot.load(log.engine, log.table)
+    assert snapshot.stated_totals is None
+    about = sum(f.size for f in snapshot.log_segment.commits) // LOG_BYTES_A_FILE
+    assert too_many_files(snapshot, about) is None
+    assert too_many_files(snapshot, about - 1) == (
+        f"it has about {about} files, more than {about - 1}"
+    )
 
 
 def test_files_without_partition_columns_are_one_group():

@@ -17,6 +17,7 @@ from bayou.kernel import Engine, Snapshot
 from bayou.kernel.time_zones import checked_time_zone
 from bayou.protocol.schema import VOID, ArrayType, DataType, MapType, StructType
 from bayou.spark.errors import readable_errors
+from bayou.spark.native.listing import too_many_files
 from bayou.spark.native.relation import native_frame
 from bayou.spark.replay.snapshot_cache import latest_snapshot
 from bayou.spark.requests import ReadRequest
@@ -70,7 +71,7 @@ def load(request: ReadRequest) -> Any:
             return NotImplemented
         reason = _impossible(snapshot)
         if reason is None and door == "auto":
-            reason = _unwise(snapshot)
+            reason = too_many_files(snapshot, MAX_FILES)
         if reason is not None:
             _say_once(f"{snapshot.path} is read by the data source: {reason}.")
             return NotImplemented
@@ -115,14 +116,6 @@ def _opened(options: SourceOptions) -> tuple[Engine, Snapshot]:
         return open_pinned(options, None)
     engine = for_path(options.path, options.storage)
     return engine, latest_snapshot(engine, options.path)
-
-
-def _unwise(snapshot: Snapshot) -> str | None:
-    """Why the data source should read what Spark's scan could."""
-    stated = snapshot.stated_totals
-    if stated is not None and stated.files > MAX_FILES:
-        return f"it has {stated.files} files, more than {MAX_FILES}"
-    return None
 
 
 def _impossible(snapshot: Snapshot) -> str | None:

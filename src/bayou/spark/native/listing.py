@@ -13,10 +13,14 @@ import pyarrow.compute
 from bayou.errors import EvaluationError
 from bayou.kernel import Engine, Predicate, Snapshot
 from bayou.kernel.data_files import DataFiles, data_files, join_data_files, vector_keys
+from bayou.kernel.file_actions import tail_bytes
 
-__all__ = ["FileGroups", "Listing", "grouped"]
+__all__ = ["FileGroups", "Listing", "grouped", "too_many_files"]
 
 pc: Any = pyarrow.compute
+
+LOG_BYTES_A_FILE = 150
+"""Of a checkpoint, mostly less; of commits more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +92,21 @@ class Listing:
         with self.snapshot.scan_builder().build().scan_files(self.engine) as batches:
             sizes = (pc.struct_field(b.selected().column("add"), "size") for b in batches)
             return sum(pc.sum(size).as_py() or 0 for size in sizes)
+
+
+def too_many_files(snapshot: Snapshot, most: int) -> str | None:
+    """In words that a version has more than `most` files; None where it hasn't.
+
+    The version's checksum says how many there are. Without one the log isn't replayed for it: its
+    size tells about how many.
+    """
+    stated = snapshot.stated_totals
+    if stated is not None:
+        files, about = stated.files, ""
+    else:
+        files = (snapshot.checkpoint_bytes + tail_bytes(snapshot)) // LOG_BYTES_A_FILE
+        about = "about "
+    return f"it has {about}{files} files, more than {most}" if files > most else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
