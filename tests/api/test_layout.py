@@ -9,6 +9,7 @@ import pytest
 
 import bayou
 from bayou.errors import ArgumentError, TableNotFoundError
+from bayou.kernel.operations.optimize_metrics import ZOrderFileStats
 
 
 def rows(path: str) -> list[dict]:
@@ -40,6 +41,10 @@ def test_zorder_lets_a_point_filter_skip_files(path):
     size = sum(table.snapshot().files()["size"].to_pylist())
     metrics = table.zorder(["x", "y"], target_size=size // 16)
     assert metrics.num_files_added == 16
+    stats = metrics.z_order_stats
+    assert stats.merged_files == stats.input_other_files == ZOrderFileStats(num=4, size=size)
+    assert (stats.strategy_name, stats.num_output_cubes) == ("all", 1)
+    assert metrics.clustering_stats is None
     assert rows(path) == before
     for column in ("x", "y"):
         for value in (10, 345, 990):

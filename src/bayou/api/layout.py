@@ -21,10 +21,9 @@ from bayou.errors import ArgumentError
 from bayou.kernel import Predicate, Snapshot
 from bayou.kernel.arrow_types import from_arrow_schema
 from bayou.kernel.operations.clone import CloneMetrics, clone
+from bayou.kernel.operations.clustering import plan_clustering
 from bayou.kernel.operations.convert import ConvertMetrics, convert
 from bayou.kernel.operations.optimize import (
-    clustering_paths,
-    plan_clustering,
     plan_optimize,
     plan_zorder,
 )
@@ -83,7 +82,7 @@ class Layout(BoundTable):
         """
         limits = _limits(batch_size, parallelism)
         state = self._table.latest_snapshot(self._engine)
-        if clustering_paths(state):
+        if state.clustering_columns:
             if where is not None:
                 raise ArgumentError(
                     f"{state.path} is a clustered table, which has no partitions to choose by "

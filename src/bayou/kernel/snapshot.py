@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bayou.errors import CorruptTableError
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.checksum import FileTotals
 from bayou.kernel.commit_times import commit_timestamp
@@ -17,10 +16,8 @@ from bayou.kernel.table_state import TableState, load_table_state
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.operation import Operation
 from bayou.protocol.column_metadata import (
-    CLUSTERING_DOMAIN,
     IdentityColumn,
     check_constraints,
-    clustering_columns,
     column_defaults,
     column_invariants,
     generation_expressions,
@@ -99,23 +96,6 @@ class Snapshot(TableState):
         `Table.snapshot_as_of_timestamp` goes by the same.
         """
         return commit_timestamp(self)
-
-    @property
-    def clustering_columns(self) -> tuple[tuple[str, ...], ...]:
-        """Logical paths of the clustering columns; empty where the table isn't clustered.
-
-        Raises:
-            CorruptTableError: the domain `delta.clustering` can't be read.
-        """
-        configuration = self.domain_metadata.get(CLUSTERING_DOMAIN)
-        if configuration is None:
-            return ()
-        try:
-            return clustering_columns(self.schema, configuration)
-        except ValueError as error:
-            raise CorruptTableError(
-                f"The clustering of {self.path} can't be read: {error}.", table=self.path
-            ) from error
 
     @property
     def check_constraints(self) -> Mapping[str, str]:

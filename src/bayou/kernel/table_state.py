@@ -40,6 +40,7 @@ from bayou.protocol.actions import (
     Transaction,
 )
 from bayou.protocol.checksum import VersionChecksum
+from bayou.protocol.column_metadata import CLUSTERING_DOMAIN, clustering_columns
 from bayou.protocol.properties import TableProperties
 from bayou.protocol.schema import StructType
 
@@ -158,6 +159,23 @@ class TableState:
     def domain_metadata(self) -> Mapping[str, str]:
         """Configuration by domain (PROTOCOL.md, Domain Metadata), removed domains left out."""
         return {d.domain: d.configuration for d in self._domains.values() if not d.removed}
+
+    @property
+    def clustering_columns(self) -> tuple[tuple[str, ...], ...]:
+        """Logical paths of the clustering columns; empty where the table isn't clustered.
+
+        Raises:
+            CorruptTableError: the domain `delta.clustering` can't be read.
+        """
+        configuration = self.domain_metadata.get(CLUSTERING_DOMAIN)
+        if configuration is None:
+            return ()
+        try:
+            return clustering_columns(self.schema, configuration)
+        except ValueError as error:
+            raise CorruptTableError(
+                f"The clustering of {self.path} can't be read: {error}.", table=self.path
+            ) from error
 
     @property
     def log_segment(self) -> LogSegment:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -135,6 +135,18 @@ class StructType:
             if folded is None and candidate.name.lower() == name.lower():
                 folded = candidate
         return folded
+
+    def find(self, path: Sequence[str]) -> tuple[tuple[str, ...], DataType] | None:
+        """The names on a path through structs as the schema spells them, and its type."""
+        names: list[str] = []
+        level: DataType = self
+        for step in path:
+            found = level.get(step) if isinstance(level, StructType) else None
+            if found is None:
+                return None
+            names.append(found.name)
+            level = found.data_type
+        return tuple(names), level
 
     def select(self, names: tuple[str, ...] | list[str]) -> StructType:
         """The fields of these exact names, in the order given. KeyError where one isn't there."""

@@ -229,3 +229,40 @@ def test_cleaning_twice_is_cleaning_once(log):
     checkpoint(log, 1)
     assert clean(log).deleted
     assert clean(log) == LogCleanup()
+
+
+@pytest.mark.parametrize(("kind", "sidecars"), [("parquet", 2), ("json", 2), ("json", 0)])
+def test_a_v2_checkpoint_gets_a_classic_name_too_before_commits_go(log, kind, sidecars):
+    head = (protocol(3, 7, (["v2Checkpoint"], ["v2Checkpoint"])), HEAD[1])
+    history(log, {0: 9, 1: 8, 2: 7, 3: 1}, head)
+    actions = [*head, *(add(f"f{i}") for i in range(3))]
+    made = log.v2_checkpoint(2, actions, kind=kind, sidecars=sidecars)
+    for name in made:
+        age(log, name, TODAY)
+    before = live(log)
+    clean(log)
+    assert "2.checkpoint.parquet" in names(log)
+    log.engine.files.delete_files([log.path(made[0])])
+    assert live(log) == before
+    assert Snapshot.load(log.engine, log.table).protocol.reader_features == ["v2Checkpoint"]
+
+
+def test_a_classic_name_beside_a_v2_checkpoint_is_left_alone(log):
+    head = (protocol(3, 7, (["v2Checkpoint"], ["v2Checkpoint"])), HEAD[1])
+    history(log, {0: 9, 1: 8, 2: 1}, head)
+    log.v2_checkpoint(1, [*head, add("f0"), add("f1")], sidecars=1)
+    checkpoint(log, 1, head)
+    kept = next(iter(log.engine.files.list_from(log.path(f"{1:020d}.checkpoint.parquet"))))
+    clean(log)
+    assert log.engine.files.status(kept.path) == kept
+
+
+def test_temporary_files_of_writers_that_were_killed_go_a_day_later(log):
+    history(log, {0: 1})
+    old, of_hadoop, young = (".0001.json." + "0" * 32 + ".tmp", ".00.json.uuid.tmp", ".new.tmp")
+    for name, ago in ((old, 3), (of_hadoop, 4), (young, 0)):
+        log.engine.files.put(log.path(name), b"{")
+        age(log, name, TODAY - ago * DAY)
+    assert sorted(clean(log).deleted) == sorted([log.path(old), log.path(of_hadoop)])
+    assert clean(log) == LogCleanup()
+    assert log.engine.files.status(log.path(young)).size == 1

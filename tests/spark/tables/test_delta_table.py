@@ -80,7 +80,9 @@ def test_files_are_laid_out_anew(spark, table, tmp_path, rows):
         bayou.write(str(tmp_path / "t"), pa.table({"id": [number], "p": ["a"]}), mode="append")
     made.optimize().where("p = 'a'").executeCompaction()
     assert made.detail().first()["numFiles"] == 1
-    made.optimize().executeZOrderBy("id")
+    ordered = made.optimize().executeZOrderBy("id").first().metrics
+    assert tuple(ordered.zOrderStats.inputOtherFiles) == (1, ordered.filesRemoved.totalSize)
+    assert (ordered.clusteringStats, ordered.deletionVectorStats) == (None, None)
     made.delete("id = 2")
     made.reorg().executePurge()
     assert [r["operation"] for r in made.history(1).collect()] == ["REORG"]

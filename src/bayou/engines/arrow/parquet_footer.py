@@ -9,6 +9,7 @@ from typing import Any
 
 from bayou.engines.arrow.parquet_reader import OpenParquet
 from bayou.engines.arrow.statistics import StatisticsCollector
+from bayou.engines.created_by import counts_nan
 from bayou.engines.int96 import int96_leaves, with_instants
 from bayou.engines.legacy_calendar import marked
 from bayou.kernel.engine import FileStatus, FileSystemClient, ParquetFooter, ParquetWriteOptions
@@ -31,7 +32,12 @@ def read_footer(
         if statistics_columns is None:
             statistics_columns = schema.names
         collector = StatisticsCollector(
-            schema, statistics_columns, _PREFIX_LENGTH, without_bounds=int96, rows_are_seen=False
+            schema,
+            statistics_columns,
+            _PREFIX_LENGTH,
+            without_bounds=int96,
+            rows_are_seen=False,
+            counts_nan=counts_nan(footer.created_by),
         )
         statistics = collector.finish(footer)
         if marked(given, footer.schema) is not given:

@@ -6,6 +6,7 @@ counts nulls inside of arrays. Those three are looked up in each row group on it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,6 +54,8 @@ class StatisticsCollector:
         without_bounds: indices of leaf columns whose bounds in the footer mean nothing.
         rows_are_seen: whether `add` gets the rows; else only what the footer alone says rightly is
             given.
+        counts_nan: whether the file's writer takes NaN for the largest value, so that a maximum
+            that isn't NaN means that there is none; others leave it out of the bounds.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class StatisticsCollector:
         *,
         without_bounds: Collection[int] = (),
         rows_are_seen: bool = True,
+        counts_nan: bool = False,
     ) -> None:
         self._prefix_length = prefix_length
         self._without_bounds = without_bounds
@@ -75,7 +79,7 @@ class StatisticsCollector:
         if not rows_are_seen:
             self._leaves = [leaf for leaf in self._leaves if not _is_repeated(leaf.data_type)]
             for leaf in self._leaves:
-                leaf.has_nan = pa.types.is_floating(leaf.data_type)
+                leaf.has_nan = pa.types.is_floating(leaf.data_type) and not counts_nan
 
     def add(self, group: pa.Table) -> None:
         """Look at a row group's rows, for what the footer won't say."""
@@ -135,6 +139,9 @@ class StatisticsCollector:
             if not usable or nulls == group.num_rows:
                 continue
             bounds = leaf.string_bounds.get(i) or footer_bounds(statistics)
+            if bounds is not None and any(_is_nan(bound) for bound in bounds):
+                leaf.has_nan = True
+                bounds = None if _is_nan(bounds[0]) else (bounds[0], bounds[0])
             if bounds is not None:
                 lows.append(bounds[0])
                 highs.append(bounds[1])
@@ -190,6 +197,10 @@ def footer_bounds(statistics: pq.Statistics) -> tuple[Any, Any] | None:
         return statistics.min, statistics.max
     except (ValueError, OverflowError):  # dates that Python can't hold, bytes that aren't UTF-8
         return None
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _has_bounds(kind: pa.DataType) -> bool:

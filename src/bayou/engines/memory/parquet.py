@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bayou.engines.created_by import counts_nan
 from bayou.engines.field_ids import check_field_ids
 from bayou.engines.footer_check import FooterError, check_footer, footer_range
 from bayou.engines.int96 import int96_leaves, with_instants
@@ -77,7 +78,11 @@ class MemoryParquetHandler:
         known = FileStatistics(
             num_records=found.num_records,
             min_values=found.min_values,
-            max_values={k: v for k, v in found.max_values.items() if not _is_float(schema, k)},
+            max_values={
+                k: v
+                for k, v in found.max_values.items()
+                if not _is_float(schema, k) or counts_nan(opened.metadata.created_by)
+            },
             null_count={k: v for k, v in found.null_count.items() if k in leaves},
         )
         metadata = opened.metadata.metadata or {}

@@ -84,7 +84,8 @@ class ParquetFooter:
         schema: the file's columns in Arrow's types, with field ids (`FIELD_ID_KEY`) where it has
             them. INT96 is `timestamp[us, UTC]`.
         statistics: the number of rows, and of the columns asked for what the footer says rightly:
-            no maximum of floats, which may be NaN, and nothing within lists and maps.
+            no maximum of floats, which may be NaN, unless the writer is known to count it in
+            (parquet-mr), and nothing within lists and maps.
         key_value_metadata: of the file, what isn't UTF-8 left out.
     """
 

@@ -1,4 +1,4 @@
-"""OPTIMIZE: small files together, Z-order, and clustering, planned as delta-spark does."""
+"""OPTIMIZE: small files together, and Z-order, planned as delta-spark does."""
 
 from __future__ import annotations
 
@@ -9,16 +9,9 @@ from typing import Any
 import msgspec
 import pyarrow.compute
 
-from bayou.errors import ArgumentError, CorruptTableError, PredicateError, SchemaError
+from bayou.errors import ArgumentError, PredicateError, SchemaError
 from bayou.kernel.column_mapping import physical_path
 from bayou.kernel.engine import Engine
-from bayou.kernel.operations.clustering_cubes import (
-    CLUSTERING_PROVIDER,
-    CUBE_BYTES,
-    LARGE_CUBE_BYTES,
-    files_to_cluster,
-    new_cube_tags,
-)
 from bayou.kernel.operations.file_bins import by_partition, packed
 from bayou.kernel.operations.rewrite_plan import RewritePlan
 from bayou.kernel.operations.rewriting import Rewrite
@@ -33,18 +26,17 @@ from bayou.kernel.table_state import TableState
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.state import TransactionState
-from bayou.protocol import features
-from bayou.protocol.column_metadata import CLUSTERING_DOMAIN, clustering_columns
 from bayou.protocol.schema import StructType
 
 __all__ = [
     "DEFAULT_TARGET_BYTES",
+    "optimize_parameters",
     "partition_filter",
-    "plan_clustering",
     "plan_optimize",
     "plan_zorder",
     "predicate_texts",
     "reading_and_writing",
+    "target_size",
 ]
 
 pc: Any = pyarrow.compute
@@ -100,7 +92,7 @@ def plan_optimize(
     return RewritePlan(
         state=state,
         operation=Operation.OPTIMIZE,
-        parameters=_parameters(where),
+        parameters=optimize_parameters(where),
         where=predicate,
         items=tuple(items),
         considered=candidates.considered,
@@ -129,7 +121,7 @@ def plan_zorder(
         PredicateError, UnsupportedFeatureError: as `plan_optimize`.
     """
     started = _now()
-    if clustering_paths(state):
+    if state.clustering_columns:
         raise ArgumentError(
             f"{state.path} is a clustered table: optimize() keeps its rows in order of its "
             "clustering columns, and ZORDER BY isn't for it.",
@@ -157,82 +149,14 @@ def plan_zorder(
     return RewritePlan(
         state=state,
         operation=Operation.OPTIMIZE,
-        parameters=_parameters(where, zorder_by=[".".join(path) for path in paths]),
+        parameters=optimize_parameters(where, zorder_by=[".".join(path) for path in paths]),
         where=predicate,
         items=tuple(items),
         considered=len(files),
         partitions=len(groups),
         started=started,
+        is_zorder=True,
     )
-
-
-def plan_clustering(
-    engine: Engine,
-    state: TableState,
-    engine_info: str,
-    *,
-    full: bool = False,
-    target_bytes: int | None = None,
-    cube_bytes: int = CUBE_BYTES,
-    large_cube_bytes: int = LARGE_CUBE_BYTES,
-) -> RewritePlan:
-    """New files of a clustered table, and its small cubes, along the Hilbert curve.
-
-    Args:
-        full: also what was clustered by other columns.
-        cube_bytes: size of a new cube at most.
-        large_cube_bytes: cubes from this size on stay.
-
-    Raises:
-        UnsupportedFeatureError: the table can't be written.
-    """
-    started = _now()
-    target = target_size(state, target_bytes)
-    writing, reading = reading_and_writing(engine, state, engine_info)
-    paths = clustering_paths(state)
-    names = [".".join(path) for path in paths]
-    all_files = list(_all_files(engine, state, None))
-    chosen = files_to_cluster(all_files, names, large_cube_bytes=large_cube_bytes, full=full)
-    items = [
-        Rewrite(
-            state=writing,
-            scan_state=reading,
-            files=tuple(members),
-            order=RowOrder(curve="hilbert", columns=paths),
-            num_files=max(1, sum(file.size for file in members) // target),
-            statistics_columns=tuple(".".join(physical_path(state.schema, path)) for path in paths),
-            tags=new_cube_tags(names),
-            clustering_provider=CLUSTERING_PROVIDER,
-        )
-        for members in packed(chosen, max(cube_bytes, large_cube_bytes))
-    ]
-    return RewritePlan(
-        state=state,
-        operation=Operation.OPTIMIZE,
-        parameters=_parameters(None, cluster_by=names, full=full),
-        where=None,
-        items=tuple(items),
-        considered=len(all_files),
-        partitions=min(1, len(items)),
-        started=started,
-    )
-
-
-def clustering_paths(state: TableState) -> tuple[tuple[str, ...], ...]:
-    """Logical paths of the clustering columns; empty where the table isn't clustered.
-
-    Raises:
-        CorruptTableError: the domain `delta.clustering` can't be read.
-    """
-    configuration = state.domain_metadata.get(CLUSTERING_DOMAIN)
-    if configuration is None or features.CLUSTERING not in features.all_features(state.protocol):
-        return ()
-    try:
-        return clustering_columns(state.schema, configuration)
-    except ValueError as error:
-        raise CorruptTableError(
-            f"The clustering of {state.path} can't be read: {error}.", table=state.path
-        ) from error
 
 
 def target_size(state: TableState, asked: int | None) -> int:
@@ -291,6 +215,23 @@ def predicate_texts(where: Predicate | str | None) -> str:
     """The parameter `predicate` in delta-spark's form, a JSON list in a string."""
     texts = [] if where is None else [where if isinstance(where, str) else repr(where)]
     return msgspec.json.encode(texts).decode()
+
+
+def optimize_parameters(
+    where: Predicate | str | None,
+    *,
+    zorder_by: Sequence[str] = (),
+    cluster_by: Sequence[str] = (),
+    full: bool = False,
+) -> Mapping[str, object]:
+    """`operationParameters` of an OPTIMIZE, as delta-spark names them."""
+    parameters: dict[str, object] = {
+        "predicate": predicate_texts(where),
+        "zOrderBy": msgspec.json.encode(list(zorder_by)).decode(),
+        "clusterBy": msgspec.json.encode(list(cluster_by)).decode(),
+        "auto": False,
+    }
+    return {**parameters, "isFull": full} if cluster_by else parameters
 
 
 class _Candidates:
@@ -382,22 +323,6 @@ def _check_ordering_columns(
                 table=state.path,
                 column=name,
             )
-
-
-def _parameters(
-    where: Predicate | str | None,
-    *,
-    zorder_by: Sequence[str] = (),
-    cluster_by: Sequence[str] = (),
-    full: bool = False,
-) -> Mapping[str, object]:
-    parameters: dict[str, object] = {
-        "predicate": predicate_texts(where),
-        "zOrderBy": msgspec.json.encode(list(zorder_by)).decode(),
-        "clusterBy": msgspec.json.encode(list(cluster_by)).decode(),
-        "auto": False,
-    }
-    return {**parameters, "isFull": full} if cluster_by else parameters
 
 
 def _now() -> int:

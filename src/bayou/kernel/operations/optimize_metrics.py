@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bayou.kernel.operations.clustering_cubes import ClusteringStats
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor
 
-__all__ = ["FileSizeMetrics", "OptimizeMetrics", "history_metrics"]
+__all__ = [
+    "FileSizeMetrics",
+    "OptimizeMetrics",
+    "ZOrderFileStats",
+    "ZOrderStats",
+    "history_metrics",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +40,39 @@ class FileSizeMetrics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ZOrderFileStats:
+    """Some files: how many, and their bytes."""
+
+    num: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZOrderStats:
+    """What a Z-order took, in delta-spark's numbers: always all files of a partition, to one cube.
+
+    Attributes:
+        input_cube_files, input_num_cubes: nothing, for a Z-order doesn't know of earlier ones.
+        input_other_files, merged_files: the files that were replaced.
+        num_output_cubes: partitions.
+    """
+
+    strategy_name: str = "all"
+    input_cube_files: ZOrderFileStats = ZOrderFileStats()
+    input_other_files: ZOrderFileStats
+    input_num_cubes: int = 0
+    merged_files: ZOrderFileStats
+    num_output_cubes: int
+    merged_num_cubes: int | None = None
+
+    @classmethod
+    def of(cls, removed: Sequence[int], partitions: int) -> ZOrderStats:
+        """Of the sizes of files that were replaced."""
+        files = ZOrderFileStats(num=len(removed), size=sum(removed))
+        return cls(input_other_files=files, merged_files=files, num_output_cubes=partitions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeMetrics:
     """What an OPTIMIZE, Z-order or purge did to a table.
 
@@ -47,6 +87,7 @@ class OptimizeMetrics:
         num_deletion_vectors_removed, num_deleted_rows_removed: what went with rewritten files.
         num_output_cubes: cubes of a clustered table, or of a Z-order, that were written.
         start_time_ms, end_time_ms: ms since the epoch.
+        z_order_stats, clustering_stats: of a Z-order, of a clustered table, else None.
     """
 
     version: int | None
@@ -66,6 +107,8 @@ class OptimizeMetrics:
     num_table_columns_with_stats: int
     start_time_ms: int
     end_time_ms: int
+    z_order_stats: ZOrderStats | None = None
+    clustering_stats: ClusteringStats | None = None
 
 
 def history_metrics(

@@ -20,9 +20,11 @@ from bayou.errors import (
     ProtocolChangedError,
 )
 from bayou.kernel.engine import Engine
+from bayou.kernel.operations.clustering_cubes import ClusteringStats
 from bayou.kernel.operations.optimize_metrics import (
     FileSizeMetrics,
     OptimizeMetrics,
+    ZOrderStats,
     history_metrics,
 )
 from bayou.kernel.operations.rewriting import Rewrite, rewrite
@@ -80,6 +82,8 @@ class RewritePlan:
         considered: how many live files there were to choose from.
         partitions: in how many partitions files are rewritten.
         started: ms since the epoch.
+        is_zorder: whether rows are put along a Z-order.
+        clustering: what was found of a clustered table.
     """
 
     state: TableState
@@ -90,6 +94,8 @@ class RewritePlan:
     considered: int
     partitions: int
     started: int
+    is_zorder: bool = False
+    clustering: ClusteringStats | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,6 +311,10 @@ def _metrics(
         num_table_columns_with_stats=columns if indexed < 0 else min(columns, indexed),
         start_time_ms=plan.started,
         end_time_ms=_now(),
+        z_order_stats=ZOrderStats.of([add.size for add in removed], plan.partitions)
+        if plan.is_zorder
+        else None,
+        clustering_stats=plan.clustering,
     )
 
 

@@ -31,7 +31,7 @@ from bayou.protocol.file_names import (
 )
 from bayou.protocol.last_checkpoint import LastCheckpoint
 
-__all__ = ["checkpoint", "load_for_checkpoint"]
+__all__ = ["checkpoint", "checkpoint_rows", "load_for_checkpoint"]
 
 
 def checkpoint(
@@ -60,7 +60,7 @@ def checkpoint(
     state = load_for_checkpoint(engine, table, version, catalog)
     layout = CheckpointFormat.of(state.schema, state.partition_columns, state.properties)
     counts = RowCounts()
-    batches = counts.count(_rows(engine, state, layout))
+    batches = counts.count(checkpoint_rows(engine, state, layout))
     if state.table_properties.checkpoint_policy == "v2":
         status = write_v2_checkpoint(engine, state.path, state.version, layout, batches)
     else:
@@ -121,6 +121,21 @@ def load_for_checkpoint(
     return state
 
 
+def checkpoint_rows(
+    engine: Engine, state: TableState, layout: CheckpointFormat
+) -> Iterator[pa.RecordBatch]:
+    """Everything that the checkpoint of a version holds, by the V1 spec, in `layout.schema`."""
+    now = time.time_ns() // 1_000_000
+    expired = now - state.table_properties.deleted_file_retention_ms
+    yield from metadata_rows(state, layout, now)
+    behind = checkpoint_behind(engine, state)
+    touched = state.replay_state.touched
+    for file in () if behind is None else behind.files:
+        split = FileSplit(path=file.path, size=file.size)
+        yield from part_rows(engine, state.path, split, layout, touched=touched, expired=expired)
+    yield from tail_rows(engine, state, behind, layout, expired)
+
+
 def _first_unpublished(engine: Engine, state: TableState) -> int | None:
     """The first commit that only the catalog has; it may list published ones, too."""
     first = state.version - len(state.log_segment.commits) + 1
@@ -131,15 +146,3 @@ def _first_unpublished(engine: Engine, state: TableState) -> int | None:
             except FileMissingError:
                 return version
     return None
-
-
-def _rows(engine: Engine, state: TableState, layout: CheckpointFormat) -> Iterator[pa.RecordBatch]:
-    now = time.time_ns() // 1_000_000
-    expired = now - state.table_properties.deleted_file_retention_ms
-    yield from metadata_rows(state, layout, now)
-    behind = checkpoint_behind(engine, state)
-    touched = state.replay_state.touched
-    for file in () if behind is None else behind.files:
-        split = FileSplit(path=file.path, size=file.size)
-        yield from part_rows(engine, state.path, split, layout, touched=touched, expired=expired)
-    yield from tail_rows(engine, state, behind, layout, expired)

@@ -3,7 +3,8 @@
 The *cutoff commit* is the newest one that isn't newer than midnight UTC of the day at which the
 retention began; the *cutoff checkpoint* the newest complete checkpoint at or below that. It and its
 commit stay, and everything behind it; what is older goes, in ascending order, so that whoever is
-stopped midway leaves the end of a log, which is a log. Without such a checkpoint nothing goes.
+stopped midway leaves the end of a log, which is a log. Without such a checkpoint nothing goes but
+temporary files (`.*.tmp`) of writers that were killed.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from bayou.kernel.log_listing import Checkpoint
 from bayou.kernel.log_segment import complete_checkpoints, log_path
 from bayou.kernel.replay import read_commits
 from bayou.kernel.table_state import TableState, load_table_state
+from bayou.kernel.upkeep.compatibility_checkpoint import write_compatibility_checkpoint
 from bayou.protocol import features, properties
 from bayou.protocol.actions import Protocol
 from bayou.protocol.file_names import (
@@ -82,7 +84,7 @@ def clean_up_log(
         catalog: the one that manages the table, if any; it must permit this.
 
     Returns:
-        What was deleted; nothing where no checkpoint covers what is too old, or where
+        What was deleted; no file of a version where no checkpoint covers what is too old, or where
         `checkpointProtection` forbids it.
 
     Raises:
@@ -97,19 +99,22 @@ def clean_up_log(
         state = load_table_state(engine, table, catalog=catalog)
         retention_ms = _retention(state)
     cutoff = (now - retention_ms) // granularity_ms * granularity_ms
+    unfinished = _unfinished(engine, table, min(cutoff, _midnight(now - _DAY)))
+    engine.files.delete_files(unfinished)
     first = _first_commit(engine, table)
     if first is None or first.modification_time > cutoff:
-        return LogCleanup()  # as almost always: nothing is too old yet
+        return LogCleanup(deleted=unfinished)  # as almost always: nothing is too old yet
     if state is None:
         state = load_table_state(engine, table, catalog=catalog)
     _check_permission(state)
     newest = last_version_at_or_before(engine, state, cutoff)
     found = None if newest is None else _cutoff_checkpoint(engine, state, newest)
     if found is None or not _is_allowed(engine, state, found.version):
-        return LogCleanup()
+        return LogCleanup(deleted=unfinished)
     expired = _expired(engine, table, found.version)
     if not expired:
-        return LogCleanup()
+        return LogCleanup(deleted=unfinished)
+    write_compatibility_checkpoint(engine, state)
     # The first one by itself: stores that delete many at once do so in any order.
     engine.files.delete_files(expired[:1])
     engine.files.delete_files(expired[1:])
@@ -118,7 +123,9 @@ def clean_up_log(
     spared = min(cutoff, _midnight(now - _DAY))
     sidecars = _unreferenced_sidecars(engine, table, spared)
     engine.files.delete_files(sidecars)
-    return LogCleanup(earliest_version=found.version, deleted=(*expired, *staged, *sidecars))
+    return LogCleanup(
+        earliest_version=found.version, deleted=(*unfinished, *expired, *staged, *sidecars)
+    )
 
 
 def _check_permission(state: TableState) -> None:
@@ -148,6 +155,22 @@ def _midnight(milliseconds: int) -> int:
 def _log_files(engine: Engine, table: str) -> Iterator[FileStatus]:
     with engine.files.list_from(f"{log_path(table)}/{list_prefix(0)}") as statuses:
         yield from statuses
+
+
+def _unfinished(engine: Engine, table: str, spared: int) -> tuple[str, ...]:
+    """What writers that were killed left, older than a time; names with a dot come first."""
+    found: list[str] = []
+    try:
+        with engine.files.list_from(f"{log_path(table)}/.") as statuses:
+            for status in statuses:
+                name = _name(status)
+                if not name.startswith("."):
+                    break
+                if name.endswith(".tmp") and status.modification_time < spared:
+                    found.append(status.path)
+    except FileMissingError:
+        pass
+    return tuple(found)
 
 
 def _first_commit(engine: Engine, table: str) -> FileStatus | None:

@@ -64,16 +64,19 @@ def write_top_file(
     version: int,
     rest: Sequence[pa.RecordBatch],
     sidecars: Sequence[FileStatus],
+    *,
+    path: str | None = None,
 ) -> FileStatus:
     """Write the file that names the sidecars: the checkpoint is there when it is.
 
     Args:
         rest: what isn't files, with the columns of `METADATA_SCHEMA`.
+        path: of the file; None: a name of its own.
 
     Returns:
         Its status; the size is that of all files.
     """
-    top = f"{log_path(table)}/{checkpoint_file_name(version, str(uuid.uuid4()))}"
+    top = path or f"{log_path(table)}/{checkpoint_file_name(version, str(uuid.uuid4()))}"
     status = engine.parquet.write_parquet_file_atomically(
         top, _TOP, _top_batches(version, rest, sidecars)
     )

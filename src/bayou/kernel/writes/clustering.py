@@ -54,7 +54,15 @@ def checked_clustering_columns(
     ).statistics_columns()
     found: list[tuple[str, ...]] = []
     for path in paths:
-        names, data_type = _field(table, schema, path)
+        known = schema.find(path)
+        if known is None:
+            text = ".".join(path)
+            raise SchemaError(
+                f"{table} can't be clustered by {text!r}: there is no such column.",
+                table=table,
+                column=text,
+            )
+        names, data_type = known
         text = ".".join(names)
         if names in found:
             raise SchemaError(
@@ -97,22 +105,3 @@ _WITHOUT_BOUNDS: tuple[DataType, ...] = (BINARY, BOOLEAN, VARIANT, VOID)
 def _has_statistics(schema: StructType, path: tuple[str, ...], kept: Sequence[str]) -> bool:
     physical = physical_path(schema, path)
     return any(".".join(physical[:end]) in kept for end in range(1, len(physical) + 1))
-
-
-def _field(
-    table: str, schema: StructType, path: tuple[str, ...]
-) -> tuple[tuple[str, ...], DataType]:
-    names: list[str] = []
-    level: DataType = schema
-    for step in path:
-        field = level.get(step) if isinstance(level, StructType) else None
-        if field is None:
-            text = ".".join(path)
-            raise SchemaError(
-                f"{table} can't be clustered by {text!r}: there is no such column.",
-                table=table,
-                column=text,
-            )
-        names.append(field.name)
-        level = field.data_type
-    return tuple(names), level

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from bayou.errors import CorruptTableError, PredicateError, SchemaError
+from bayou.errors import PredicateError, SchemaError
 from bayou.kernel.predicates.model import referenced_columns
 from bayou.kernel.predicates.sql import parse_expression
 from bayou.kernel.table_state import TableState
 from bayou.protocol import column_rules
-from bayou.protocol.column_metadata import CLUSTERING_DOMAIN, clustering_columns
 from bayou.protocol.column_rules import GENERATION_EXPRESSION_KEY
 from bayou.protocol.schema import StructField, StructType
 
 __all__ = [
     "ColumnPath",
-    "clustering_paths",
     "path_text",
     "refuse_if_used",
     "refuse_if_used_for_layout",
@@ -62,7 +60,7 @@ def refuse_if_used_for_layout(state: TableState, path: ColumnPath, what: str) ->
         SchemaError: it does.
     """
     used = "partitioned" if path[0] in state.partition_columns and len(path) == 1 else None
-    if used is None and any(p[: len(path)] == path for p in clustering_paths(state)):
+    if used is None and any(p[: len(path)] == path for p in state.clustering_columns):
         used = "clustered"
     if used is not None:
         raise SchemaError(
@@ -72,23 +70,6 @@ def refuse_if_used_for_layout(state: TableState, path: ColumnPath, what: str) ->
             table=state.path,
             column=path_text(path),
         )
-
-
-def clustering_paths(state: TableState) -> tuple[ColumnPath, ...]:
-    """Logical paths of the clustering columns; empty where the table isn't clustered.
-
-    Raises:
-        CorruptTableError: the domain `delta.clustering` can't be read.
-    """
-    configuration = state.domain_metadata.get(CLUSTERING_DOMAIN)
-    if configuration is None:
-        return ()
-    try:
-        return clustering_columns(state.schema, configuration)
-    except ValueError as error:
-        raise CorruptTableError(
-            f"The clustering of {state.path} can't be read: {error}.", table=state.path
-        ) from error
 
 
 def _expressions(state: TableState) -> Iterator[tuple[str, str]]:

@@ -40,7 +40,14 @@ def check_statistics_columns(
     found: list[tuple[str, ...]] = []
     for path in () if text is None else column_paths(text):
         name = ".".join(path)
-        names, data_type = _field(table, schema, path)
+        known = schema.find(path)
+        if known is None:
+            raise _refused(
+                table,
+                f"there is no column {name!r} outside of arrays and maps; the table has "
+                f"{', '.join(schema.names)}",
+            )
+        names, data_type = known
         if len(names) == 1 and names[0] in partition_columns:
             raise _refused(
                 table, f"{name!r} is a partition column, whose values the log has anyway"
@@ -52,24 +59,6 @@ def check_statistics_columns(
         if any(names[: len(p)] == p or p[: len(names)] == names for p in found):
             raise _refused(table, f"{name!r} is named twice")
         found.append(names)
-
-
-def _field(
-    table: str, schema: StructType, path: tuple[str, ...]
-) -> tuple[tuple[str, ...], DataType]:
-    names: list[str] = []
-    level: DataType = schema
-    for step in path:
-        field = level.get(step) if isinstance(level, StructType) else None
-        if field is None:
-            raise _refused(
-                table,
-                f"there is no column {'.'.join(path)!r} outside of arrays and maps; the table has "
-                f"{', '.join(schema.names)}",
-            )
-        names.append(field.name)
-        level = field.data_type
-    return tuple(names), level
 
 
 def _refused(table: str, reason: str) -> TablePropertyError:

@@ -82,7 +82,7 @@ _OPTIMIZE = {
 """Types by name; delta-spark leaves what doesn't apply null, and so it is here."""
 
 
-def optimize_frame(spark: Any, path: str, metrics: OptimizeMetrics, *, zorder: bool = False) -> Any:
+def optimize_frame(spark: Any, path: str, metrics: OptimizeMetrics) -> Any:
     """Of OPTIMIZE and REORG: one row, the table's path and the metrics."""
     given: dict[str, Any] = {
         "numFilesAdded": metrics.num_files_added,
@@ -102,12 +102,10 @@ def optimize_frame(spark: Any, path: str, metrics: OptimizeMetrics, *, zorder: b
         "numTableColumns": metrics.num_table_columns,
         "numTableColumnsWithStats": metrics.num_table_columns_with_stats,
     }
-    merged = (metrics.num_files_removed, metrics.files_removed.total_size)
-    if zorder:
-        nothing, cubes = (0, 0), metrics.num_output_cubes
-        given["zOrderStats"] = ("all", nothing, merged, 0, merged, cubes, None)
-    elif metrics.num_output_cubes:
-        given["clusteringStats"] = ((0, 0), merged, 0, merged, metrics.num_output_cubes)
+    if metrics.z_order_stats is not None:
+        given["zOrderStats"] = _nested(asdict(metrics.z_order_stats))
+    if metrics.clustering_stats is not None:
+        given["clusteringStats"] = _nested(asdict(metrics.clustering_stats))
     if metrics.num_deletion_vectors_removed:
         given["deletionVectorStats"] = (
             metrics.num_deletion_vectors_removed,
@@ -121,6 +119,11 @@ def optimize_frame(spark: Any, path: str, metrics: OptimizeMetrics, *, zorder: b
 def qualified(path: str) -> str:
     """A path as Hadoop shows it."""
     return f"file:{path}" if path.startswith("/") else path
+
+
+def _nested(values: Any) -> Any:
+    """Dictionaries as the tuples that rows are made of."""
+    return tuple(map(_nested, values.values())) if isinstance(values, dict) else values
 
 
 def _longs(names: tuple[str, ...]) -> StructType:

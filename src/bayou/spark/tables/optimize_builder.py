@@ -52,7 +52,7 @@ class DeltaOptimizeBuilder:
             PredicateError, CommitConflictError: see `executeCompaction`.
         """
         metrics = _rearranging(self._target).zorder(names(cols, "cols"), self._where)
-        return optimize_frame(self._target.spark, self._target.path, metrics, zorder=True)
+        return optimize_frame(self._target.spark, self._target.path, metrics)
 
 
 class DeltaReorgBuilder:

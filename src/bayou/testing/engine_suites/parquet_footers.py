@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import math
+import struct
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from bayou.errors import FileMissingError, StorageError
@@ -21,6 +24,18 @@ def _footer(engine: Engine, root: str, table: pa.Table, **options: Any) -> Parqu
     split = write(engine, root, table, **options)
     status = FileStatus(path=split.path, size=split.size, modification_time=0)
     return engine.parquet.read_footer(status, table.schema.names)
+
+
+def _by_parquet_mr(table: pa.Table, *, has_nan: bool) -> bytes:
+    """A file as that library writes it: with NaN as the maximum, where there is one."""
+    sink = io.BytesIO()
+    pq.write_table(table, sink, store_schema=False)
+    data = sink.getvalue()
+    length = int.from_bytes(data[-8:-4], "little") + 8
+    footer = data[-length:].replace(b"parquet-cpp-arrow version", b"parquet-mr version 1.15.0")
+    if has_nan:
+        footer = footer.replace(struct.pack("<d", 2.0), struct.pack("<d", math.nan))
+    return data[:-length] + footer
 
 
 class ParquetFooterSuite(HandlerSuite):
@@ -58,6 +73,17 @@ class ParquetFooterSuite(HandlerSuite):
         for values in ([1.0, math.nan], [1.0, 2.0]):
             found = _footer(engine, root, pa.table({"x": values})).statistics
             assert "x" not in found.max_values
+
+    def test_a_footer_of_a_writer_that_counts_nan_in_has_one(
+        self, engine: Engine, root: str
+    ) -> None:
+        for values, expected in (([1.0, 2.0], {"x": 2.0}), ([1.0, math.nan, 2.0], {})):
+            data = _by_parquet_mr(pa.table({"x": values}), has_nan=not expected)
+            split = put(engine, root, data)
+            status = FileStatus(path=split.path, size=split.size, modification_time=0)
+            found = engine.parquet.read_footer(status, ["x"]).statistics
+            assert dict(found.min_values) == {"x": 1.0}
+            assert dict(found.max_values) == expected
 
     def test_int96_is_an_instant(self, engine: Engine, root: str) -> None:
         moment = dt.datetime(2024, 2, 29, 12)  # noqa: DTZ001 - INT96 has no zone

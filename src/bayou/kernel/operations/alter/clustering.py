@@ -9,7 +9,6 @@ from bayou.kernel.operations.alter.alteration import Alteration, AlterationMetri
 from bayou.kernel.operations.alter.schema_paths import ColumnPath, path_text
 from bayou.kernel.table_state import TableState
 from bayou.kernel.writes.clustering import checked_clustering_columns
-from bayou.kernel.writes.dependencies import clustering_paths
 from bayou.kernel.writes.operation import Operation
 from bayou.protocol import features
 
@@ -34,7 +33,7 @@ def cluster_by(
     columns = checked_clustering_columns(
         state.path, state.schema, state.properties, state.partition_columns, paths
     )
-    before = clustering_paths(state)
+    before = state.clustering_columns
     alteration = Alteration(
         engine=engine,
         state=state,

@@ -31,7 +31,6 @@ from bayou.kernel.upkeep.state_files import (
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.commit_contents import num_records
 from bayou.kernel.writes.data_writer import delete_data_files
-from bayou.kernel.writes.dependencies import clustering_paths
 from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.removal import remove_of
 from bayou.kernel.writes.schema_evolution import check_names
@@ -142,7 +141,7 @@ def drop_column_mapping(engine: Engine, state: TableState, engine_info: str) -> 
         .with_metadata(with_schema(state, schema, configuration=configuration))
         .with_files_checked()
     )
-    clustered = clustering_paths(state)
+    clustered = state.clustering_columns
     if clustered:
         builder = builder.with_clustering_columns(clustered)
     transaction = builder.build(engine)
