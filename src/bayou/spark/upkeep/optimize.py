@@ -17,9 +17,8 @@ from pyspark.sql import SparkSession
 from bayou.api.interleaving import available_cores
 from bayou.errors import ArgumentError
 from bayou.kernel import Engine, Snapshot, Table
+from bayou.kernel.operations.clustering import plan_clustering
 from bayou.kernel.operations.optimize import (
-    clustering_paths,
-    plan_clustering,
     plan_optimize,
     plan_zorder,
 )
@@ -71,7 +70,7 @@ class Rearranging:
         """
         state = self._latest()
         target = OPTIMIZE_MAX_FILE_SIZE.integer(spark=self.spark)
-        if clustering_paths(state):
+        if state.clustering_columns:
             if where is not None:
                 raise ArgumentError(
                     f"{state.path} is a clustered table, which has no partitions to choose by "
