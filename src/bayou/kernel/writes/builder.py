@@ -22,6 +22,7 @@ from bayou.kernel.writes.writability import (
     check_change_data_columns,
     check_properties,
     check_row_tracking_columns,
+    check_universal_format,
     check_writable,
 )
 from bayou.protocol import features, properties
@@ -335,6 +336,7 @@ class TransactionBuilder:
         new_metadata = None if state is not None and metadata == state.metadata else metadata
         check_writable(self._table, protocol, metadata, schema)
         check_properties(self._table, metadata.configuration)
+        check_universal_format(self._table, metadata.configuration, self._operation)
         check_catalog(
             self._table,
             state,

@@ -25,10 +25,12 @@ __all__ = [
     "check_maintenance",
     "check_properties",
     "check_row_tracking_columns",
+    "check_universal_format",
     "check_writable",
 ]
 
 
+_UNIVERSAL_FORMATS = "delta.universalFormat.enabledFormats"
 _MAINTENANCE = {
     Operation.OPTIMIZE: "OPTIMIZE",
     Operation.REORG: "REORG",
@@ -127,6 +129,27 @@ def check_writable(table: str, protocol: Protocol, metadata: Metadata, schema: S
             "version of Bayou doesn't support. Write it with delta-spark, or without that feature.",
             table=table,
             features=missing,
+        )
+
+
+def check_universal_format(
+    table: str, configuration: Mapping[str, str], operation: Operation
+) -> None:
+    """Check that nobody reads the table through metadata of another format, which would grow stale.
+
+    VACUUM passes: it changes no rows.
+
+    Raises:
+        UnsupportedFeatureError: `delta.universalFormat.enabledFormats` names a format.
+    """
+    formats = configuration.get(_UNIVERSAL_FORMATS, "").strip()
+    if formats and operation not in (Operation.VACUUM_START, Operation.VACUUM_END):
+        raise UnsupportedFeatureError(
+            f"{table} can't be written: readers of {formats} are to find each commit in metadata "
+            f"of that format ({_UNIVERSAL_FORMATS}), which this version of Bayou doesn't write. "
+            "Write it with delta-spark, or do without that property.",
+            table=table,
+            features=[f"universalFormat ({formats})"],
         )
 
 
