@@ -76,10 +76,10 @@ def test_parameters_and_frames_stand_in_statements(numbers):
     text = "INSERT INTO {t} SELECT id + :n, 0, :s FROM {f}"
     run(text, {"n": 5, "s": "it's"}, f=run.spark.range(2))
     assert run.rows() == [(0, 0, "n0"), (5, 0, "it's"), (6, 0, "it's")]
-    run("DELETE FROM {t} WHERE id = ? OR name = ?", [6, "n0"])
+    run("DELETE FROM {t} WHERE id IN (?) OR name = ?", [6, "n0"])
     assert run.rows() == [(5, 0, "it's")]
     with pytest.raises(StatementError, match="parameter :x that no value"):
-        run("DELETE FROM {t} WHERE id = :x", {"y": 1})
+        run("DELETE FROM {t} WHERE id IN (:x)", {"y": 1})
 
 
 def test_values_of_parameters_become_literals_of_their_types(run):

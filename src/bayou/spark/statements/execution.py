@@ -21,6 +21,7 @@ from bayou.spark.statements.parser import (
     is_query,
     parse_statement,
 )
+from bayou.spark.statements.table_candidates import table_candidates
 from bayou.spark.statements.table_references import TableReference, table_references
 
 __all__ = ["answer_sql", "sql"]
@@ -57,7 +58,7 @@ def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
 def answer_sql(request: SqlRequest) -> Any:
     """`spark.sql` of an enabled session: statements that Spark would refuse, as `sql` runs them."""
     first = first_word(request.text)
-    if not (is_query(first) or is_ours(first)):
+    if not (is_query(first) or is_ours(first) or "delta" in request.text.lower()):
         return NotImplemented
     try:
         tokens(request.text)
@@ -119,12 +120,28 @@ def _frame(spark: Any, text: str, frames: Mapping[str, Any]) -> Any:
 
 def _ours(spark: Any, text: str) -> list[tuple[TableReference, str]]:
     """References to Delta tables, and where each is; names only where Spark couldn't read them."""
+    places: dict[tuple[str, ...], str | None] = {}
+    for parts in table_candidates(text):
+        places[parts] = parts[-1] if _is_ours_anyway(parts) else location_of(spark, parts)
+    if not any(places.values()):
+        return []
     found = []
     for reference in table_references(text):
-        location = reference.path or location_of(spark, reference.parts)
+        location = reference.path
+        if location is None and reference.parts in places:
+            location = places[reference.parts]
+        elif location is None:
+            location = location_of(spark, reference.parts)
         if location is not None:
             found.append((reference, location))
     return found
+
+
+def _is_ours_anyway(parts: Sequence[str]) -> bool:
+    """A path, or a function that reads changes."""
+    if len(parts) == 1:
+        return parts[0].lower() in ("table_changes", "table_changes_by_path")
+    return len(parts) == 2 and parts[0].lower() == "delta"
 
 
 def _query(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import functions
-
 from bayou.errors import SchemaError
 from bayou.kernel import Snapshot
 from bayou.kernel.operations.table_write import WriteMode
@@ -90,7 +88,7 @@ class Insert:
             frame = frame.toDF(*names)
         for name, value in self.partition:
             if value is not None:
-                frame = frame.withColumn(name, functions.expr(value))
+                frame = frame.selectExpr("*", f"{value} AS {quoted_name(name)}")
         return frame
 
     def _check_number(self, number: int, names: tuple[str, ...], snapshot: Snapshot) -> None:

@@ -57,7 +57,12 @@ def _is_marker(words: Sequence[Token], index: int) -> bool:
     """`:name`, and not the `a: int` of a struct's type."""
     word, following = words[index], words[index + 1]
     touches = word.end == following.start and following.text.isidentifier()
-    return word.says(":") and touches and not (index and words[index - 1].end == word.start)
+    if not (word.says(":") and touches):
+        return False
+    before = words[index - 1] if index else None
+    return (
+        before is None or before.end < word.start or not (before.is_name or before.says(")", "]"))
+    )
 
 
 def _named(args: Any, name: str, text: str) -> Any:
