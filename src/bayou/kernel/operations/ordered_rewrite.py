@@ -28,6 +28,9 @@ pc: Any = pyarrow.compute
 _BUCKETS_A_FILE = 8
 """A file is sorted in so many parts, one after the other: each is in memory twice then."""
 
+_MOST_BUCKETS = 4096
+"""Unless there are more files: every process that reads has a piece of each bucket."""
+
 _BATCH_ROWS = 65_536
 
 
@@ -50,7 +53,8 @@ class OrderedParts:
         """By samples of all of an item's files."""
         assert work.order is not None  # it is about an order
         positions = RowSample.positions(work.order, samples)
-        cuts = positions.cut_points(work.num_files * _BUCKETS_A_FILE)
+        buckets = max(work.num_files, min(work.num_files * _BUCKETS_A_FILE, _MOST_BUCKETS))
+        cuts = positions.cut_points(buckets)
         return cls(positions=positions, cuts=cuts, num_files=work.num_files)
 
     def file_of(self, bucket: int) -> int:
