@@ -24,6 +24,7 @@ import scan_rows
 import spark_replay
 import spark_scan
 import spark_stream
+import spark_upkeep
 import spark_write
 import write_rows
 from rich.console import Console
@@ -47,6 +48,9 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "changes": lambda console, runs: read_changes.run(console, read_changes.ROWS, runs),
     "write": lambda console, _: write_rows.run(console, 1, 1),  # tens of seconds each
     "spark": lambda console, runs: spark_scan.run(console, runs, Path(".venv-peers")),
+    "spark-upkeep": lambda console, _: spark_upkeep.run(
+        console, tuple(spark_upkeep.CASES), 8_000_000, 1000, Path(".venv-peers")
+    ),
     "spark-write": lambda console, runs: spark_write.run(
         console, spark_write.ROWS, runs, Path(".venv-peers")
     ),

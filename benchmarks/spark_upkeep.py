@@ -30,6 +30,7 @@ import bayou
 
 PEER = "delta-spark"
 BUDGET = 0.5
+CASES = ("optimize", "zorder", "vacuum", "vacuum-many")
 _ROWS_A_FILE = 1_000_000
 
 
@@ -159,11 +160,10 @@ def _rows(start: int, count: int) -> pa.Table:
 
 def main(arguments: Sequence[str]) -> None:
     """The command line."""
-    cases = ("optimize", "zorder", "vacuum", "vacuum-many")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=8_000_000)
     parser.add_argument("--files", type=int, default=1000)
-    parser.add_argument("--cases", nargs="+", choices=cases, default=cases)
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
     parser.add_argument("--peers", type=Path, default=Path(".venv-peers"))
     options = parser.parse_args(arguments)
     console = Console(width=measure.WIDTH)
