@@ -113,6 +113,8 @@ def run(console: Console, cases: Sequence[str], rows: int, files: int, peers: Pa
                 seconds[door], found[door] = answer["seconds"], answer["files"]
                 shutil.rmtree(table)
             shutil.rmtree(folder / case)
+            shown = ", ".join(f"{door} {taken:.2f} s" for door, taken in seconds.items())
+            console.print(f"{title}: {shown}")
             base = seconds.get(PEER)
             for door, taken in seconds.items():
                 ratio = "" if base is None or door == PEER else f"{taken / base:.2f}x"
