@@ -41,6 +41,8 @@ def test_names_that_stand_where_tables_do_are_found(text, names):
         "SELECT (SELECT max(x) FROM a), EXTRACT(YEAR FROM s) FROM b WHERE EXISTS (SELECT 1 FROM c)",
         "SELECT * FROM a UNION ALL SELECT * FROM b INTERSECT SELECT * FROM c ORDER BY 1",
         "SELECT * FROM a TABLESAMPLE (10 PERCENT) s, b PIVOT (sum(x) FOR y IN (1, 2)), c",
+        "SELECT * FROM (a JOIN (b CROSS JOIN c) ON a.x = b.x), d WHERE (x) IN (1)",
+        "SELECT * FROM ((SELECT * FROM a) x JOIN b), (c)",
         "WITH w AS (SELECT * FROM a, b) SELECT * FROM w ANTI JOIN c USING (id)",
     ],
 )

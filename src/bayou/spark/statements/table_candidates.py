@@ -13,6 +13,7 @@ from bayou.spark.statements.lexer import Token, tokens
 __all__ = ["table_candidates"]
 
 _BEFORE = ("FROM", "JOIN", "INTO", "OVERWRITE", "TABLE", "USING")
+_QUERY = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
 _BEHIND_LIST = (
     "WHERE",
     "GROUP",
@@ -53,6 +54,8 @@ def _listed(words: Sequence[Token], first: int) -> Iterator[tuple[str, ...]]:
         if words[at].says("LATERAL", "TABLE"):
             at += 1
             continue
+        if words[at].says("(") and not (at + 1 < len(words) and words[at + 1].says(*_QUERY)):
+            yield from _listed(words, at + 1)
         parts = []
         while at < len(words) and words[at].is_name:
             parts.append(words[at].text)
