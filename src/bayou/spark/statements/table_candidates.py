@@ -54,7 +54,7 @@ def _listed(words: Sequence[Token], first: int) -> Iterator[tuple[str, ...]]:
         if words[at].says("LATERAL", "TABLE"):
             at += 1
             continue
-        if words[at].says("(") and not (at + 1 < len(words) and words[at + 1].says(*_QUERY)):
+        if _opens_list(words, at):
             yield from _listed(words, at + 1)
         parts = []
         while at < len(words) and words[at].is_name:
@@ -72,3 +72,10 @@ def _listed(words: Sequence[Token], first: int) -> Iterator[tuple[str, ...]]:
         if at >= len(words) or not words[at].says(","):
             return
         at += 1
+
+
+def _opens_list(words: Sequence[Token], at: int) -> bool:
+    """Whether tables stand in the parentheses here: no query, and no columns of a join."""
+    inside = words[at + 1 : at + 2]
+    is_query = bool(inside) and inside[0].says(*_QUERY)
+    return words[at].says("(") and not (is_query or words[at - 1].says("USING"))
