@@ -345,7 +345,9 @@ class _JavaState:
     def options(self) -> dict[str, str]:
         given = self.get("extraOptions").originalMap()
         java = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(given)
-        return {str(entry.getKey()): str(entry.getValue()) for entry in java.entrySet()}
+        entries = ((entry.getKey(), entry.getValue()) for entry in java.entrySet())
+        # PySpark 4.2 hands options that are None over as null, later ones leave them out.
+        return {str(key): str(value) for key, value in entries if value is not None}
 
     def schema(self) -> StructType | None:
         given = self.get("userSpecifiedSchema")
