@@ -33,7 +33,14 @@ from bayou.protocol.column_rules import identity_of
 from bayou.protocol.properties import TYPE_WIDENING
 from bayou.protocol.schema import StructField, StructType
 
-__all__ = ["MergeOperation", "commit_merge", "merge", "merge_counts", "merge_parameters"]
+__all__ = [
+    "MergeOperation",
+    "check_merge",
+    "commit_merge",
+    "merge",
+    "merge_counts",
+    "merge_parameters",
+]
 
 
 def merge(
@@ -110,13 +117,7 @@ class MergeOperation:
         started: float | None = None,
     ) -> None:
         self._started = time.perf_counter() if started is None else started
-        self._plan = MergePlan.build(
-            table.path,
-            table.schema,
-            source.schema,
-            definition,
-            widens=TYPE_WIDENING.read(table.properties),
-        )
+        self._plan = check_merge(table, source.schema, definition)
         by_kind = {kind: [c for c in definition.clauses if c.kind == kind] for kind in _TAKING}
         self._taking = [clause for kind in _TAKING for clause in by_kind[kind]]
         self._transaction = _transaction(
@@ -194,6 +195,21 @@ class MergeOperation:
             "scan_time_ms": round(scan_seconds * 1000),
             "rewrite_time_ms": round(rest * 1000),
         }
+
+
+def check_merge(table: TableState, source: StructType, definition: MergeDefinition) -> MergePlan:
+    """What a merge would do, for any rows of the source's columns; nothing is read.
+
+    Raises:
+        PredicateError, ArgumentError, SchemaError: as `merge`.
+    """
+    return MergePlan.build(
+        table.path,
+        table.schema,
+        source,
+        definition,
+        widens=TYPE_WIDENING.read(table.properties),
+    )
 
 
 _TAKING: tuple[ClauseKind, ...] = ("MATCHED", "NOT MATCHED BY SOURCE")

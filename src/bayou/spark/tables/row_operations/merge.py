@@ -10,10 +10,10 @@ from typing import Any
 from pyroaring import BitMap64
 
 from bayou.engines import from_description
-from bayou.errors import EvaluationError, PredicateError
+from bayou.errors import PredicateError
 from bayou.kernel.engine_description import EngineDescription
 from bayou.kernel.operations.merge import MergeMetrics, MergeSource
-from bayou.kernel.operations.merge.execution import MergeOperation
+from bayou.kernel.operations.merge.execution import MergeOperation, check_merge
 from bayou.kernel.operations.merge.outcome import MergeOutcome
 from bayou.kernel.operations.merge.work import MergeWork, PreparedSource
 from bayou.kernel.scan_file import ScanFile
@@ -44,28 +44,28 @@ def run_merge(target: TargetTable, source: Any, request: MergeRequest) -> MergeM
     snapshot = target.snapshot()
     if is_classic(target.spark):
         schema = from_spark(source.schema, table="the source of the merge")
-        if not request.is_for_kernel(target.spark, snapshot.schema, schema) or _is_large(
-            target.spark, source
-        ):
+
+        def plan() -> MergeMetrics:
             return merge_by_spark(target, snapshot, source, request, started)
+
+        ours = request.is_for_kernel(target.spark, snapshot.schema, schema)
+        if not ours or _is_large(target.spark, source):
+            return plan()
+        try:  # before the source is collected, which may take its time
+            check_merge(snapshot, schema, request.definition)
+        except PredicateError as error:
+            return by_spark(target, error, plan)
     collected = source.toArrow()
     rows = MergeSource.read(collected.schema, collected.to_batches())
-    try:
-        operation = MergeOperation(
-            target.engine,
-            snapshot,
-            rows,
-            request.definition,
-            engine_info=SPARK_ENGINE_INFO,
-            user_metadata=target.user_metadata,
-            started=started,
-        )
-    except EvaluationError:
-        raise
-    except PredicateError as error:
-        return by_spark(
-            target, error, lambda: merge_by_spark(target, snapshot, source, request, started)
-        )
+    operation = MergeOperation(
+        target.engine,
+        snapshot,
+        rows,
+        request.definition,
+        engine_info=SPARK_ENGINE_INFO,
+        user_metadata=target.user_metadata,
+        started=started,
+    )
     with operation.files(target.engine) as found:
         files = list(found)
     if stays_local(target, (file.size for file in files)):
