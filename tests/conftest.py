@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 # Its assertions are tests too. Said here, before any test imports it.
-pytest.register_assert_rewrite("bayou.testing")
+pytest.register_assert_rewrite("bayou.testing", "refusals")
 
 # No test asserts a time: neither does Hypothesis of an example.
 settings.register_profile("bayou", deadline=None)
