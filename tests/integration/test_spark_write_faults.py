@@ -85,7 +85,19 @@ for mark in marks.iterdir():
     mark.unlink()
 for hook in (kill_executor, fail_once):
     rows(spark, 1000, hook).write.format("delta").mode("append").save(path)
-print("done")
+
+def kill_reader(batches):
+    for batch in batches:
+        if first("kill"):
+            os.kill(executor(), signal.SIGKILL)
+        yield batch
+
+bayou.spark.enable(spark)
+for door in ("native", "source"):
+    spark.conf.set("spark.bayou.read.door", door)
+    (marks / "kill").unlink()
+    found = spark.read.format("delta").load(path).mapInArrow(kill_reader, "id long")
+    print(found.selectExpr("count(*)", "sum(id)").first())
 """
 
 
@@ -134,7 +146,8 @@ def check_no_debris_stays(path: Path) -> None:
 
 def test_killed_executors_failed_tasks_and_speculation_double_nothing(tmp_path):
     done = run(tmp_path, _CLUSTER)
-    assert done.stdout.endswith("done\n"), done.stderr[-4000:]
+    read = f"Row(count(1)=5000, sum(id)={5 * sum(range(1000))})"
+    assert done.stdout.splitlines() == [read, read], done.stderr[-4000:]
     path = tmp_path / "t"
     assert ids(path) == sorted(list(range(1000)) * 5)
     assert bayou.table(str(path)).snapshot().version == 4
@@ -214,3 +227,53 @@ def test_an_append_goes_behind_what_others_commit_meanwhile(tmp_path):
     )
     assert done.returncode == 0, done.stderr[-4000:]
     assert ids(tmp_path / "t") == [*range(100), 1000, 1001]
+
+
+def test_rows_that_come_under_an_overwrite_are_a_conflict_and_its_files_go(tmp_path):
+    done = run(
+        tmp_path,
+        """
+        import pyarrow as pa
+
+        def others():
+            if first("others"):
+                bayou.write(path, pa.table({"id": [7]}))
+
+        spark = session("local[2]")
+        spark.range(1000, 1001).write.format("delta").save(path)
+        writer = rows(spark, 100, others).write.format("delta").mode("overwrite")
+        try:
+            writer.option("replaceWhere", "id < 500").save(path)
+        except bayou.errors.CommitConflictError as error:
+            print(error)
+        """,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert str(tmp_path / "t") in done.stdout
+    assert ids(tmp_path / "t") == [7, 1000]
+    assert data_files(tmp_path / "t") == referenced(tmp_path / "t")
+
+
+def test_a_stopped_session_says_so_and_the_next_one_reads_and_writes(tmp_path):
+    done = run(
+        tmp_path,
+        """
+        spark = session("local[2]")
+        spark.range(3).write.format("delta").save(path)
+        before = spark.read.format("delta").load(path)
+        spark.stop()
+        for action in (before.count, lambda: spark.read.format("delta").load(path)):
+            try:
+                print(action())
+            except Exception as error:
+                print(type(error).__name__)
+        spark = session("local[2]")
+        spark.range(3, 5).write.format("delta").mode("append").save(path)
+        for door in ("native", "source"):
+            spark.conf.set("spark.bayou.read.door", door)
+            print(spark.read.format("delta").load(path).count())
+        """,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout.splitlines()[2:] == ["5", "5"], done.stdout
+    assert "3" not in done.stdout.splitlines()[:2]
