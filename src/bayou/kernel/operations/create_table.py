@@ -254,7 +254,8 @@ def _replaced(
     )
     if snapshot.clustering_columns and not definition.clustering_columns:
         builder = builder.with_clustering_columns(())
-    transaction = _defined(builder, snapshot.path, definition).build(engine)
+    builder = _defined(builder, snapshot.path, definition)
+    transaction = builder.with_description(definition.description or "").build(engine)
     removes = transaction.generate_remove_actions(engine)
     result = transaction.commit(engine, removes, operation_metrics={})
     result.run_post_commit_hooks(engine)

@@ -132,7 +132,10 @@ class TransactionBuilder:
         return builder
 
     def with_description(self, text: str | None) -> TransactionBuilder:
-        """What the table is about (PROTOCOL.md, Change Metadata); None leaves it as it is."""
+        """What the table is about (PROTOCOL.md, Change Metadata).
+
+        None leaves it as it is, an empty text takes it away.
+        """
         builder = copy.copy(self)
         builder._description = text
         return builder

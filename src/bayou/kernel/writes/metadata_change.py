@@ -40,7 +40,7 @@ class MetadataRequest:
         set_properties, removed_properties: their keys as they stand in the log.
         metadata: what the table's is replaced by first; None leaves it.
         files_checked: the table's files were found to go with new constraints and row ids.
-        description: what the table is about; None leaves it.
+        description: what the table is about; None leaves it, an empty text takes it away.
     """
 
     schema: StructType | None = None
@@ -100,7 +100,7 @@ def _new(table: str, request: MetadataRequest) -> MetadataChange:
         kept = {properties.IN_COMMIT_TIMESTAMPS.key: "true", **kept}
     metadata = Metadata(
         id=str(uuid.uuid4()),
-        description=request.description,
+        description=request.description or None,
         schema_string=schema.to_json(),
         partition_columns=list(columns),
         created_time=time.time_ns() // 1_000_000,
@@ -155,7 +155,7 @@ def _updated(state: TableState, request: MetadataRequest) -> MetadataChange:
     if merged != metadata.configuration:
         metadata = msgspec.structs.replace(metadata, configuration=merged)
     if request.description is not None:
-        metadata = msgspec.structs.replace(metadata, description=request.description)
+        metadata = msgspec.structs.replace(metadata, description=request.description or None)
     return MetadataChange(metadata=metadata, schema=schema, asked_features=asked)
 
 
