@@ -84,8 +84,7 @@ out["detail"] = [
     detail.schema.simpleString(),
     [
         detail.first()[name]
-        for name in ("format", "description", "partitionColumns", "properties", "numFiles")
-        if VECTORS == "true" or name != "numFiles"
+        for name in ("format", "description", "partitionColumns", "properties")
     ],
 ]
 restored = table.restoreToVersion(1)
