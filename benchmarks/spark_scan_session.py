@@ -31,9 +31,9 @@ DELTA_SPARK = {
 
 
 def every_column(frame: Any) -> int:
-    """Every value is read and made into a row; nothing else happens to it."""
-    frame.write.format("noop").mode("overwrite").save()
-    return 0
+    """Every column is read, its values counted: delta-spark doesn't read for a `noop` write."""
+    counts = frame.selectExpr(*(f"count(`{name}`)" for name in frame.columns)).first()
+    return sum(counts)
 
 
 def two_columns(frame: Any) -> int:
