@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
@@ -90,6 +92,20 @@ def test_a_log_that_cannot_be_read_stops_the_topic_and_the_rest_comes_later(pipe
     assert ids(pipeline) == list(range(20))
 
 
+def test_the_process_that_plans_batches_is_replaced_when_it_dies(pipeline):
+    pipeline.configure(batch_size=10, processing={"flush-interval": 0.5})
+    pipeline.broker.produce("events", records(10))
+    running = pipeline.start()
+    running.wait(lambda seen: len(seen.batches) == 1)
+    for process in _planning_processes():
+        os.kill(process, signal.SIGKILL)
+    pipeline.broker.produce("events", records(10, 10))
+    running.wait(lambda seen: sum(batch.rows for batch in seen.batches) == 20)
+    (summary,) = running.stop().finished
+    assert summary.error is None
+    assert ids(pipeline) == list(range(20))
+
+
 def test_new_fields_inside_of_known_ones_become_columns_in_the_commit_of_their_rows(pipeline):
     pipeline.configure(evolution=True)
     pipeline.broker.produce("events", records(10, place={"city": "Houma"}, lines=[{"sku": "a"}]))
@@ -169,3 +185,17 @@ def test_secrets_are_in_no_log_error_or_table(pipeline):
     everything = written + said_all.encode()
     for secret in (b"hunter-kafka", b"hunter-key", b"hunter-s3"):
         assert secret not in everything
+
+
+def _planning_processes() -> list[int]:
+    """Ids of Spark's Python processes that ask streaming sources for offsets."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if (
+                entry.name.isdecimal()
+                and b"python_streaming_source" in (entry / "cmdline").read_bytes()
+            ):
+                found.append(int(entry.name))
+    assert found
+    return found

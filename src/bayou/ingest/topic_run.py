@@ -22,7 +22,7 @@ from bayou.ingest.micro_batch import MicroBatchWriter
 from bayou.ingest.offsets import batch_end, ranges_between, starting_offsets
 from bayou.ingest.progress import Reporter, TopicStarted, TopicSummary
 from bayou.ingest.retries import pause_before
-from bayou.ingest.spark_errors import as_error, translated
+from bayou.ingest.spark_errors import SparkFailedError, as_error, translated
 from bayou.ingest.state import topic_state
 from bayou.ingest.target_table import TargetTable
 from bayou.protocol.schema import StructType
@@ -97,7 +97,7 @@ class TopicRun:
             self._error = error
 
     def recover(self, spark: SparkSession, *, once: bool) -> bool:
-        """Start a query again that the brokers failed, `max-retries` times at most.
+        """Start a query again that the brokers or Spark failed, `max-retries` times at most.
 
         A query that ran for a while, or brought a batch, begins to count anew.
 
@@ -226,7 +226,7 @@ class TopicRun:
         """Count a failure; whether another attempt is due."""
         self._failures += 1
         retries = self._topic.config.processing.max_retries
-        return isinstance(error, KafkaError) and self._failures <= retries
+        return isinstance(error, (KafkaError, SparkFailedError)) and self._failures <= retries
 
     def _recover(self, spark: SparkSession, failed: StreamingQuery, *, once: bool) -> None:
         """Start again where the table stands; while the brokers stay away, after another pause."""

@@ -73,6 +73,11 @@ class Run:
         """The events of one kind."""
         return [e for e in self.events if e["event"] == event]
 
+    @property
+    def complaints(self) -> str:
+        """What it said that went wrong: its errors, and what came beside the events."""
+        return "\n".join([*(json.dumps(e) for e in self.events if e.get("error")), self.err])
+
 
 class RunningPlan:
     """`bayou run --json` while it goes on: its events are read as they come."""

@@ -19,7 +19,7 @@ def test_the_file_runs_unchanged_and_nothing_is_lost_or_doubled(plan):
     plan.send("order.events.v1", [_order(n) for n in range(20)])
     plan.send("custom.topic.v1", [json.dumps({"id": n}).encode() for n in range(20)] + [None, b"x"])
     run = plan.run()
-    assert run.code == 0, run.err
+    assert run.code == 0, run.complaints
     batches = [e for e in run.of("batch_committed") if e["topic"] == "user-events"]
     assert sum(b["rows"] for b in batches) == len(ledger.rows)
     assert sum(b["dead_letters"] for b in batches) == len(ledger.bad)
@@ -32,7 +32,7 @@ def test_the_file_runs_unchanged_and_nothing_is_lost_or_doubled(plan):
     assert plan.table("custom_topic").to_pyarrow_table().num_rows == 20
     assert plan.table("custom_topic_dead_letters").to_pyarrow_table().num_rows == 2
     again = plan.run()
-    assert again.code == 0
+    assert again.code == 0, again.complaints
     assert again.of("batch_committed") == []
     plan.check_user_events(ledger)
 
@@ -40,7 +40,7 @@ def test_the_file_runs_unchanged_and_nothing_is_lost_or_doubled(plan):
 def test_large_batches_by_one_setting(plan):
     ledger = plan.produce_user_events(200_000, bad_every=997)
     run = plan.run("--set", "connector.topics.user-events.processing.batch-size=50000")
-    assert run.code == 0, run.err
+    assert run.code == 0, run.complaints
     batches = run.of("batch_committed")
     assert [b["rows"] + b["dead_letters"] for b in batches] == [50_000] * 4
     plan.check_user_events(ledger)
@@ -57,7 +57,7 @@ def test_killed_at_random_points_nothing_is_lost_or_doubled(plan):
             shutil.rmtree(plan.state)
         ledger = plan.produce_user_events(50 * _PARTITIONS)
     run = plan.run(*size)
-    assert run.code == 0, run.err
+    assert run.code == 0, run.complaints
     plan.check_user_events(ledger)
 
 
