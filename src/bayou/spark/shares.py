@@ -1,23 +1,26 @@
 """Shares of an operation on executors: one job, each task with files of its own.
 
-Nothing of a share is part of the table until the driver commits. What tasks that succeeded have
-written is deleted where the job fails; what failed attempts leave behind is VACUUM's.
+Nothing of a share is part of the table until the driver commits. Where a share fails, the others
+come to their end, and what they have written is deleted. Only what a worker was writing when it was
+killed stays, for VACUUM.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from pyspark.accumulators import AccumulatorParam
+from pyspark.accumulators import Accumulator
 
 from bayou.errors import BayouError
 from bayou.spark.errors import as_bayou_error, readable_errors
+from bayou.spark.outcomes import Outcomes, attempts_of_tasks, done_by, reported
 from bayou.spark.replay.jobs import ReplayJobs
 
-__all__ = ["Outcomes", "number_of_tasks", "run_shares", "run_shuffled", "shares_by_size"]
+__all__ = ["number_of_tasks", "run_shares", "run_shuffled", "shares_by_size"]
 
 _TASKS_A_CORE = 2
 
@@ -58,37 +61,34 @@ def run_shares(
     Args:
         spark: a classic session.
         shares: whatever pickles.
-        run: given a share's number and the share, on an executor.
-        discard: deletes what shares have written, of a job that failed.
+        run: given a share's number and the share, on an executor; deletes what it has written
+            where it raises.
+        discard: deletes what shares have written, where another has failed.
 
     Returns:
         The outcomes, in the order of the shares.
 
     Raises:
         BayouError: one of ours that a task raised.
-        Exception: as Spark throws it.
+        Exception: another that a task raised, or as Spark throws it.
     """
     context = spark.sparkContext
     finished = context.accumulator([], Outcomes())
+    attempts = attempts_of_tasks(spark)
 
     def task(number: int, items: Any) -> Any:
         with readable_errors():
             for share in items:
-                outcome = run(number, share)
+                outcome = reported(functools.partial(run, number, share), attempts)
                 finished.add([outcome])
                 yield outcome
 
-    try:
-        with ReplayJobs(spark, description).named():
-            job = context.parallelize(list(shares), len(shares)).mapPartitionsWithIndex(task)
-            return [bytes(outcome) for outcome in job.collect()]
-    except BaseException as error:
-        with contextlib.suppress(BayouError):
-            discard(finished.value)
-        ours = as_bayou_error(error, table=table) if isinstance(error, Exception) else None
-        if ours is None:
-            raise
-        raise ours from None
+    with _discarding(finished, discard, table), ReplayJobs(spark, description).named():
+        job = context.parallelize(list(shares), len(shares)).mapPartitionsWithIndex(task)
+        done, error = done_by(job.collect())
+        if error is not None:
+            raise error
+        return done
 
 
 def run_shuffled(
@@ -108,19 +108,21 @@ def run_shuffled(
         spark: a classic session.
         shares: whatever pickles.
         split: gives a share's pieces, each with the number of its group and its place there.
-        merge: given a group's number and the pieces of each of its places, in the order of places.
+        merge: given a group's number and the pieces of each of its places, in the order of places;
+            deletes what it has written where it raises.
         groups: how many groups there are.
-        discard: deletes what groups have written, of a job that failed.
+        discard: deletes what groups have written, where another has failed.
 
     Returns:
         The outcome of each group that has a piece.
 
     Raises:
         BayouError: one of ours that a task raised.
-        Exception: as Spark throws it.
+        Exception: another that a task raised, or as Spark throws it.
     """
     context = spark.sparkContext
     finished = context.accumulator([], Outcomes())
+    attempts = attempts_of_tasks(spark)
 
     def begin(items: Any) -> Any:
         with readable_errors():
@@ -134,31 +136,32 @@ def run_shuffled(
             for (_, place), piece in pairs:
                 places.setdefault(place, []).append(piece)
             if places:
-                outcome = merge(number, (places.pop(place) for place in sorted(places)))
+                rows = (places.pop(place) for place in sorted(places))
+                outcome = reported(functools.partial(merge, number, rows), attempts)
                 finished.add([outcome])
                 yield number, outcome
 
+    with _discarding(finished, discard, table), ReplayJobs(spark, description).named():
+        pieces = context.parallelize(list(shares), len(shares)).mapPartitions(begin)
+        grouped = pieces.partitionBy(groups, lambda key: key[0])
+        found = dict(grouped.mapPartitionsWithIndex(end).collect())
+        done, error = done_by(found.values())
+        if error is not None:
+            raise error
+        return dict(zip(found, done, strict=True))
+
+
+@contextlib.contextmanager
+def _discarding(
+    finished: Accumulator[list[bytes]], discard: Callable[[list[bytes]], None], table: str
+) -> Iterator[None]:
+    """Around a job: where it fails nothing stays, and the error is ours where a task's was."""
     try:
-        with ReplayJobs(spark, description).named():
-            pieces = context.parallelize(list(shares), len(shares)).mapPartitions(begin)
-            grouped = pieces.partitionBy(groups, lambda key: key[0])
-            found = grouped.mapPartitionsWithIndex(end).collect()
-            return {number: bytes(outcome) for number, outcome in found}
+        yield
     except BaseException as error:
         with contextlib.suppress(BayouError):
-            discard(finished.value)
+            discard(done_by(finished.value)[0])
         ours = as_bayou_error(error, table=table) if isinstance(error, Exception) else None
         if ours is None:
             raise
         raise ours from None
-
-
-class Outcomes(AccumulatorParam[list[bytes]]):
-    """What tasks have written, known also where their job fails."""
-
-    def zero(self, value: list[bytes]) -> list[bytes]:
-        return []
-
-    def addInPlace(self, value1: list[bytes], value2: list[bytes]) -> list[bytes]:  # noqa: N802
-        value1.extend(value2)
-        return value1

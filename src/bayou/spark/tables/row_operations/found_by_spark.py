@@ -30,8 +30,9 @@ from bayou.kernel.operations.row_change_outcome import RowChanges
 from bayou.kernel.row_positions import bitmap
 from bayou.kernel.scan_file import ScanFile
 from bayou.spark.errors import as_bayou_error, readable_errors
+from bayou.spark.outcomes import Outcomes, attempts_of_tasks, done_by, reported
 from bayou.spark.replay.jobs import ReplayJobs
-from bayou.spark.shares import Outcomes, number_of_tasks
+from bayou.spark.shares import number_of_tasks
 from bayou.spark.tables.target import TargetTable
 from bayou.spark.writing.tasks import task_number
 
@@ -114,7 +115,8 @@ def apply_rows(
 
     Raises:
         BayouError: one of ours that a task raised.
-        Exception: as Spark throws it. What tasks that succeeded wrote has been deleted.
+        Exception: another that a task raised, or as Spark throws it. What tasks that succeeded
+            wrote has been deleted.
     """
     spark = target.spark
     tasks = number_of_tasks(spark)
@@ -129,17 +131,21 @@ def apply_rows(
         several,
         tasks,
         finished,
+        attempts_of_tasks(spark),
     )
     placed = rows.repartition(tasks, F.col(FILE)).sortWithinPartitions(FILE, POSITION)
     try:
         with ReplayJobs(spark, f"Change rows of {target.path}").named():
-            outcomes = placed.mapInArrow(
-                applier, "changes binary, taken map<int, bigint>"
-            ).collect()
+            outcomes = placed.mapInArrow(applier, _OUTCOME).collect()
+        done, failure = done_by(row["changes"] for row in outcomes)
+        if failure is not None:
+            raise failure
     except BaseException as error:
         with contextlib.suppress(BayouError):
-            _changes(finished.value).discard(target.engine, target.path)
-        ours = as_bayou_error(error, table=target.path)
+            _changes(done_by(finished.value)[0]).discard(target.engine, target.path)
+        ours = None
+        if isinstance(error, Exception):
+            ours = as_bayou_error(error, table=target.path)
         if ours is None:
             raise
         raise ours from None
@@ -148,7 +154,7 @@ def apply_rows(
     taken: Counter[int] = Counter()
     for row in outcomes:
         taken.update(row["taken"])
-    return _changes(bytes(row["changes"]) for row in outcomes), taken
+    return _changes(done), taken
 
 
 def _changes(outcomes: Iterable[bytes]) -> RowChanges:
@@ -166,6 +172,7 @@ class _Applier:
     several: bool
     tasks: int
     finished: Any
+    attempts: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with readable_errors():
@@ -175,9 +182,15 @@ class _Applier:
                 return
             work = FoundRowsWork.from_bytes(self.work).for_writer(task_number(), self.tasks)
             share = _Share(self, work, itertools.chain([first], groups))
-            changes = work.run(from_description(self.engine), share.found(), share.inserted())
+
+            def run() -> bytes:
+                engine = from_description(self.engine)
+                return work.run(engine, share.found(), share.inserted()).to_bytes()
+
+            outcome = reported(run, self.attempts)
+            for _ in groups:  # of a failed share: Spark wants its rows to be taken
+                pass
             taken: Any = pa.array([list(share.taken.items())], pa.map_(pa.int32(), pa.int64()))
-            outcome = changes.to_bytes()
             self.finished.add([outcome])
             written: Any = pa.array([outcome], pa.binary())
             yield pa.RecordBatch.from_arrays([written, taken], ["changes", "taken"])
