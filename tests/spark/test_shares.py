@@ -13,7 +13,7 @@ from bayou.spark.shares import run_shares, run_shuffled
 pytestmark = pytest.mark.spark
 
 
-class Unreachable(ArithmeticError):
+class UnreachableError(ArithmeticError):
     """An exception that can't be unpickled."""
 
     def __init__(self, one: int, two: int) -> None:
@@ -62,7 +62,7 @@ def test_the_same_holds_behind_a_shuffle(spark, tmp_path):
     failed = str(tmp_path / "failed")
 
     def merge(group: int, places) -> bytes:
-        assert [pieces for pieces in places] == [[b"a"], [b"b"]]
+        assert list(places) == [[b"a"], [b"b"]]
         if group == 0:
             open(failed, "w").close()
             raise StorageError("full", path="/t/x")
@@ -88,7 +88,7 @@ def test_the_same_holds_behind_a_shuffle(spark, tmp_path):
     assert discarded == [b"written"]
 
 
-@pytest.mark.parametrize(("kind", "facts"), [(ZeroDivisionError, (1,)), (Unreachable, (1, 2))])
+@pytest.mark.parametrize(("kind", "facts"), [(ZeroDivisionError, (1,)), (UnreachableError, (1, 2))])
 def test_another_exception_says_where_a_task_raised_it(spark, kind, facts):
     def share(number: int, _: int) -> bytes:
         raise kind(*facts)
