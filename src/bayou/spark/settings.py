@@ -222,8 +222,8 @@ ROW_OPERATIONS_LOCAL_BYTES = Setting(
 )
 ROW_OPERATIONS_SOURCE_BYTES = Setting(
     name="bayou.rowOperations.sourceBytes",
-    meaning="A MERGE whose source takes no more than this by Spark's estimate sends the source to "
-    "whoever looks into the table's files; a larger one is joined by Spark.",
+    meaning="A MERGE whose source takes no more than this sends the source to whoever looks into "
+    "the table's files; a larger one is joined by Spark.",
     default="256 MB",
     minimum=0,
 )

@@ -82,12 +82,14 @@ def begin_delete(
     shown: str | None = None,
     engine_info: str,
     user_metadata: str | None = None,
+    application: tuple[str, int] | None = None,
 ) -> RowOperation:
     """A DELETE whose work is done elsewhere: `operation.candidates` are its files, and
     `operation.work.run` what is done to them; `commit_delete` takes what comes of it.
 
     Args:
         shown: what the history shows of the condition; None: the condition itself.
+        application: whose progress the commit records, unless no row matches.
 
     Raises:
         PredicateError, ConstraintViolationError, UnsupportedFeatureError: as `delete`.
@@ -101,6 +103,7 @@ def begin_delete(
         shown=shown,
         engine_info=engine_info,
         user_metadata=user_metadata,
+        application=application,
     )
 
 

@@ -39,12 +39,14 @@ class RowOperation:
         predicate: which rows it is about, None for all.
         matching: finds the files.
         work: what is done to them, here or elsewhere.
+        commits_progress: the commit is made where no row matches, too, for the application's sake.
     """
 
     transaction: Transaction
     predicate: Predicate | None
     matching: Matching
     work: RowWork
+    commits_progress: bool = False
     _started: float = field(default_factory=time.perf_counter)
 
     @classmethod
@@ -60,6 +62,7 @@ class RowOperation:
         shown: str | None = None,
         engine_info: str,
         user_metadata: str | None,
+        application: tuple[str, int] | None = None,
     ) -> RowOperation:
         """Begin a transaction on a version.
 
@@ -67,6 +70,8 @@ class RowOperation:
             without_condition: what the history shows where there is no condition.
             assigned: see `RowWork`.
             shown: what the history shows of the condition; None: the condition.
+            application: whose progress the commit records; see
+                `TransactionBuilder.with_transaction_id`.
 
         Raises:
             PredicateError: the condition can't be understood.
@@ -78,14 +83,16 @@ class RowOperation:
         conditions = list(without_condition)
         if shown is not None or where is not None:
             conditions = [str(where) if shown is None else shown]
-        transaction = (
+        builder = (
             TransactionBuilder(
                 table=table.path, read_state=table, engine_info=engine_info, operation=operation
             )
             .with_operation_parameters({"predicate": msgspec.json.encode(conditions).decode()})
             .with_user_metadata(user_metadata)
-            .build(engine)
         )
+        if application is not None:
+            builder = builder.with_transaction_id(*application)
+        transaction = builder.build(engine)
         transaction.check_rows_may_be_removed()
         matching = Matching(engine, table, predicate)
         return cls(
@@ -97,6 +104,7 @@ class RowOperation:
                 search=matching.search,
                 assigned=assigned,
             ),
+            commits_progress=application is not None and operation is not Operation.DELETE,
             _started=started,
         )
 
@@ -139,7 +147,13 @@ class RowOperation:
 
     def commit(self, engine: Engine, changes: RowChanges, counts: Mapping[str, int | None]) -> int:
         """Commit what was written; see `commit_row_changes`."""
-        return commit_row_changes(engine, self.transaction, changes, history_metrics(counts))
+        return commit_row_changes(
+            engine,
+            self.transaction,
+            changes,
+            history_metrics(counts),
+            commits_progress=self.commits_progress,
+        )
 
 
 def commit_row_changes(
@@ -147,13 +161,17 @@ def commit_row_changes(
     transaction: Transaction,
     changes: RowChanges,
     metrics: Mapping[str, object],
+    *,
+    commits_progress: bool = False,
 ) -> int:
     """Commit, and run what the commit makes due; nothing is committed where nothing changes.
 
-    Where the commit surely didn't happen, what was written is deleted.
+    Where the commit surely didn't happen, or the table had it already by the application's
+    progress, what was written is deleted.
 
     Args:
         metrics: for the history.
+        commits_progress: commit where nothing changes, too: an application's progress does.
 
     Returns:
         The version afterwards.
@@ -162,7 +180,7 @@ def commit_row_changes(
         CommitConflictError, CommitFailedError: see `Transaction.commit`.
     """
     actions = changes.actions
-    if not actions:
+    if not actions and not commits_progress:
         return transaction.read_version
     try:
         result = transaction.commit(engine, actions, operation_metrics=metrics)
@@ -171,6 +189,8 @@ def commit_row_changes(
     except BayouError:
         changes.discard(engine, transaction.table)
         raise
+    if result.already_committed:
+        changes.discard(engine, transaction.table)
     result.run_post_commit_hooks(engine)
     return result.version
 

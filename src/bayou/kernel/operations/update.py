@@ -86,8 +86,11 @@ def begin_update(
     shown: str | None = None,
     engine_info: str,
     user_metadata: str | None = None,
+    application: tuple[str, int] | None = None,
 ) -> RowOperation:
     """An UPDATE whose work is done elsewhere; see `begin_delete`.
+
+    An application's progress is committed where no row matches, too, as by delta-spark.
 
     Raises:
         ArgumentError, SchemaError, PredicateError, ConstraintViolationError,
@@ -105,6 +108,7 @@ def begin_update(
         shown=shown,
         engine_info=engine_info,
         user_metadata=user_metadata,
+        application=application,
     )
     Assignments(engine, operation.work.state.write, values)  # refuses what can't be set
     return operation

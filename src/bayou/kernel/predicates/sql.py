@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from bayou.errors import PredicateError, PrerequisiteError
@@ -14,7 +15,7 @@ from bayou.kernel.predicates.model import Expression, Predicate
 from bayou.kernel.predicates.sql_strings import lift_strings
 from bayou.kernel.predicates.sql_translation import Translator
 
-__all__ = ["parse_expression", "parse_predicate"]
+__all__ = ["parse_conjuncts", "parse_expression", "parse_predicate"]
 
 
 def parse_predicate(text: str) -> Predicate:
@@ -38,6 +39,48 @@ def parse_expression(text: str) -> Expression:
         PredicateError: not SQL, or a part that isn't supported; names the part.
         PrerequisiteError: sqlglot isn't installed.
     """
+    tree, strings = _tree(text)
+    return _translated(Translator(text, strings), tree, text)
+
+
+def parse_conjuncts(text: str) -> list[Predicate]:
+    """The operands of a condition's ANDs that can be understood; the others are left out.
+
+    For whoever only wants to know what is true of rows for which the condition is true.
+
+    Raises:
+        PrerequisiteError: sqlglot isn't installed.
+    """
+    try:
+        tree, strings = _tree(text)
+    except PredicateError:
+        return []
+    translator = Translator(text, strings)
+    found: list[Predicate] = []
+    for part in _operands_of_and(tree):
+        try:
+            predicate = _translated(translator, part, text)
+        except PredicateError:
+            continue
+        assert isinstance(predicate, Predicate)  # as in `parse_predicate`
+        found.append(predicate)
+    return found
+
+
+def _operands_of_and(tree: Any) -> Iterator[Any]:
+    kind = None if tree.args.get("negate") else type(tree).__name__
+    match kind:
+        case "And":
+            yield from _operands_of_and(tree.left)
+            yield from _operands_of_and(tree.right)
+        case "Paren":
+            yield from _operands_of_and(tree.this)
+        case _:
+            yield tree
+
+
+def _tree(text: str) -> tuple[Any, list[str]]:
+    """What sqlglot makes of a text, and the strings in it."""
     try:
         import sqlglot.errors
     except ImportError as error:
@@ -55,8 +98,12 @@ def parse_expression(text: str) -> Expression:
         raise _not_sql(text, reason) from error
     if len(trees) != 1 or trees[0] is None:
         raise _not_sql(text, "one expression is needed")
+    return trees[0], strings
+
+
+def _translated(translator: Translator, tree: Any, text: str) -> Expression:
     try:
-        return Translator(text, strings).expression(trees[0])
+        return translator.expression(tree)
     except RecursionError:
         raise PredicateError(
             f"The expression that begins with {text[:60]!r} is nested too deeply.",

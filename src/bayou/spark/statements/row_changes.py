@@ -41,7 +41,8 @@ class Delete:
         if target is None:
             return NotImplemented
         done = run_delete(_named(target, self.alias), condition_of(context.spark, self.where))
-        return context.spark.createDataFrame([(done.num_deleted_rows,)], _AFFECTED)
+        rows = [] if done is None else [(done.num_deleted_rows,)]
+        return context.spark.createDataFrame(rows, _AFFECTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,8 @@ class Update:
             condition_of(context.spark, self.where),
             values_of(context.spark, self.values, "set"),
         )
-        return context.spark.createDataFrame([(done.num_updated_rows,)], _AFFECTED)
+        rows = [] if done is None else [(done.num_updated_rows,)]
+        return context.spark.createDataFrame(rows, _AFFECTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

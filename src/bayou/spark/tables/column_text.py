@@ -6,10 +6,10 @@ Catalyst writes operators of Columns as calls of functions that it has no names 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["column_text"]
+__all__ = ["column_text", "conjunct_texts"]
 
 _BINARY = ("=", "<=>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&", "|", "^", "and", "or")
 _WORDS: dict[str, Callable[[list[str]], str]] = {
@@ -22,16 +22,14 @@ _WORDS: dict[str, Callable[[list[str]], str]] = {
     "like": lambda a: f"({a[0]} LIKE {a[1]}" + (f" ESCAPE {a[2]})" if len(a) > 2 else ")"),
     "rlike": lambda a: f"({a[0]} RLIKE {a[1]})",
 }
+_SUBQUERIES = ("ListQuery", "ScalarSubquery", "Exists", "LazyExpression")
 _OPAQUE = (
     "PythonUDF",
     "PythonUDAF",
     "ScalaUDF",
     "UserDefinedExpression",
-    "ListQuery",
-    "ScalarSubquery",
-    "Exists",
     "LambdaFunction",
-    "LazyExpression",
+    *_SUBQUERIES,
 )
 
 
@@ -54,9 +52,38 @@ def column_text(spark: Any, column: Any) -> str | None:
         return None
 
 
+def conjunct_texts(spark: Any, column: Any) -> list[str]:
+    """SQL texts of the operands of a Column's ANDs, of those that have one.
+
+    None where a subquery is among them: it may read the very rows that are asked for.
+
+    Args:
+        spark, column: see `column_text`.
+    """
+    session = spark._jsparkSession  # noqa: SLF001  # as above
+    converters = spark._jvm.scala.jdk.javaapi.CollectionConverters  # noqa: SLF001
+    try:
+        return list(_Writer(converters).conjuncts(session.expression(column._jc)))  # noqa: SLF001
+    except _OpaqueError:
+        return []
+
+
 class _Writer:
     def __init__(self, converters: Any) -> None:
         self._converters = converters
+
+    def conjuncts(self, expression: Any) -> Iterator[str]:
+        if str(expression.getClass().getSimpleName()) == "UnresolvedFunction":
+            name = [str(part).lower() for part in self._list(expression.nameParts())]
+            if name == ["and"]:
+                for child in self._list(expression.children()):
+                    yield from self.conjuncts(child)
+                return
+        try:
+            yield self.text(expression)
+        except _OpaqueError as error:
+            if str(error) in _SUBQUERIES:
+                raise
 
     def text(self, expression: Any) -> str:
         kind = str(expression.getClass().getSimpleName())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +11,15 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from bayou.errors import ArgumentError
-from bayou.spark.tables.column_text import column_text
+from bayou.kernel.predicates.model import Predicate
+from bayou.kernel.predicates.sql import parse_conjuncts
+from bayou.spark.tables.column_text import column_text, conjunct_texts
 from bayou.spark.tables.target import is_classic
 
 __all__ = ["RowExpression", "condition_of", "values_of"]
+
+
+_SUBQUERY = re.compile(r"\bselect\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +29,12 @@ class RowExpression:
     Attributes:
         text: SQL; None where it has a part that only Spark can run, such as a function of Python.
         given: the Column, None where it was given as text.
+        parts: of a Column without a text, texts of the operands of its ANDs that have one.
     """
 
     text: str | None
     given: Any = None
+    parts: tuple[str, ...] = ()
 
     @property
     def column(self) -> Any:
@@ -37,6 +45,17 @@ class RowExpression:
     def shown(self) -> str:
         """For the history."""
         return str(self.given) if self.text is None else self.text
+
+    @property
+    def conjuncts(self) -> list[Predicate]:
+        """Operands of its ANDs as far as they can be understood: true wherever it is.
+
+        None where there is a subquery, which may read the very rows that are asked for.
+        """
+        texts = self.parts if self.text is None else (self.text,)
+        if any(_SUBQUERY.search(text) for text in texts):
+            return []
+        return [part for text in texts for part in parse_conjuncts(text)]
 
     @property
     def is_default(self) -> bool:
@@ -91,4 +110,6 @@ def _expression(spark: Any, value: Any, argument: str) -> RowExpression:
             "there.",
             argument=argument,
         )
-    return RowExpression(column_text(spark, value), value)
+    written = column_text(spark, value)
+    parts = conjunct_texts(spark, value) if written is None else ()
+    return RowExpression(written, value, tuple(parts))

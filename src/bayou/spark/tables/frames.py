@@ -35,8 +35,10 @@ def restore_frame(spark: Any, metrics: RestoreMetrics) -> Any:
     return spark.createDataFrame([tuple(values[name] for name in _RESTORE)], _longs(_RESTORE))
 
 
-def merge_frame(spark: Any, metrics: MergeMetrics) -> Any:
-    """Of MERGE: one row."""
+def merge_frame(spark: Any, metrics: MergeMetrics | None) -> Any:
+    """Of MERGE: one row; none where nothing was to be done any more."""
+    if metrics is None:
+        return spark.createDataFrame([], _longs(_MERGE))
     row = (
         metrics.num_affected_rows,
         metrics.num_target_rows_updated,

@@ -22,6 +22,9 @@ __all__ = ["SPARK_ENGINE_INFO", "TargetTable", "is_classic"]
 
 SPARK_ENGINE_INFO = f"{ENGINE_INFO} (spark)"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_TRANSACTION_APP = "spark.databricks.delta.write.txnAppId"
+_TRANSACTION_VERSION = "spark.databricks.delta.write.txnVersion"
+_TRANSACTION_RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 _FILE_SYSTEM = ("fs.", "dfs.")
 _STORAGE = ("aws_", "azure_", "google_", "allow_http", "allow_invalid_certificates", "timeout")
 
@@ -101,6 +104,46 @@ class TargetTable:
     def named(self, alias: str) -> TargetTable:
         """The same table under an alias."""
         return replace(self, alias=alias)
+
+    @property
+    def application(self) -> tuple[str, int] | None:
+        """Whose progress commits of row operations record, and how far it is; None for nobody's.
+
+        Raises:
+            ArgumentError: one half of it is set, or its version isn't a whole number.
+        """
+        app_id = self.spark.conf.get(_TRANSACTION_APP, None)
+        version = self.spark.conf.get(_TRANSACTION_VERSION, None)
+        if app_id is None and version is None:
+            return None
+        if app_id is None or version is None:
+            unset = _TRANSACTION_APP if app_id is None else _TRANSACTION_VERSION
+            raise ArgumentError(
+                f"{unset} isn't set, and the other one is: set {_TRANSACTION_APP} and "
+                f"{_TRANSACTION_VERSION}, or neither (DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS).",
+                argument=unset,
+            )
+        try:
+            return str(app_id), int(str(version))
+        except ValueError:
+            raise ArgumentError(
+                f"{_TRANSACTION_VERSION} is {version!r}; it must be a whole number.",
+                argument=_TRANSACTION_VERSION,
+            ) from None
+
+    def has_recorded(self, snapshot: Snapshot, application: tuple[str, int] | None) -> bool:
+        """Whether a version has what an application is about to do, done already."""
+        if application is None:
+            return False
+        app_id, version = application
+        recorded = snapshot.transaction_version(app_id)
+        return recorded is not None and recorded >= version
+
+    def forget_transaction_version(self) -> None:
+        """Unset the session's version of an application where the session wants that."""
+        reset = str(self.spark.conf.get(_TRANSACTION_RESET, "false")).strip().lower() == "true"
+        if reset:
+            self.spark.conf.unset(_TRANSACTION_VERSION)
 
     @property
     def user_metadata(self) -> str | None:

@@ -32,7 +32,9 @@ def judged(
     plan = MergePlan.build("t", from_arrow_schema(TARGET), columns, definition)
     rows = source.combine_chunks().to_batches()[0]
     joined = rows.rename_columns([f"source.{n}" for n in rows.schema.names])
-    matching = may_match(plan, Matcher(plan.condition, plan.names.schema, joined), ["day"])
+    matching = may_match(
+        plan.condition, Matcher(plan.condition, plan.names.schema, joined), ["day"]
+    )
     return matching, may_change(plan, matching)
 
 

@@ -135,3 +135,42 @@ def test_an_error_on_an_executor_is_ours_and_leaves_nothing(
     merging = made.alias("t").merge(source.alias("s"), "t.id = s.id").whenMatchedUpdateAll()
     with pytest.raises(MultipleMatchesError, match="DELTA_MULTIPLE_SOURCE_ROW"):
         merging.execute()
+
+
+@pytest.mark.parametrize("source_bytes", ["0", "1000000"], ids=["plan", "kernel"])
+def test_row_operations_of_an_application_are_done_once(spark, table, rows, source_bytes):
+    made = table({"id": [1, 2, 3], "n": [0, 0, 0]})
+    source = spark.createDataFrame([(1, 5), (4, 5)], "id long, n long")
+    merging = made.alias("t").merge(source.alias("s"), "t.id = s.id")
+    merging = merging.whenMatchedUpdate(set={"n": "t.n + s.n"}).whenNotMatchedInsertAll()
+
+    def version(number):
+        spark.conf.set("spark.databricks.delta.write.txnVersion", str(number))
+
+    try:
+        spark.conf.set("spark.databricks.delta.write.txnAppId", "job")
+        spark.conf.set("bayou.rowOperations.sourceBytes", source_bytes)
+        for _ in range(2):
+            version(1)
+            made.update("id < 3", {"n": "n + 1"})
+            version(2)
+            affected = [r.num_affected_rows for r in merging.execute().collect()]
+            version(3)
+            made.delete("id = 2")
+        assert affected == []
+        assert rows(made) == [(1, 6), (3, 0), (4, 5)]
+        version(4)
+        made.delete("id = 99")  # nothing to commit, as with delta-spark
+        made.update("id = 99", {"n": "1"})  # but for this, which commits its progress
+        spark.conf.set("spark.databricks.delta.write.txnVersion.autoReset.enabled", "true")
+        version(5)
+        made.delete("id = 3")
+        assert spark.conf.get("spark.databricks.delta.write.txnVersion", None) is None
+        with pytest.raises(ArgumentError, match="DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS"):
+            made.delete("id = 1")
+    finally:
+        for key in ("txnAppId", "txnVersion", "txnVersion.autoReset.enabled"):
+            spark.conf.unset(f"spark.databricks.delta.write.{key}")
+        spark.conf.unset("bayou.rowOperations.sourceBytes")
+    operations = [row["operation"] for row in made.history().collect()]
+    assert operations == ["DELETE", "UPDATE", "DELETE", "MERGE", "UPDATE", "WRITE"]

@@ -5,7 +5,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 import bayou
-from bayou.errors import MultipleMatchesError, PredicateError
+from bayou.errors import CommitConflictError, MultipleMatchesError, PredicateError, SchemaError
 
 pytestmark = pytest.mark.spark
 
@@ -141,3 +141,71 @@ def test_moments_are_read_in_the_sessions_time_zone(spark, table, rows):
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
     assert made.toDF().where("at = TIMESTAMP '1970-01-01 00:00:00'").count() == 1
+
+
+def test_the_keys_of_a_small_source_let_commits_elsewhere_pass(spark, many, tmp_path, rows):
+    path, mark = str(tmp_path / "t"), tmp_path / "mark"
+
+    @F.udf("boolean")
+    def is_there(number):
+        if not mark.exists():
+            mark.touch()
+            bayou.table(path).delete("p = '50%' AND id = 5")
+        return number is not None
+
+    source = spark.createDataFrame([(1, "x y"), (7, "x y")], "id long, p string")
+    merging = many.alias("t").merge(source.alias("s"), "t.id = s.id AND t.p = s.p")
+    merging = merging.whenMatchedUpdate(is_there(F.col("t.id")), {"v": "'by key'"})
+    merging.whenNotMatchedInsert(values={"id": "s.id", "p": "s.p"}).execute()
+    assert many.history(2).toPandas()["operation"].tolist() == ["MERGE", "DELETE"]
+    expected = [(1, "by key", "x y"), (2, "b", "x y"), (3, "c", "x y"), (4, "d", "50%")]
+    assert rows(many) == [*expected, (7, None, "x y")]
+    assert many.history(1).first()["operationMetrics"]["numSourceRows"] == "2"
+    mark.unlink()
+    many.delete(is_there(F.col("id")) & (F.col("p") == "x y") & (F.col("id") > 6))
+    assert rows(many) == expected
+
+
+def test_what_may_match_anywhere_conflicts_with_every_change(spark, many, tmp_path):
+    path, mark = str(tmp_path / "t"), tmp_path / "mark"
+
+    @F.udf("boolean")
+    def is_there(number):
+        if not mark.exists():
+            mark.touch()
+            bayou.table(path).delete("p = '50%' AND id = 5")
+        return number is not None
+
+    with pytest.raises(CommitConflictError):
+        many.update(is_there(F.col("id")), {"v": "'all'"})
+
+
+def test_structs_are_put_in_by_the_names_of_their_fields(spark, table, rows, large_source):
+    made = table({"id": [1, 2], "s": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]})
+    source = spark.sql(
+        "SELECT id, named_struct('b', concat('n', id), 'A', id * 10) s FROM range(2, 4)"
+    )
+    merging = made.alias("t").merge(source.alias("u"), "t.id = u.id")
+    merging.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    assert rows(made) == [(1, (1, "x")), (2, (20, "n2")), (3, (30, "n3"))]
+    is_one = F.udf(lambda number: number == 1, "boolean")
+    made.update(is_one(F.col("id")), {"s": "named_struct('b', 'z', 'a', 9)"})
+    assert rows(made)[0] == (1, (9, "z"))
+    short = spark.sql("SELECT 2L id, named_struct('b', 'only') s")
+    merging = made.alias("t").merge(short.alias("u"), "t.id = u.id").whenMatchedUpdateAll()
+    with pytest.raises(SchemaError, match="lacks 'a'"):
+        merging.execute()
+    merging.withSchemaEvolution().execute()
+    assert rows(made)[1] == (2, (20, "only"))
+
+
+def test_new_rows_alone_come_by_an_anti_join(spark, table, rows, large_source):
+    made = table({"id": [1, 1, 2], "v": ["a", "b", "c"]})
+    source = spark.createDataFrame([(1, "x"), (3, "y"), (None, "z")], "id long, v string")
+    merging = made.alias("t").merge(source.alias("s"), "t.id = s.id")
+    merging = merging.whenNotMatchedInsert("s.v = 'y'", {"id": "s.id", "v": "upper(s.v)"})
+    merging.whenNotMatchedInsert(values={"v": "s.v"}).execute()
+    assert rows(made)[1:] == [(1, "b"), (2, "c"), (3, "Y"), (None, "z")]
+    metrics = made.history(1).first()["operationMetrics"]
+    assert (metrics["numSourceRows"], metrics["numTargetRowsInserted"]) == ("3", "2")
+    assert metrics["numTargetFilesRemoved"] == "0"

@@ -13,7 +13,12 @@ import pyarrow.compute
 
 from bayou.errors import SchemaError
 from bayou.kernel.arrow_types import from_arrow_type
-from bayou.kernel.operations.merge.condition import JoinKey, conjunction, conjuncts
+from bayou.kernel.operations.merge.condition import (
+    JoinKey,
+    MergeCondition,
+    conjunction,
+    conjuncts,
+)
 from bayou.kernel.operations.merge.matching import Matcher
 from bayou.kernel.operations.merge.names import SOURCE, sides_of
 from bayou.kernel.operations.merge.plan import MergePlan
@@ -39,18 +44,24 @@ _MOST_PARTITION_VALUES = 10_000
 """Distinct keys that are looked for one by one where partition values decide."""
 
 
-def may_match(plan: MergePlan, matcher: Matcher, partitions: Collection[str]) -> Predicate | None:
+def may_match(
+    condition: MergeCondition, matcher: Matcher | None, partitions: Collection[str]
+) -> Predicate | None:
     """What is true of each target row that matches; None where that says nothing.
 
     By the target's own names.
+
+    Args:
+        matcher: over the source; None where its keys aren't known.
     """
-    if matcher.finds_nothing:
+    if matcher is not None and matcher.finds_nothing:
         return Literal(False, BOOLEAN)
     parts: list[Predicate] = []
-    if plan.condition.target_filter is not None:
-        parts.append(plan.condition.target_filter)
-    for key, values in zip(plan.condition.keys, matcher.key_columns, strict=True):
-        parts += _key_bounds(key, values, partitions)
+    if condition.target_filter is not None:
+        parts.append(condition.target_filter)
+    if matcher is not None:
+        for key, values in zip(condition.keys, matcher.key_columns, strict=True):
+            parts += _key_bounds(key, values, partitions)
     found = conjunction(parts)
     return None if found is None else _own_names(found)
 

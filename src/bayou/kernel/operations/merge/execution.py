@@ -95,6 +95,7 @@ class MergeOperation:
 
     Args:
         started: `time.perf_counter()` before the source was read, for the metrics.
+        application: whose progress the commit records, also where nothing changes.
 
     Raises:
         PredicateError, ArgumentError, SchemaError, ConstraintViolationError,
@@ -115,14 +116,19 @@ class MergeOperation:
         engine_info: str,
         user_metadata: str | None = None,
         started: float | None = None,
+        application: tuple[str, int] | None = None,
     ) -> None:
         self._started = time.perf_counter() if started is None else started
         self._plan = check_merge(table, source.schema, definition)
         by_kind = {kind: [c for c in definition.clauses if c.kind == kind] for kind in _TAKING}
         self._taking = [clause for kind in _TAKING for clause in by_kind[kind]]
-        self._transaction = _transaction(
+        self._commits_progress = application is not None
+        transaction = _transaction(
             table, self._plan, definition, engine_info=engine_info, user_metadata=user_metadata
-        ).build(engine)
+        )
+        if application is not None:
+            transaction = transaction.with_transaction_id(*application)
+        self._transaction = transaction.build(engine)
         builder = (
             ScanBuilder(table)
             .with_read_schema(table.schema.select(list(self._plan.deciding_columns)))
@@ -134,7 +140,9 @@ class MergeOperation:
             read=builder.build().scan_state(engine),
         )
         self.source = work.prepare(source)
-        self._matching = may_match(self._plan, self.source.matcher, table.partition_columns)
+        self._matching = may_match(
+            self._plan.condition, self.source.matcher, table.partition_columns
+        )
         if not self._plan.not_matched_by_source:
             # Row groups without a match don't matter.
             builder = builder.with_filter(self._matching)
@@ -175,7 +183,13 @@ class MergeOperation:
             CommitFailedError: as the name says.
         """
         counts = {**self._counts(outcome), **self._times(outcome.changes.scan_seconds)}
-        version = commit_merge(engine, self._transaction, outcome.changes, counts)
+        version = commit_merge(
+            engine,
+            self._transaction,
+            outcome.changes,
+            counts,
+            commits_progress=self._commits_progress,
+        )
         return MergeMetrics(version=version, **counts)
 
     def _counts(self, outcome: MergeOutcome) -> dict[str, Any]:
@@ -256,12 +270,18 @@ def merge_counts(
 
 
 def commit_merge(
-    engine: Engine, transaction: Transaction, changes: RowChanges, counts: dict[str, Any]
+    engine: Engine,
+    transaction: Transaction,
+    changes: RowChanges,
+    counts: dict[str, Any],
+    *,
+    commits_progress: bool = False,
 ) -> int:
     """Commit what a merge has written; nothing is committed where nothing changes.
 
     Args:
         counts: for the history.
+        commits_progress: see `commit_row_changes`.
 
     Returns:
         The version afterwards.
@@ -270,11 +290,13 @@ def commit_merge(
         CommitConflictError, CommitFailedError: see `commit_row_changes`.
     """
     metrics = history_metrics(counts)
-    if changes.actions or not transaction.changes_metadata:
-        return commit_row_changes(engine, transaction, changes, metrics)
-    result = transaction.commit(engine, [], operation_metrics=metrics)
-    result.run_post_commit_hooks(engine)
-    return result.version
+    return commit_row_changes(
+        engine,
+        transaction,
+        changes,
+        metrics,
+        commits_progress=commits_progress or transaction.changes_metadata,
+    )
 
 
 def _transaction(

@@ -20,6 +20,7 @@ from bayou.kernel.operations.merge.plan import MergeDefinition
 from bayou.kernel.operations.merge.schema_evolution import grown_schema
 from bayou.kernel.operations.row_change_outcome import RowChanges
 from bayou.kernel.operations.row_change_state import RowChangeState
+from bayou.kernel.predicates.model import Predicate
 from bayou.kernel.scan_file import ScanFile
 from bayou.kernel.table_state import TableState
 from bayou.kernel.writes.builder import TransactionBuilder
@@ -32,7 +33,7 @@ __all__ = ["JoinedMerge", "several_matches"]
 
 
 class JoinedMerge:
-    """A merge under way, in the process that commits; it has read the whole table.
+    """A merge under way, in the process that commits.
 
     Args:
         table: the version that is read.
@@ -41,6 +42,7 @@ class JoinedMerge:
         assigned: by clause that sets columns, the columns of the target, or new ones of the source,
             that it sets; None for all of the source's.
         started: `time.perf_counter()` when it began, for the metrics.
+        application: whose progress the commit records, also where nothing changes.
 
     Raises:
         ArgumentError: clauses that can't stand together.
@@ -63,8 +65,10 @@ class JoinedMerge:
         engine_info: str,
         user_metadata: str | None = None,
         started: float | None = None,
+        application: tuple[str, int] | None = None,
     ) -> None:
         self._started = time.perf_counter() if started is None else started
+        self._commits_progress = application is not None
         check_clauses(definition.clauses)
         self._clauses = definition.clauses
         grown = _grown(table, source, definition, assigned)
@@ -85,6 +89,8 @@ class JoinedMerge:
         brought = self._brought(table, grown)
         if brought != table.schema:
             builder = builder.with_schema(brought)
+        if application is not None:
+            builder = builder.with_transaction_id(*application)
         self._transaction = builder.with_schema_evolution(definition.schema_evolution).build(engine)
         self.state = RowChangeState.of(engine, self._transaction)
         self.schema = self.state.write.schema
@@ -107,6 +113,11 @@ class JoinedMerge:
         return tuple(field.name for field in self.schema if field.name in named)
 
     @property
+    def only_inserts(self) -> bool:
+        """No row of the table changes, whatever matches."""
+        return all(clause.kind == "NOT MATCHED" for clause in self._clauses)
+
+    @property
     def may_match_several(self) -> bool:
         """Several source rows may match one target row: all it does is to go away."""
         matched = [clause for clause in self._clauses if clause.kind == "MATCHED"]
@@ -116,17 +127,30 @@ class JoinedMerge:
             case _:
                 return not matched
 
-    def files(self, engine: Engine) -> CloseableIterator[ScanFile]:
-        """The files of the version, all of them; whatever wins against this merge conflicts."""
-        self._transaction.record_read()
-        return self._transaction.read_files(engine)
+    def files(
+        self, engine: Engine, predicate: Predicate | None = None
+    ) -> CloseableIterator[ScanFile]:
+        """Files that may have rows that matter; they, and the predicate, count at the commit.
 
-    def commit(self, engine: Engine, changes: RowChanges, taken: Mapping[int, int]) -> MergeMetrics:
-        """Commit; nothing is committed where nothing changes. Nobody has counted the source.
+        Args:
+            predicate: true of each target row that may match or change, see `rows_that_matter`;
+                None: all, so that whatever wins against this merge conflicts.
+        """
+        return self._transaction.read_files(engine, predicate)
+
+    def commit(
+        self,
+        engine: Engine,
+        changes: RowChanges,
+        taken: Mapping[int, int],
+        source_rows: int | None = None,
+    ) -> MergeMetrics:
+        """Commit; nothing is committed where nothing changes.
 
         Args:
             changes: of all workers.
             taken: rows that were updated and deleted, by the clause's place among all.
+            source_rows: None where nobody has counted them.
 
         Raises:
             CommitConflictError: another writer's commit won; what was written has been deleted.
@@ -140,14 +164,20 @@ class JoinedMerge:
                 for number, clause in enumerate(self._clauses)
                 if clause.kind != "NOT MATCHED"
             ],
-            None,
+            source_rows,
         ) | {
             "execution_time_ms": elapsed,
             "materialize_source_time_ms": 0,
             "scan_time_ms": round(changes.scan_seconds * 1000),
             "rewrite_time_ms": elapsed,
         }
-        version = commit_merge(engine, self._transaction, changes, counts)
+        version = commit_merge(
+            engine,
+            self._transaction,
+            changes,
+            counts,
+            commits_progress=self._commits_progress,
+        )
         return MergeMetrics(version=version, **counts)
 
     def _brought(self, table: TableState, grown: StructType) -> StructType:

@@ -8,12 +8,14 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from bayou.errors import SchemaError
+from bayou.kernel.operations.merge.by_name import Place, check_assignable
 from bayou.kernel.predicates.model import Column
 from bayou.kernel.predicates.sql import parse_expression
 from bayou.protocol.column_metadata import column_defaults
 from bayou.protocol.schema import StructField, StructType
 from bayou.spark.tables.expressions import RowExpression
-from bayou.spark.types import to_spark
+from bayou.spark.tables.row_operations.by_name import has_structs, put_into
+from bayou.spark.types import from_spark, to_spark
 
 __all__ = ["assigned_columns", "assigned_names", "cast_to", "quoted"]
 
@@ -23,18 +25,25 @@ def assigned_columns(
     known: StructType,
     values: Mapping[str, RowExpression],
     alias: str,
+    *,
     table: str,
+    rows: Any,
+    growing: bool = False,
 ) -> dict[str, Any]:
     """Columns of new values by the table's columns; fields of a struct are put into the old one.
+
+    Structs are put in by the names of their fields, everything else is cast.
 
     Args:
         schema: the table's, as it will be.
         known: the columns that rows of the table have.
         alias: the table's, in names and expressions.
         table: its path, for errors.
+        rows: a DataFrame that has what the values name.
+        growing: see `check_assignable`.
 
     Raises:
-        SchemaError: an unknown column, or one that is set twice.
+        SchemaError: an unknown column, or one that is set twice, or a struct that doesn't fit.
     """
     found: dict[str, Any] = {}
     whole: set[str] = set()
@@ -52,12 +61,15 @@ def assigned_columns(
             given = value.column
         if len(path) == 1:
             whole.add(field.name)
-            found[field.name] = cast_to(field, given)
+            found[field.name] = _put_into(field, given, table, rows, growing=growing)
             continue
         before = found.get(field.name, F.col(f"{quoted(alias)}.{quoted(field.name)}"))
         inner = ".".join(quoted(name) for name in path[1:])
         found[field.name] = before.withField(inner, given)
-    return {name: cast_to(_field(schema, name, table), column) for name, column in found.items()}
+    return {
+        name: column if name in whole else cast_to(_field(schema, name, table), column)
+        for name, column in found.items()
+    }
 
 
 def assigned_names(
@@ -71,6 +83,15 @@ def assigned_names(
 def cast_to(field: StructField, column: Any) -> Any:
     """A Column as the table's column holds it; a value that doesn't go is Spark's error."""
     return column.cast(to_spark(StructType((field,))).fields[0].dataType)
+
+
+def _put_into(field: StructField, value: Any, table: str, rows: Any, *, growing: bool) -> Any:
+    if not has_structs(field.data_type):
+        return cast_to(field, value)
+    given = from_spark(rows.select(value.alias("value")).schema, table=table).fields[0].data_type
+    place = Place(table, field.name, field.data_type)
+    check_assignable(place, given, growing=growing)
+    return put_into(field.data_type, value, given)
 
 
 def quoted(name: str) -> str:

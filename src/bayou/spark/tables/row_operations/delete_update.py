@@ -38,6 +38,7 @@ from bayou.spark.tables.row_operations.found_by_spark import (
     found_positions,
     located_rows,
 )
+from bayou.spark.tables.row_operations.known_rows import known_part
 from bayou.spark.tables.row_operations.placement import stays_local
 from bayou.spark.tables.row_operations.understood import Understood, by_spark
 from bayou.spark.tables.target import SPARK_ENGINE_INFO, TargetTable
@@ -45,9 +46,43 @@ from bayou.spark.tables.target import SPARK_ENGINE_INFO, TargetTable
 __all__ = ["run_delete", "run_update"]
 
 
-def run_delete(target: TargetTable, condition: RowExpression | None) -> DeleteMetrics:
-    """Delete the rows for which a condition is true, and commit; see `DeltaTable.delete`."""
+def run_delete(target: TargetTable, condition: RowExpression | None) -> DeleteMetrics | None:
+    """Delete the rows for which a condition is true, and commit; see `DeltaTable.delete`.
+
+    Returns:
+        None where the session's application has done it before.
+    """
     snapshot = target.snapshot()
+    if target.has_recorded(snapshot, target.application):
+        target.forget_transaction_version()
+        return None
+    metrics = _deleted(target, snapshot, condition)
+    target.forget_transaction_version()
+    return metrics
+
+
+def run_update(
+    target: TargetTable, condition: RowExpression | None, values: Mapping[str, RowExpression]
+) -> UpdateMetrics | None:
+    """Give rows new values, and commit; see `DeltaTable.update`.
+
+    Returns:
+        None where the session's application has done it before.
+    """
+    if not values:
+        raise ArgumentError("An update sets at least one column.", argument="set")
+    snapshot = target.snapshot()
+    if target.has_recorded(snapshot, target.application):
+        target.forget_transaction_version()
+        return None
+    metrics = _updated(target, snapshot, condition, values)
+    target.forget_transaction_version()
+    return metrics
+
+
+def _deleted(
+    target: TargetTable, snapshot: Snapshot, condition: RowExpression | None
+) -> DeleteMetrics:
     shown = None if condition is None else condition.shown
     try:
         predicate = Understood(target, snapshot.schema).predicate(condition)
@@ -60,17 +95,17 @@ def run_delete(target: TargetTable, condition: RowExpression | None) -> DeleteMe
         shown=shown,
         engine_info=SPARK_ENGINE_INFO,
         user_metadata=target.user_metadata,
+        application=target.application,
     )
     return commit_delete(target.engine, operation, _changes(target, operation))
 
 
-def run_update(
-    target: TargetTable, condition: RowExpression | None, values: Mapping[str, RowExpression]
+def _updated(
+    target: TargetTable,
+    snapshot: Snapshot,
+    condition: RowExpression | None,
+    values: Mapping[str, RowExpression],
 ) -> UpdateMetrics:
-    """Give rows new values, and commit; see `DeltaTable.update`."""
-    if not values:
-        raise ArgumentError("An update sets at least one column.", argument="set")
-    snapshot = target.snapshot()
     understood = Understood(target, snapshot.schema)
     try:
         predicate = understood.predicate(condition)
@@ -89,6 +124,7 @@ def run_update(
         shown=None if condition is None else condition.shown,
         engine_info=SPARK_ENGINE_INFO,
         user_metadata=target.user_metadata,
+        application=target.application,
     )
     return commit_update(target.engine, operation, _changes(target, operation))
 
@@ -135,9 +171,11 @@ def _delete_by_spark(
     operation = begin_delete(
         target.engine,
         snapshot,
+        known_part(target, snapshot, condition),
         shown=condition.shown,
         engine_info=SPARK_ENGINE_INFO,
         user_metadata=target.user_metadata,
+        application=target.application,
     )
     rows = _named(target, located_rows(target, snapshot)).where(condition.column)
     with operation.candidates(target.engine) as candidates:
@@ -177,16 +215,18 @@ def _update_by_spark(
         target.engine,
         snapshot,
         Operation.UPDATE,
-        None,
+        known_part(target, snapshot, condition),
         without_condition=[],
         shown=None if condition is None else condition.shown,
         engine_info=SPARK_ENGINE_INFO,
         user_metadata=target.user_metadata,
+        application=target.application,
     )
     alias = target.alias or "target"
-    columns = assigned_columns(snapshot.schema, snapshot.schema, values, alias, snapshot.path)
-    check_assigned(operation.work.state.write, columns)
     rows = located_rows(target, snapshot).alias(alias)
+    schema = snapshot.schema
+    columns = assigned_columns(schema, schema, values, alias, table=snapshot.path, rows=rows)
+    check_assigned(operation.work.state.write, columns)
     if condition is not None:
         rows = rows.where(condition.column)
     names = tuple(field.name for field in snapshot.schema if field.name in columns)
@@ -196,8 +236,8 @@ def _update_by_spark(
     with operation.candidates(target.engine) as candidates:
         files = [candidate.file for candidate in candidates]
     work = FoundRowsWork(state=operation.work.state, assigned=names)
-    changes, _ = apply_rows(target, rows, files, work, [RowAction(kind="update")])
-    return commit_update(target.engine, operation, changes)
+    applied = apply_rows(target, rows, files, work, [RowAction(kind="update")])
+    return commit_update(target.engine, operation, applied.changes)
 
 
 def _named(target: TargetTable, rows: Any) -> Any:

@@ -41,6 +41,8 @@ __all__ = [
     "FILE",
     "NEW_ROWS",
     "POSITION",
+    "SOURCE_ROWS",
+    "AppliedRows",
     "RowAction",
     "apply_rows",
     "by_file",
@@ -54,6 +56,9 @@ _concatenated: Any = vars(pa)["concat_batches"]  # its stubs lack it
 FILE, POSITION, ACTION = "__bayou_file", "__bayou_position", "__bayou_action"
 NEW_ROWS = "~"
 """What stands for the file of a new row, with a number behind it: behind all names of files."""
+
+SOURCE_ROWS = "bayou_source_rows"
+"""The name of the metric that counts the rows of a merge's source."""
 
 _OUTCOME = "changes binary, taken map<int, bigint>"
 _ENCODED, _DECODED = "+", "-"
@@ -71,6 +76,21 @@ class RowAction:
 
     kind: str
     columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedRows:
+    """What tasks have done.
+
+    Attributes:
+        changes: what was written.
+        taken: how many rows each action took.
+        source_rows: what the plan counted as `SOURCE_ROWS`; None where it did not.
+    """
+
+    changes: RowChanges
+    taken: Counter[int]
+    source_rows: int | None
 
 
 def located_rows(target: TargetTable, snapshot: Snapshot) -> Any:
@@ -102,16 +122,13 @@ def apply_rows(
     actions: Sequence[RowAction],
     *,
     several: bool = True,
-) -> tuple[RowChanges, Counter[int]]:
+) -> AppliedRows:
     """Have tasks put rows into files. Nothing is committed.
 
     Args:
         rows: a DataFrame with `FILE`, `POSITION`, `ACTION` and the columns that actions need.
         files: of the version that was read.
         several: a row may be there more than once; else that is an error.
-
-    Returns:
-        What was written, and how many rows each action took.
 
     Raises:
         BayouError: one of ours that a task raised.
@@ -136,7 +153,8 @@ def apply_rows(
     placed = rows.repartition(tasks, F.col(FILE)).sortWithinPartitions(FILE, POSITION)
     try:
         with ReplayJobs(spark, f"Change rows of {target.path}").named():
-            outcomes = placed.mapInArrow(applier, _OUTCOME).collect()
+            applied = placed.mapInArrow(applier, _OUTCOME)
+            outcomes = applied.collect()
         done, failure = done_by(row["changes"] for row in outcomes)
         if failure is not None:
             raise failure
@@ -154,7 +172,18 @@ def apply_rows(
     taken: Counter[int] = Counter()
     for row in outcomes:
         taken.update(row["taken"])
-    return _changes(done), taken
+    return AppliedRows(
+        changes=_changes(done),
+        taken=taken,
+        source_rows=_observed(applied),
+    )
+
+
+def _observed(frame: Any) -> int | None:
+    """What a DataFrame that has run counted as `SOURCE_ROWS`, None where it didn't."""
+    metrics = frame._jdf.queryExecution().observedMetrics()  # noqa: SLF001  # without waiting
+    found = metrics.get(SOURCE_ROWS)
+    return None if found.isEmpty() else int(found.get().getLong(0))
 
 
 def _changes(outcomes: Iterable[bytes]) -> RowChanges:

@@ -11,13 +11,13 @@ from pyroaring import BitMap64
 
 from bayou.engines import from_description
 from bayou.errors import PredicateError
+from bayou.kernel import Snapshot
 from bayou.kernel.engine_description import EngineDescription
 from bayou.kernel.operations.merge import MergeMetrics, MergeSource
 from bayou.kernel.operations.merge.execution import MergeOperation, check_merge
 from bayou.kernel.operations.merge.outcome import MergeOutcome
 from bayou.kernel.operations.merge.work import MergeWork, PreparedSource
 from bayou.kernel.scan_file import ScanFile
-from bayou.spark.settings import ROW_OPERATIONS_SOURCE_BYTES
 from bayou.spark.shares import (
     number_of_tasks,
     run_shares,
@@ -26,37 +26,54 @@ from bayou.spark.shares import (
 from bayou.spark.tables.row_operations.merge_by_spark import merge_by_spark
 from bayou.spark.tables.row_operations.merge_request import MergeRequest
 from bayou.spark.tables.row_operations.placement import stays_local
+from bayou.spark.tables.row_operations.source_rows import collected
 from bayou.spark.tables.row_operations.understood import by_spark
 from bayou.spark.tables.target import SPARK_ENGINE_INFO, TargetTable, is_classic
 from bayou.spark.types import from_spark
 
 __all__ = ["run_merge", "source_alias"]
 
-DEFAULT_SOURCE_BYTES = 256 << 20
-
 _ROWS_A_TASK = 200_000
 """Rows of the source that are inserted by one task, at least."""
 
 
-def run_merge(target: TargetTable, source: Any, request: MergeRequest) -> MergeMetrics:
-    """Merge a DataFrame's rows into a table, and commit; see `DeltaMergeBuilder.execute`."""
+def run_merge(target: TargetTable, source: Any, request: MergeRequest) -> MergeMetrics | None:
+    """Merge a DataFrame's rows into a table, and commit; see `DeltaMergeBuilder.execute`.
+
+    Returns:
+        None where the session's application has done it before.
+    """
     started = time.perf_counter()
-    snapshot = target.snapshot()
+    snapshot, application = target.snapshot(), target.application
+    if target.has_recorded(snapshot, application):
+        target.forget_transaction_version()
+        return None
+    metrics = _merged(target, snapshot, source, request, started)
+    target.forget_transaction_version()
+    return metrics
+
+
+def _merged(
+    target: TargetTable, snapshot: Snapshot, source: Any, request: MergeRequest, started: float
+) -> MergeMetrics:
     if is_classic(target.spark):
         schema = from_spark(source.schema, table="the source of the merge")
 
         def plan() -> MergeMetrics:
             return merge_by_spark(target, snapshot, source, request, started)
 
-        ours = request.is_for_kernel(target.spark, snapshot.schema, schema)
-        if not ours or _is_large(target.spark, source):
+        if not request.is_for_kernel(target.spark, snapshot.schema, schema):
             return plan()
         try:  # before the source is collected, which may take its time
             check_merge(snapshot, schema, request.definition)
         except PredicateError as error:
             return by_spark(target, error, plan)
-    collected = source.toArrow()
-    rows = MergeSource.read(collected.schema, collected.to_batches())
+        brought = collected(target.spark, source)
+        if brought is None:
+            return plan()
+    else:
+        brought = source.toArrow()
+    rows = MergeSource.read(brought.schema, brought.to_batches())
     operation = MergeOperation(
         target.engine,
         snapshot,
@@ -65,6 +82,7 @@ def run_merge(target: TargetTable, source: Any, request: MergeRequest) -> MergeM
         engine_info=SPARK_ENGINE_INFO,
         user_metadata=target.user_metadata,
         started=started,
+        application=target.application,
     )
     with operation.files(target.engine) as found:
         files = list(found)
@@ -75,20 +93,12 @@ def run_merge(target: TargetTable, source: Any, request: MergeRequest) -> MergeM
     return operation.commit(target.engine, outcome)
 
 
-def _is_large(spark: Any, source: Any) -> bool:
-    """Whether a source is too much to be sent to whoever looks into the table's files."""
-    limit = ROW_OPERATIONS_SOURCE_BYTES.integer(spark=spark)
-    plan = source._jdf.queryExecution().optimizedPlan()  # noqa: SLF001  # published nowhere
-    size = int(str(plan.stats().sizeInBytes()))
-    return size > (DEFAULT_SOURCE_BYTES if limit is None else limit)
-
-
 def source_alias(source: Any) -> str | None:
     """By which name a DataFrame's columns may be called; None where it has none."""
     if not hasattr(source, "_jdf"):
         alias = getattr(source._plan, "_alias", None)  # noqa: SLF001  # published nowhere
         return None if alias is None else str(alias)
-    plan = source._jdf.queryExecution().analyzed()  # noqa: SLF001  # as above
+    plan = source._jdf.queryExecution().analyzed()  # noqa: SLF001  # published nowhere
     if str(plan.getClass().getSimpleName()) != "SubqueryAlias":
         return None
     return str(plan.alias())

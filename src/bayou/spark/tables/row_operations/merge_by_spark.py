@@ -15,8 +15,9 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from bayou.kernel import Snapshot
 from bayou.kernel.operations.found_rows import FoundRowsWork
 from bayou.kernel.operations.merge import ClauseKind, MergeMetrics
+from bayou.kernel.operations.merge.by_name import Place, check_assignable
 from bayou.kernel.operations.merge.joined_merge import JoinedMerge
-from bayou.protocol.schema import StructType
+from bayou.protocol.schema import DataType, StructType
 from bayou.spark.shares import number_of_tasks
 from bayou.spark.tables.expressions import RowExpression
 from bayou.spark.tables.row_operations.assigned_columns import (
@@ -25,16 +26,20 @@ from bayou.spark.tables.row_operations.assigned_columns import (
     cast_to,
     quoted,
 )
+from bayou.spark.tables.row_operations.by_name import put_into
 from bayou.spark.tables.row_operations.found_by_spark import (
     ACTION,
     FILE,
     NEW_ROWS,
     POSITION,
+    SOURCE_ROWS,
     RowAction,
     apply_rows,
     located_rows,
 )
+from bayou.spark.tables.row_operations.known_rows import rows_that_matter, spark_filter
 from bayou.spark.tables.row_operations.merge_request import MergeRequest
+from bayou.spark.tables.row_operations.source_rows import materialized
 from bayou.spark.tables.target import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.types import from_spark
 
@@ -67,17 +72,27 @@ def merge_by_spark(
         engine_info=SPARK_ENGINE_INFO,
         user_metadata=target.user_metadata,
         started=started,
+        application=target.application,
     )
     work = FoundRowsWork(state=merge.state, assigned=merge.updated_columns)
     plan = _Plan(merge, request, snapshot, columns)
-    joined = plan.joined(located_rows(target, snapshot), source)
-    with merge.files(target.engine) as found:
+    rows = located_rows(target, snapshot)
+    plan.joined(rows, source)  # an error in the condition comes before any work
+    small = materialized(target.spark, source)
+    predicate = rows_that_matter(target, snapshot, small, columns, request)
+    read = spark_filter(predicate)
+    joined = plan.joined(rows if read is None else rows.where(read), small or source)
+    with merge.files(target.engine, predicate) as found:
         files = list(found)
-    rows = plan.rows(joined, number_of_tasks(target.spark))
-    changes, taken = apply_rows(
-        target, rows, files, work, plan.actions, several=merge.may_match_several
+    applied = apply_rows(
+        target,
+        plan.rows(joined, number_of_tasks(target.spark)),
+        files,
+        work,
+        plan.actions,
+        several=merge.may_match_several,
     )
-    return merge.commit(target.engine, changes, taken)
+    return merge.commit(target.engine, applied.changes, applied.taken, applied.source_rows)
 
 
 class _Plan:
@@ -90,6 +105,7 @@ class _Plan:
         self._table = table.path
         self._source = source
         self._alias = request.target_alias or "target"
+        self._joined: Any = None
         self.actions = [
             RowAction(kind=clause.action, columns=tuple(columns))
             for clause, columns in zip(request.clauses, merge.columns, strict=True)
@@ -102,9 +118,13 @@ class _Plan:
             F.col(quoted(name)).alias(f"{_VALUE}{number}")
             for number, name in enumerate(self._source.names)
         ]
-        given = source.select("*", *ours, F.lit(True).alias(_PRESENT))
+        counted = source.observe(SOURCE_ROWS, F.count(F.lit(1)).alias("rows"))
+        given = counted.select("*", *ours, F.lit(True).alias(_PRESENT))
         if self._request.source_alias is not None:
             given = given.alias(self._request.source_alias)
+        if self._merge.only_inserts:
+            target = target.alias(self._alias)
+            return given.join(target, self._request.on.column, "left_anti")
         kinds = {clause.kind for clause in self._request.clauses}
         by_source = "NOT MATCHED BY SOURCE" in kinds
         if by_source:
@@ -117,6 +137,15 @@ class _Plan:
 
     def rows(self, joined: Any, tasks: int) -> Any:
         """Joined rows as `apply_rows` takes them."""
+        self._joined = joined
+        new = F.concat(
+            F.lit(NEW_ROWS), F.pmod(F.monotonically_increasing_id(), F.lit(tasks)).cast("string")
+        )
+        if self._merge.only_inserts:
+            chosen = joined.withColumn(ACTION, self._first("NOT MATCHED"))
+            return chosen.where(F.col(ACTION) >= 0).select(
+                new.alias(FILE), F.lit(-1).cast("bigint").alias(POSITION), ACTION, *self._columns()
+            )
         file = F.col(f"{quoted(self._alias)}.{FILE}")
         position = F.col(f"{quoted(self._alias)}.{POSITION}")
         matched = file.isNotNull() & F.col(_PRESENT).isNotNull()
@@ -125,25 +154,25 @@ class _Plan:
             .when(file.isNull(), self._first("NOT MATCHED"))
             .otherwise(self._first("NOT MATCHED BY SOURCE"))
         )
-        new = F.concat(
-            F.lit(NEW_ROWS), F.pmod(F.monotonically_increasing_id(), F.lit(tasks)).cast("string")
-        )
         chosen = joined.withColumn(ACTION, action)
         if self._merge.may_match_several:
             chosen = chosen.where(F.col(ACTION) >= 0)
         else:
             chosen = chosen.where((F.col(ACTION) >= 0) | matched)
-        values = [
-            self._value(field.name).alias(field.name)
-            for field in self._merge.schema
-            if any(field.name in columns for columns in self._merge.columns)
-        ]
         return chosen.select(
             F.coalesce(file, new).alias(FILE),
             F.coalesce(position, F.lit(-1)).alias(POSITION),
             F.col(ACTION),
-            *values,
+            *self._columns(),
         )
+
+    def _columns(self) -> list[Any]:
+        """New values of all columns that any clause sets."""
+        return [
+            self._value(field.name).alias(field.name)
+            for field in self._merge.schema
+            if any(field.name in columns for columns in self._merge.columns)
+        ]
 
     def _first(self, kind: ClauseKind) -> Any:
         """The number of the first clause of a kind that takes the row, -1 for none."""
@@ -163,10 +192,17 @@ class _Plan:
         for number, values in enumerate(self._values):
             if name in values:
                 cases = cases.when(F.col(ACTION) == number, values[name])
-        if self._known.get(name) is None:
+        before = self._before(name)
+        if before is None:
             return cases.otherwise(cast_to(field, F.lit(None)))
-        before = F.col(f"{quoted(self._alias)}.{quoted(name)}")
-        return cases.otherwise(cast_to(field, before))
+        return cases.otherwise(put_into(field.data_type, *before, before))
+
+    def _before(self, name: str) -> tuple[Any, DataType] | None:
+        """What rows of the table have in a column, None where they have no such column."""
+        known = self._known.get(name)
+        if known is None or self._merge.only_inserts:
+            return None
+        return F.col(f"{quoted(self._alias)}.{quoted(known.name)}"), known.data_type
 
     @functools.cached_property
     def _values(self) -> Sequence[Mapping[str, Any]]:
@@ -177,13 +213,26 @@ class _Plan:
             if clause.values is not None:
                 yield self._assigned(clause.values)
                 continue
-            yield {name: self._from_source(name) for name in columns}
+            keeps = self._request.schema_evolution and clause.action == "update"
+            yield {name: self._from_source(name, keeps_fields=keeps) for name in columns}
 
     def _assigned(self, values: Mapping[str, RowExpression]) -> Mapping[str, Any]:
-        return assigned_columns(self._merge.schema, self._known, values, self._alias, self._table)
+        return assigned_columns(
+            self._merge.schema,
+            self._known,
+            values,
+            self._alias,
+            table=self._table,
+            rows=self._joined,
+            growing=self._request.schema_evolution,
+        )
 
-    def _from_source(self, name: str) -> Any:
-        field = self._merge.schema.get(name)
+    def _from_source(self, name: str, *, keeps_fields: bool) -> Any:
+        field, brought = self._merge.schema.get(name), self._source.get(name)
         assert field is not None  # the merge has checked it
-        folded = [known.lower() for known in self._source.names]
-        return cast_to(field, F.col(f"{_VALUE}{folded.index(name.lower())}"))
+        assert brought is not None  # and this
+        place = Place(self._table, field.name, field.data_type)
+        check_assignable(place, brought.data_type, growing=self._request.schema_evolution)
+        value = F.col(f"{_VALUE}{self._source.names.index(brought.name)}")
+        before = self._before(name) if keeps_fields else None
+        return put_into(field.data_type, value, brought.data_type, before)

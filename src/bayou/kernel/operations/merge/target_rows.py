@@ -1,0 +1,87 @@
+"""Which rows of the target matter to a merge whose sides another engine joins.
+
+That engine may understand conditions that can't be understood here. What of them can be told which
+files it needs, and which commits of others are in the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from bayou.errors import PredicateError
+from bayou.kernel.operations.merge.candidates import may_match
+from bayou.kernel.operations.merge.condition import MergeCondition, conjunction
+from bayou.kernel.operations.merge.matching import Matcher
+from bayou.kernel.operations.merge.names import SOURCE, TARGET, JoinedNames, columns_of
+from bayou.kernel.operations.merge.source import MergeSource
+from bayou.kernel.predicates.model import Literal, Or, Predicate
+from bayou.kernel.predicates.renaming import with_paths
+from bayou.protocol.schema import BOOLEAN
+
+__all__ = ["TargetRows"]
+
+
+class TargetRows:
+    """What is known of the target's rows that matter.
+
+    Args:
+        names: of both sides.
+        on: operands of the ON condition's ANDs, as far as they can be parsed; those that name what
+            isn't there are passed over.
+    """
+
+    def __init__(self, names: JoinedNames, on: Sequence[Predicate]) -> None:
+        self._names = names
+        known = [bound for part in on if (bound := self._bound(part)) is not None]
+        found = conjunction(known)
+        self._condition = MergeCondition.of(found or Literal(True, BOOLEAN), names.schema)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Columns of the source that `predicate` needs, in the source's order."""
+        keys = [key.source for key in self._condition.keys]
+        if not keys:
+            return ()
+        if self._condition.source_filter is not None:
+            keys.append(self._condition.source_filter)
+        named = columns_of(keys, SOURCE)
+        return tuple(name for name in self._names.source.names if name in named)
+
+    def predicate(
+        self,
+        source: MergeSource | None,
+        partitions: Collection[str],
+        not_matched_by_source: Sequence[Predicate | None] = (),
+    ) -> Predicate | None:
+        """What is true of each row that may match, or that a clause may change; None for all rows.
+
+        Args:
+            source: all rows of the source with `key_columns`; None where nobody has looked.
+            partitions: the target's partition columns.
+            not_matched_by_source: conditions of such clauses; None where one isn't known.
+        """
+        matcher = None
+        if source is not None and self.key_columns:
+            renamed = [f"{SOURCE}.{name}" for name in source.rows.schema.names]
+            rows = source.rows.rename_columns(renamed)
+            try:
+                matcher = Matcher(self._condition, self._names.schema, rows)
+            except PredicateError:  # a key that can't be computed, or only elsewhere
+                matcher = None
+        matching = may_match(self._condition, matcher, partitions)
+        if matching is None or not not_matched_by_source:
+            return matching
+        changed: list[Predicate] = []
+        for condition in not_matched_by_source:
+            bound = None if condition is None else self._bound(condition, of_target=True)
+            if bound is None:
+                return None
+            changed.append(with_paths(bound, lambda path: (path[0].partition(".")[2], *path[1:])))
+        return Or((matching, *changed))
+
+    def _bound(self, part: Predicate, *, of_target: bool = False) -> Predicate | None:
+        sides = (TARGET,) if of_target else (TARGET, SOURCE)
+        try:
+            return self._names.predicate(part, "condition", sides)
+        except PredicateError:
+            return None

@@ -1,0 +1,145 @@
+"""What is known of the target's rows that a plan of Spark looks for.
+
+A condition that only Spark can evaluate may have parts that the kernel understands. They prune
+files, and tell the conflict rules what was looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+
+from bayou.errors import PredicateError
+from bayou.kernel import Snapshot
+from bayou.kernel.operations.merge import MergeSource
+from bayou.kernel.operations.merge.names import SOURCE, TARGET, JoinedNames
+from bayou.kernel.operations.merge.target_rows import TargetRows
+from bayou.kernel.predicates.evaluation import resolve
+from bayou.kernel.predicates.model import And, Column, Comparison, In, Literal, Or, Predicate
+from bayou.kernel.predicates.renaming import with_paths
+from bayou.protocol.schema import BYTE, DATE, INTEGER, LONG, SHORT, STRING, StructType
+from bayou.spark.tables.expressions import RowExpression
+from bayou.spark.tables.row_operations.assigned_columns import quoted
+from bayou.spark.tables.row_operations.merge_request import MergeRequest
+from bayou.spark.tables.row_operations.session_meaning import is_plain_session, means_the_same
+from bayou.spark.tables.target import TargetTable
+
+__all__ = ["known_part", "rows_that_matter", "spark_filter"]
+
+_MOST_VALUES = 100
+"""More than so many in a list aren't handed to Spark: it would spell them out again and again."""
+_COMPARED = (BYTE, SHORT, INTEGER, LONG, STRING, DATE)
+"""Types whose values are the same to Python, Spark and the kernel, whatever the session."""
+
+
+def known_part(
+    target: TargetTable, snapshot: Snapshot, condition: RowExpression | None
+) -> Predicate | None:
+    """What the kernel understands of a condition over a table's rows; None for nothing."""
+    if condition is None:
+        return None
+    alias = target.alias
+    known: list[Predicate] = []
+
+    def own(path: tuple[str, ...]) -> tuple[str, ...]:
+        named = alias is not None and len(path) > 1 and path[0].lower() == alias.lower()
+        return path[1:] if named and snapshot.schema.get(path[1]) is not None else path
+
+    for part in _meant(target.spark, condition, [snapshot.schema]):
+        try:
+            known.append(resolve(with_paths(part, own), snapshot.schema))
+        except PredicateError:
+            continue
+    if len(known) < 2:
+        return known[0] if known else None
+    return And(tuple(known))
+
+
+def rows_that_matter(
+    target: TargetTable, snapshot: Snapshot, source: Any, columns: StructType, request: MergeRequest
+) -> Predicate | None:
+    """What is true of each target row that a merge may match or change; None for all.
+
+    Args:
+        source: its rows, which are small and stay as they are; None for large ones.
+        columns: the source's.
+    """
+    spark = target.spark
+    schemas = [snapshot.schema, columns]
+    names = JoinedNames(
+        target=snapshot.schema,
+        source=columns,
+        target_alias=request.target_alias or TARGET,
+        source_alias=request.source_alias or SOURCE,
+    )
+    rows = TargetRows(names, _meant(spark, request.on, schemas))
+    keys = None
+    if source is not None and rows.key_columns:
+        wanted = source.select(*(quoted(name) for name in rows.key_columns)).toArrow()
+        keys = MergeSource.read(wanted.schema, wanted.to_batches())
+    by_source: list[Predicate | None] = []
+    for clause in request.clauses:
+        if clause.kind == "NOT MATCHED BY SOURCE":
+            parts = [] if clause.condition is None else _meant(spark, clause.condition, schemas)
+            by_source.append(And(tuple(parts)) if len(parts) > 1 else next(iter(parts), None))
+    return rows.predicate(keys, snapshot.partition_columns, by_source)
+
+
+def spark_filter(predicate: Predicate | None) -> Any:
+    """A predicate over a table's columns, or what follows from it, as a Column; None for nothing.
+
+    It need not tell as much as the predicate: it is there to read less.
+    """
+    match predicate:
+        case And(operands):
+            parts = [part for o in operands if (part := spark_filter(o)) is not None]
+            return _joined(parts, lambda one, two: one & two)
+        case Or(operands):
+            parts = [spark_filter(o) for o in operands]
+            if any(part is None for part in parts):
+                return None
+            return _joined(parts, lambda one, two: one | two)
+        case In(Column(path), values) if len(values) <= _MOST_VALUES and _plain(values):
+            return _column(path).isin([value.value for value in values])
+        case Comparison(op, Column(path), Literal() as value) if op in _OPERATORS and _plain(
+            [value]
+        ):
+            return _OPERATORS[op](_column(path), value.value)
+        case Literal(False):
+            return F.lit(False)
+        case _:
+            return None
+
+
+_OPERATORS = {
+    "=": lambda column, value: column == value,
+    ">=": lambda column, value: column >= value,
+    "<=": lambda column, value: column <= value,
+    ">": lambda column, value: column > value,
+    "<": lambda column, value: column < value,
+}
+
+
+def _meant(spark: Any, condition: RowExpression, schemas: Sequence[StructType]) -> list[Predicate]:
+    """Parts of a condition that mean to the kernel what they mean in the session."""
+    parts = condition.conjuncts
+    if is_plain_session(spark):
+        return parts
+    return [part for part in parts if means_the_same(spark, part, schemas)]
+
+
+def _plain(values: Sequence[Literal]) -> bool:
+    return all(value.value is not None and value.data_type in _COMPARED for value in values)
+
+
+def _column(path: tuple[str, ...]) -> Any:
+    return F.col(".".join(map(quoted, path)))
+
+
+def _joined(parts: Sequence[Any], operator: Any) -> Any:
+    found = None
+    for part in parts:
+        found = part if found is None else operator(found, part)
+    return found
