@@ -12,6 +12,8 @@ from hypothesis import settings
 # Its assertions are tests too. Said here, before any test imports it.
 pytest.register_assert_rewrite("bayou.testing", "refusals")
 
+pytest_plugins = ["small_pipelines"]
+
 # No test asserts a time: neither does Hypothesis of an example.
 settings.register_profile("bayou", deadline=None)
 settings.load_profile("bayou")

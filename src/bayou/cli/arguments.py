@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-__all__ = ["AsJson", "Config", "Settings"]
+__all__ = ["AsJson", "AtTime", "AtVersion", "Config", "Settings"]
 
 Config: TypeAlias = Annotated[Path, typer.Argument(help="The YAML file.", show_default=False)]
 
@@ -23,4 +23,19 @@ Settings: TypeAlias = Annotated[
 
 AsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="One JSON object a line, for machines.")
+]
+
+AtVersion: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--version", "-V", min=0, help="A version of the table.", show_default=False),
+]
+
+AtTime: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--timestamp",
+        "-t",
+        help="The last version at or before this time, such as 2024-01-05T10:00:00Z.",
+        show_default=False,
+    ),
 ]

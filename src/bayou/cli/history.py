@@ -8,26 +8,27 @@ from typing import Annotated, Any
 
 import typer
 
-from bayou.cli.arguments import AsJson
+from bayou.cli.arguments import AsJson, Settings
 from bayou.cli.exits import explained
+from bayou.cli.opened_table import FromConfig, TablePath, opened_table
 from bayou.cli.output import output_for
 
 __all__ = ["history", "history_rows"]
 
 
 def history(
-    path: Annotated[str, typer.Argument(help="The table: a folder, or s3://...")],
+    table: TablePath,
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", min=1, help="Newest commits only.")
     ] = None,
+    config: FromConfig = None,
+    settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
     """Show who changed a table, when and how; the newest commit first."""
     output = output_for(as_json=as_json)
     with explained(output):
-        import bayou
-
-        commits = bayou.table(path).history(limit=limit)
+        commits = opened_table(table, config, settings).history(limit=limit)
         output.rows("", commits if as_json else history_rows(commits))
 
 

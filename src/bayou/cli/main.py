@@ -9,10 +9,21 @@ from typing import Annotated
 
 import typer
 
+from bayou.cli.completion import COMPLETE_VARIABLE, completion, prepare_completion
 from bayou.cli.demo import demo
+from bayou.cli.dlq import dlq
 from bayou.cli.history import history
+from bayou.cli.optimize import optimize
+from bayou.cli.plan import plan
+from bayou.cli.read import read
+from bayou.cli.restore import restore
 from bayou.cli.run import run
+from bayou.cli.schema import schema
+from bayou.cli.status import status
+from bayou.cli.topics import topics
+from bayou.cli.vacuum import vacuum
 from bayou.cli.validate import validate
+from bayou.cli.verify import verify
 from bayou.version import VERSION
 
 __all__ = ["app", "main"]
@@ -28,8 +39,19 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(demo)
-app.command()(history)
 app.command()(validate)
+app.command()(plan)
+app.command()(status)
+app.command()(topics)
+app.command()(verify)
+app.add_typer(dlq, name="dlq")
+app.command()(read)
+app.command()(history)
+app.add_typer(schema, name="schema")
+app.command()(restore)
+app.command()(optimize)
+app.command()(vacuum)
+app.command()(completion)
 
 
 def main() -> None:
@@ -40,7 +62,9 @@ def main() -> None:
     if not os.environ.get("BAYOU_DEBUG"):
         # What the libraries log about an error, the command says in a sentence.
         logging.basicConfig(handlers=[logging.NullHandler()])
-    app()
+    if COMPLETE_VARIABLE in os.environ:
+        prepare_completion()
+    app(prog_name="bayou")
 
 
 def _print_version(wanted: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from bayou.errors import ArgumentError, KafkaError
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan, recreated_error
@@ -10,7 +10,7 @@ from bayou.spark.kafka.cluster import KafkaCluster
 from bayou.spark.kafka.options import TopicSelection
 from bayou.spark.kafka.properties import parse_properties
 
-__all__ = ["TopicWatch", "describe_topic"]
+__all__ = ["TopicWatch", "describe_topic", "topic_ends", "topic_names"]
 
 
 def describe_topic(name: str, properties: Mapping[str, str]) -> KafkaTopic:
@@ -42,6 +42,36 @@ def describe_topic(name: str, properties: Mapping[str, str]) -> KafkaTopic:
         if p in earliest and p in latest
     }
     return KafkaTopic(name=name, cluster_id=cluster_id, topic_id=topic_id, bounds=bounds)
+
+
+def topic_ends(names: Collection[str], properties: Mapping[str, str]) -> dict[str, dict[int, int]]:
+    """For each topic that exists, and each of its partitions, the offset behind the last record.
+
+    Raises:
+        KafkaError: no broker answers, or a property isn't usable.
+    """
+    try:
+        cluster = KafkaCluster(parse_properties(properties))
+    except ArgumentError as error:
+        raise KafkaError(f"connector.kafka isn't usable: {error.message}", topic=None) from error
+    ends: dict[str, dict[int, int]] = {}
+    partitions = cluster.partitions(TopicSelection(topics=tuple(sorted(names))))
+    for partition, end in cluster.latest(partitions).items():
+        ends.setdefault(partition.topic, {})[partition.partition] = end
+    return ends
+
+
+def topic_names(properties: Mapping[str, str]) -> set[str]:
+    """Names of all topics that the brokers let this client see.
+
+    Raises:
+        KafkaError: no broker answers, or a property isn't usable.
+    """
+    try:
+        cluster = KafkaCluster(parse_properties(properties))
+    except ArgumentError as error:
+        raise KafkaError(f"connector.kafka isn't usable: {error.message}", topic=None) from error
+    return {p.topic for p in cluster.partitions(TopicSelection(pattern=".*"))}
 
 
 class TopicWatch:

@@ -47,6 +47,11 @@ class DeadLetterTable:
             self._state = transaction.transaction_state(self._engine).to_bytes()
         return self._state
 
+    def known_start(self) -> dict[int, int]:
+        """Where a first run began that was to begin at the end; nothing before that run."""
+        snapshot = self._snapshot()
+        return {} if snapshot is None else fixed_start(self._kafka, snapshot.transactions)
+
     def fix_start(self, positions: Mapping[int, int]) -> dict[int, int]:
         """Remember where a topic begins that is to begin at the end; the first time counts.
 

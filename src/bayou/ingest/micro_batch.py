@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
@@ -100,15 +101,17 @@ class MicroBatchWriter:
         """
         began = time.monotonic()
         retries = self._topic.config.processing.max_retries
-        attempt = 0
+        attempt = conflicts = 0
         while True:
             try:
                 if attempt == 0:
                     self._target.follow()
                 else:
                     self.open()
-                return self._attempt(spark, spans, began)
+                report = self._attempt(spark, spans, began)
+                return replace(report, retries=attempt, conflicts=conflicts)
             except _WORTH_A_RETRY as error:
+                conflicts += isinstance(error, CommitConflictError)
                 if isinstance(error, ConcurrentTransactionError):
                     raise self._second_copy() from error
                 if attempt == retries:

@@ -23,6 +23,7 @@ __all__ = [
     "app_id",
     "batch_end",
     "check_not_recreated",
+    "covered_offsets",
     "fixed_start",
     "next_offsets",
     "ranges_between",
@@ -85,6 +86,18 @@ def next_offsets(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int
         topic_id, partition = _of_topic(topic, application)
         if partition is not None and (topic.topic_id is None or topic_id in (topic.topic_id, "-")):
             found[partition] = max(found.get(partition, 0), version + 1)
+    return found
+
+
+def covered_offsets(name: str, transactions: Mapping[str, int]) -> dict[int, int]:
+    """As `next_offsets`, for whatever cluster and topic of this name; no broker is asked."""
+    found: dict[int, int] = {}
+    for application, version in transactions.items():
+        kind, _, rest = application.partition("/")
+        before, _, partition = rest.partition("/")[2].rpartition("/")
+        ours = before == name or before.startswith(f"{name}/")
+        if kind == "kafka" and ours and partition.isdecimal():
+            found[int(partition)] = max(found.get(int(partition), 0), version + 1)
     return found
 
 

@@ -22,6 +22,7 @@ class TopicStarted:
         table_path: the target.
         partitions: number of Kafka partitions.
         waiting: offsets that are there and that the table doesn't cover.
+        positions: for each partition the offset that is read first.
     """
 
     topic: str
@@ -29,6 +30,7 @@ class TopicStarted:
     table_path: str
     partitions: int
     waiting: int
+    positions: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,9 @@ class BatchReport:
         version: the target's version, None where nothing was committed to it.
         new_columns: columns that this commit added to the table, or made it with.
         seconds: from the batch's arrival to its commit.
+        bytes: of the data files that were committed to the target.
+        retries: attempts beyond the first.
+        conflicts: those of them that another writer's commit made necessary.
     """
 
     topic: str
@@ -54,6 +59,9 @@ class BatchReport:
     version: int | None = None
     new_columns: tuple[str, ...] = ()
     seconds: float = 0.0
+    bytes: int = 0
+    retries: int = 0
+    conflicts: int = 0
 
     @property
     def records(self) -> int:

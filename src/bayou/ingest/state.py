@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bayou.errors import PipelineError, PrerequisiteError
 
-__all__ = ["make_folder", "topic_state", "unusable"]
+__all__ = ["make_folder", "runs_here", "topic_state", "unusable"]
 
 
 def make_folder(folder: Path) -> None:
@@ -40,7 +40,7 @@ def topic_state(state_path: Path, topic: str) -> Iterator[Path]:
         PipelineError: another process runs this topic with this state path.
         PrerequisiteError: the folder can't be made.
     """
-    folder = state_path / re.sub(r"[^A-Za-z0-9._-]", "_", topic)
+    folder = _folder(state_path, topic)
     make_folder(folder)
     try:
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -67,6 +67,21 @@ def topic_state(state_path: Path, topic: str) -> Iterator[Path]:
         os.close(lock)
 
 
+def runs_here(state_path: Path, topic: str) -> bool:
+    """Whether a process on this machine runs the topic: it holds the topic's lock."""
+    try:
+        lock = os.open(_folder(state_path, topic) / "lock", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
 def unusable(path: Path, error: OSError) -> PrerequisiteError:
     """The error for a folder or a file of the state path that the system refuses."""
     reason = os.strerror(error.errno) if error.errno else str(error)
@@ -75,6 +90,10 @@ def unusable(path: Path, error: OSError) -> PrerequisiteError:
         f"The state path {path} can't be used: {reason}; {hint}, or set connector.state-path.",
         what="state-path",
     )
+
+
+def _folder(state_path: Path, topic: str) -> Path:
+    return state_path / re.sub(r"[^A-Za-z0-9._-]", "_", topic)
 
 
 _HINTS = {

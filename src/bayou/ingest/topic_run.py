@@ -191,6 +191,7 @@ class TopicRun:
             table_path=target.path,
             partitions=len(kafka.bounds),
             waiting=waiting,
+            positions=dict(self._position),
         )
 
     def _kafka_options(self, topic: str) -> dict[str, str]:

@@ -56,7 +56,9 @@ class ConsoleOutput:
         self._titled(title, table)
 
     def text(self, title: str, text: str) -> None:
-        self._titled(title, Text(text))
+        self._title(title)
+        for line in text.splitlines():  # a padded text would be cropped at the console's width
+            self._out.print(Text(f"{'  ' if title else ''}{line}"))
 
     @contextlib.contextmanager
     def run(self) -> Iterator[Reporter]:
@@ -74,10 +76,13 @@ class ConsoleOutput:
             yield RunProgress(progress)
 
     def _titled(self, title: str, body: Any) -> None:
+        self._title(title)
+        self._out.print(Padding(body, (0, 0, 0, 2) if title else 0))
+
+    def _title(self, title: str) -> None:
         if title:
             self._out.print()
             self._out.print(Text(title, style="bold"))
-        self._out.print(Padding(body, (0, 0, 0, 2) if title else 0))
 
 
 def _shown(value: Any) -> str:

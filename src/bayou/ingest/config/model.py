@@ -7,6 +7,7 @@ there where ignoring it would change what ends up in the table.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Collection
 from typing import Annotated, Any, Literal
@@ -27,11 +28,14 @@ __all__ = [
     "DestinationConfig",
     "KafkaConfig",
     "KafkaSecurity",
+    "MonitoringConfig",
+    "ObjectiveConfig",
     "PipelineConfig",
     "ProcessingConfig",
     "SparkConfig",
     "StorageConfig",
     "TopicConfig",
+    "is_loopback",
 ]
 
 _SECURITY_PROPERTIES = {
@@ -336,6 +340,46 @@ class ProcessingConfig(_Section):
     )
 
 
+class ObjectiveConfig(_Section):
+    """What a topic promises to those who read its table."""
+
+    freshness_seconds: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="A record is to be in the table within this time. Status page and metrics "
+        "count when it isn't; the alert rules burn its error budget.",
+    )
+
+
+class MonitoringConfig(_Section):
+    """Metrics, health and the status page, over HTTP."""
+
+    enabled: bool = Field(default=True, description="false: the section is there, no port opens.")
+    host: str = Field(
+        default="127.0.0.1",
+        description="Address to listen at; any but this machine's own loopback needs a token.",
+    )
+    port: Annotated[int, Field(ge=0, le=65535)] = Field(
+        default=8710, description="Port to listen at; 0 takes a free one and says which."
+    )
+    token: SecretStr | None = Field(
+        default=None,
+        description="What a reader shows: Authorization: Bearer TOKEN, or ?token=TOKEN for the "
+        "page. /healthz and /readyz need none.",
+    )
+    interval_seconds: Annotated[float, Field(gt=0)] = Field(
+        default=10, description="How often the brokers are asked for the ends of the topics."
+    )
+
+    @model_validator(mode="after")
+    def _token_where_others_reach_it(self) -> MonitoringConfig:
+        if self.enabled and self.token is None and not is_loopback(self.host):
+            raise ValueError(
+                f"host {self.host} can be reached from other machines; set token "
+                '("${BAYOU_MONITORING_TOKEN}"), or leave host out to listen on 127.0.0.1'
+            )
+        return self
+
+
 class TopicConfig(_Section):
     """One Kafka topic and its table."""
 
@@ -365,6 +409,9 @@ class TopicConfig(_Section):
         default_factory=ProcessingConfig,
         description="How records are grouped into commits.",
     )
+    slo: ObjectiveConfig = Field(
+        default_factory=ObjectiveConfig, description="What the topic promises to its readers."
+    )
 
     @field_validator("kafka_topic")
     @classmethod
@@ -385,6 +432,10 @@ class ConnectorConfig(_Section):
     kafka: KafkaConfig = Field(default_factory=KafkaConfig, description="The broker.")
     storage: StorageConfig = Field(default_factory=StorageConfig, description="The object store.")
     spark: SparkConfig = Field(default_factory=SparkConfig, description="Spark.")
+    monitoring: MonitoringConfig | None = Field(
+        default=None,
+        description="Metrics, health and the status page; no port opens without this section.",
+    )
     state_path: str | None = Field(
         default=None,
         description="Local folder for locks and Spark's checkpoints; it may be deleted, the "
@@ -397,6 +448,14 @@ class PipelineConfig(_Section):
     """The whole file."""
 
     connector: ConnectorConfig = Field(description="The pipeline.")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine only."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _checked_properties(values: dict[str, Any], known: Collection[str]) -> dict[str, Any]:

@@ -1,0 +1,77 @@
+"""The table that a command is about: by its path, or as a topic of a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from bayou.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from bayou.api import TableHandle
+    from bayou.ingest.config import Configuration, Topic
+
+__all__ = ["FromConfig", "TablePath", "named_topics", "opened_table"]
+
+TablePath: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE",
+        help="A folder or s3://...; with --config also a topic of it.",
+        show_default=False,
+    ),
+]
+
+FromConfig: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        "-c",
+        help="A YAML file: TABLE may be one of its topics, its storage settings are used.",
+        show_default=False,
+    ),
+]
+
+
+def opened_table(
+    table: str, config: Path | None = None, settings: Sequence[str] | None = None
+) -> TableHandle:
+    """A handle on a table; nothing is read yet.
+
+    Args:
+        table: a path, or where there is a configuration the name of a topic or table of it.
+        config: the YAML file that names topics and says how to reach their store.
+        settings: overrides of it.
+    """
+    import bayou
+
+    if config is None:
+        return bayou.table(table)
+    from bayou.ingest.config import load_configuration
+
+    configuration = load_configuration(config, settings=settings or ())
+    paths = {topic.config.destination.name: topic.table_path for topic in configuration.topics}
+    paths |= {topic.key: topic.table_path for topic in configuration.topics}
+    options = configuration.connector.storage.storage_options()
+    return bayou.table(paths.get(table, table), options)
+
+
+def named_topics(configuration: Configuration, names: Sequence[str] | None) -> tuple[Topic, ...]:
+    """The topics of these names, all where none are given.
+
+    Raises:
+        ArgumentError: a name that isn't one.
+    """
+    if not names:
+        return configuration.topics
+    known = {topic.key: topic for topic in configuration.topics}
+    for name in names:
+        if name not in known:
+            raise ArgumentError(
+                f"{configuration.file} has no topic {name!r}; it has {', '.join(sorted(known))}.",
+                argument="topic",
+            )
+    return tuple(known[name] for name in names)

@@ -1,0 +1,85 @@
+"""`bayou plan`: what a run would do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayou.cli.arguments import AsJson, Config, Settings
+from bayou.cli.exits import FAILED, explained
+from bayou.cli.opened_table import named_topics
+from bayou.cli.output import Output, output_for
+
+if TYPE_CHECKING:
+    from bayou.ingest.inspection import TopicPlan
+
+__all__ = ["plan"]
+
+_SHOWN = 5
+
+
+def plan(
+    config: Config,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", help="Only this one; repeatable.")
+    ] = None,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a run would do: offsets, sizes, commits, schema changes; nothing is written.
+
+    Sizes, new columns and dead letters come from a look at the first 1,000 records a partition.
+    """
+    output = output_for(as_json=as_json)
+    with explained(output):
+        from bayou.ingest.config import load_configuration
+        from bayou.ingest.inspection import plan_run
+
+        configuration = load_configuration(config, settings=settings or ())
+        for notice in configuration.notices:
+            output.notice(notice.text)
+        configuration.check_runnable()
+        plans = plan_run(configuration, named_topics(configuration, topic))
+        for found in plans:
+            if as_json:
+                output.facts("plan", _for_machines(found))
+            else:
+                _show(output, found)
+        if any(found.error is not None for found in plans):
+            raise typer.Exit(FAILED)
+
+
+def _show(output: Output, found: TopicPlan) -> None:
+    if found.error is not None:
+        output.error(f"{found.topic}: {found.error}", kind="TopicError")
+        return
+    refused = sum(found.refused.values())
+    facts: dict[str, Any] = {
+        "from": f"Kafka topic {found.kafka_topic}, {len(found.spans)} partitions",
+        "to": f"{found.table_path}{', which will be made' if found.creates else ''}",
+        "reads": f"{found.records:,} offsets, about {found.bytes / 1e6:,.1f} MB of values",
+        "commits": f"about {found.commits:,}",
+        "new columns": ", ".join(f"{n} {k}" for n, k in found.new_columns.items()) or "none",
+        "dead letters": f"{refused:,} of {found.sampled:,} records looked at",
+    }
+    output.facts(found.topic, facts)
+    output.rows(
+        "Offsets",
+        [
+            {"partition": p, "from": str(s.start), "to": str(s.end), "offsets": s.end - s.start}
+            for p, s in found.spans.items()
+        ],
+    )
+    if found.refused:
+        output.rows(
+            "Would be dead letters",
+            [{"records": n, "reason": r} for r, n in list(found.refused.items())[:_SHOWN]],
+        )
+
+
+def _for_machines(found: TopicPlan) -> dict[str, Any]:
+    import msgspec
+
+    row: dict[str, Any] = msgspec.to_builtins(found, str_keys=True)
+    return {**row, "records": found.records}

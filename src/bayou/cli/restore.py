@@ -1,0 +1,47 @@
+"""`bayou restore`: an earlier version of a table, once more."""
+
+from __future__ import annotations
+
+import typer
+
+from bayou.cli.arguments import AsJson, AtTime, AtVersion, Settings
+from bayou.cli.exits import WRONG_USAGE, explained
+from bayou.cli.opened_table import FromConfig, TablePath, opened_table
+from bayou.cli.output import output_for
+
+__all__ = ["restore"]
+
+
+def restore(
+    table: TablePath,
+    version: AtVersion = None,
+    timestamp: AtTime = None,
+    config: FromConfig = None,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make the next version what an earlier one was; nothing between is lost."""
+    output = output_for(as_json=as_json)
+    with explained(output):
+        if (version is None) == (timestamp is None):
+            output.error("give --version or --timestamp, one of them", kind="UsageError")
+            raise typer.Exit(WRONG_USAGE)
+        handle = opened_table(table, config, settings)
+        before = handle.snapshot()
+        metrics = handle.restore(version, timestamp)
+        output.facts(
+            "Restored",
+            {
+                "version": metrics.version,
+                "files": metrics.num_of_files_after_restore,
+                "files taken out": metrics.num_removed_files,
+                "files brought back": metrics.num_restored_files,
+                "bytes": metrics.table_size_after_restore,
+            },
+        )
+        output.notice(f"to undo it: bayou restore {table} --version {before.version}")
+        if any(app.startswith("kafka/") for app in before.transactions):
+            output.notice(
+                "a pipeline writes to this table and stops at a RESTORE: see accept-restore in "
+                "docs/operations/recovery.md"
+            )

@@ -1,0 +1,94 @@
+"""`bayou schema show` and `bayou schema diff`: the columns of a table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bayou.cli.arguments import AsJson, AtTime, AtVersion, Settings
+from bayou.cli.exits import FAILED, WRONG_USAGE, explained
+from bayou.cli.opened_table import FromConfig, TablePath, named_topics, opened_table
+from bayou.cli.output import output_for
+
+__all__ = ["schema"]
+
+schema = typer.Typer(
+    help="The columns of a table, and how they changed.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@schema.command()
+def show(
+    table: TablePath,
+    version: AtVersion = None,
+    timestamp: AtTime = None,
+    config: FromConfig = None,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the columns of a table, now or as they were."""
+    output = output_for(as_json=as_json)
+    with explained(output):
+        from bayou.ingest.inspection import schema_rows
+
+        snapshot = opened_table(table, config, settings).snapshot(version, timestamp)
+        partitioned = set(snapshot.partition_columns)
+        output.rows(
+            "",
+            [
+                {**row, "partition": row["column"] in partitioned}
+                for row in schema_rows(snapshot.schema)
+            ],
+        )
+
+
+@schema.command()
+def diff(
+    table: TablePath,
+    before: Annotated[
+        int | None,
+        typer.Option("--from", min=0, help="A version; default: the first that can be read."),
+    ] = None,
+    after: Annotated[
+        int | None, typer.Option("--to", min=0, help="A version; default: the latest.")
+    ] = None,
+    schema_file: Annotated[
+        bool,
+        typer.Option(
+            "--schema-file",
+            help="With --config: what the topic's schema file would change about the table.",
+        ),
+    ] = False,
+    config: FromConfig = None,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what differs between two versions; exit code 1 where anything does."""
+    output = output_for(as_json=as_json)
+    with explained(output):
+        from bayou.ingest.inspection import compare_schemas
+
+        handle = opened_table(table, config, settings)
+        if schema_file:
+            if config is None:
+                output.error("--schema-file needs --config", kind="UsageError")
+                raise typer.Exit(WRONG_USAGE)
+            from bayou.ingest.config import load_configuration
+            from bayou.ingest.inspection import schema_file_changes
+
+            configuration = load_configuration(config, settings=settings or ())
+            (topic,) = named_topics(configuration, [table])
+            changes = schema_file_changes(configuration, topic, handle.snapshot())
+        else:
+            first = before if before is not None else handle.history()[-1]["version"]
+            changes = compare_schemas(handle.snapshot(first).schema, handle.snapshot(after).schema)
+        output.rows(
+            "",
+            [{"column": c.column, "before": c.before, "after": c.after} for c in changes],
+            empty="no difference",
+        )
+        if changes:
+            raise typer.Exit(FAILED)

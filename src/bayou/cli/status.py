@@ -1,0 +1,84 @@
+"""`bayou status`: where every topic stands, asked of tables and brokers."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayou.cli.arguments import AsJson, Config, Settings
+from bayou.cli.exits import FAILED, explained
+from bayou.cli.opened_table import named_topics
+from bayou.cli.output import output_for
+
+if TYPE_CHECKING:
+    from bayou.ingest.inspection import TopicStanding
+
+__all__ = ["status"]
+
+
+def status(
+    config: Config,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", help="Only this one; repeatable.")
+    ] = None,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show where topics stand: lag, freshness, dead letters, maintenance.
+
+    Nothing need run. Exit code 1 where a topic can't be looked at, or misses its objective.
+    """
+    output = output_for(as_json=as_json)
+    with explained(output):
+        from bayou.ingest.config import load_configuration
+        from bayou.ingest.inspection import topic_standings
+
+        configuration = load_configuration(config, settings=settings or ())
+        configuration.check_runnable()
+        standings = topic_standings(configuration, named_topics(configuration, topic))
+        output.rows("", [_for_machines(s) if as_json else _for_people(s) for s in standings])
+        for standing in standings:
+            if standing.error is not None:
+                output.error(f"{standing.topic}: {standing.error}", kind="TopicError")
+        if any(s.error is not None or s.late for s in standings):
+            raise typer.Exit(FAILED)
+
+
+def _for_people(standing: TopicStanding) -> dict[str, Any]:
+    return {
+        "topic": standing.topic,
+        "pipeline": "runs here" if standing.running else "",
+        "version": None if standing.version is None else str(standing.version),
+        "rows": f"{standing.rows:,}",
+        "files": standing.files,
+        "waiting": "?" if standing.waiting is None else f"{standing.waiting:,}",
+        "freshness": _freshness(standing),
+        "last commit (UTC)": _time(standing.last_commit),
+        "dead letters": standing.dead_letters,
+        "optimized": _time(standing.maintenance.get("optimize")),
+        "vacuumed": _time(standing.maintenance.get("vacuum")),
+    }
+
+
+def _for_machines(standing: TopicStanding) -> dict[str, Any]:
+    import msgspec
+
+    row: dict[str, Any] = msgspec.to_builtins(standing)
+    return {**row, "waiting": standing.waiting, "late": standing.late}
+
+
+def _freshness(standing: TopicStanding) -> str:
+    if standing.freshness_seconds is None:
+        return "?"
+    text = f"{standing.freshness_seconds:,.0f} s"
+    if standing.objective_seconds is not None:
+        text += f" of {standing.objective_seconds:g} s"
+    return f"{text} LATE" if standing.late else text
+
+
+def _time(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return ""
+    return f"{dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC):%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,167 @@
+"""`bayou verify`: whether a table is one, and whether it has its topic's records exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayou.cli.arguments import AsJson, Settings
+from bayou.cli.exits import FAILED, WRONG_USAGE, explained
+from bayou.cli.history import history_rows
+from bayou.cli.opened_table import FromConfig, named_topics, opened_table
+from bayou.cli.output import Output, output_for
+from bayou.cli.read import cell
+
+if TYPE_CHECKING:
+    from bayou.ingest.inspection import OffsetProof, TableReport
+    from bayou.ingest.offsets import OffsetSpan
+
+__all__ = ["verify"]
+
+_SHOWN = 5
+
+
+def verify(
+    tables: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TABLE]...",
+            help="Folders or s3://...; with --config topics of it, all unless named.",
+            show_default=False,
+        ),
+    ] = None,
+    config: FromConfig = None,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what tables are; with --config prove that each has its topic's records exactly once."""
+    output = output_for(as_json=as_json)
+    with explained(output):
+        if not tables and config is None:
+            output.error("name a table, or a configuration with --config", kind="UsageError")
+            raise typer.Exit(WRONG_USAGE)
+        if config is None:
+            fine = [_is_table(output, path, as_json=as_json) for path in tables or ()]
+        else:
+            fine = _of_configuration(output, config, settings, tables, as_json=as_json)
+        if not all(fine):
+            raise typer.Exit(FAILED)
+
+
+def _is_table(output: Output, path: str, *, as_json: bool) -> bool:
+    from bayou.ingest.inspection import table_report
+
+    report = table_report(path, opened_table(path))
+    _show_report(output, report, as_json=as_json)
+    return report.error is None
+
+
+def _of_configuration(
+    output: Output,
+    config: Path,
+    settings: Sequence[str] | None,
+    names: Sequence[str] | None,
+    *,
+    as_json: bool,
+) -> list[bool]:
+    from bayou.errors import BayouError
+    from bayou.ingest.config import load_configuration
+    from bayou.ingest.inspection import TopicTables, prove_offsets, table_report
+
+    configuration = load_configuration(config, settings=settings or ())
+    fine: list[bool] = []
+    for topic in named_topics(configuration, names):
+        tables = TopicTables.of(configuration, topic)
+        report = table_report(topic.table_path, tables.target)
+        _show_report(output, report, as_json=as_json)
+        if report.error is not None:
+            fine.append(False)
+            continue
+        configuration.check_runnable()
+        try:
+            proof = prove_offsets(configuration, topic)
+        except BayouError as error:
+            output.error(error.message, kind=type(error).__name__)
+            fine.append(False)
+            continue
+        _show_proof(output, proof)
+        fine.append(proof.holds)
+    return fine
+
+
+def _show_report(output: Output, report: TableReport, *, as_json: bool) -> None:
+    if report.error is not None:
+        output.error(f"{report.path} isn't a Delta table: {report.error}", kind="NotATable")
+        return
+    facts: dict[str, Any] = {
+        "version": report.version,
+        "rows": report.rows,
+        "files": report.files,
+        "bytes": report.bytes,
+        "partitioned by": list(report.partition_columns)
+        if as_json
+        else ", ".join(report.partition_columns),
+    }
+    if as_json:
+        facts |= {
+            "table": report.path,
+            "is delta": True,
+            "schema": report.schema,
+            "sample": report.sample,
+            "history": report.history,
+        }
+        output.facts("table", facts)
+        return
+    output.facts(f"{report.path} is a Delta table", facts)
+    output.rows("Columns", [{"column": name, "type": kind} for name, kind in report.schema.items()])
+    sample = [{name: cell(value) for name, value in row.items()} for row in report.sample]
+    output.rows("Sample", sample, empty="it has no rows")
+    output.rows("History", history_rows(report.history))
+
+
+def _show_proof(output: Output, proof: OffsetProof) -> None:
+    output.rows(
+        "Exactly once" if proof.holds else "NOT exactly once",
+        [
+            {
+                "topic": proof.topic,
+                "partition": part.partition,
+                "covered to": part.covered,
+                "rows": part.rows,
+                "dead letters": part.dead_letters,
+                "gaps": _spans(part.gaps),
+                "doubles": _spans(part.doubles),
+                "ahead": _spans(part.ahead),
+                "not provable": _spans(part.unproven),
+                "waiting": part.waiting,
+            }
+            for part in proof.partitions
+        ],
+    )
+    if proof.double_keys:
+        output.error(f"{proof.double_keys:,} rows have a key that another has", kind="DoubleKeys")
+    for part in proof.partitions:
+        if not part.holds:
+            output.error(
+                f"topic {proof.topic!r}: partition {part.partition} of {proof.table_path}: "
+                f"{_verdict(part.gaps, 'missing')}{_verdict(part.doubles, 'there twice')}"
+                f"{_verdict(part.ahead, 'there before they are covered')}"
+                "see docs/operations/runbook.md#gap-or-double",
+                kind="NotExactlyOnce",
+            )
+
+
+def _verdict(spans: Sequence[OffsetSpan], what: str) -> str:
+    count = sum(span.end - span.start for span in spans)
+    return f"{count:,} records {what} (offsets {_spans(spans)}); " if spans else ""
+
+
+def _spans(spans: Sequence[OffsetSpan]) -> str:
+    texts = [
+        str(s.start) if s.end - s.start == 1 else f"{s.start}-{s.end - 1}" for s in spans[:_SHOWN]
+    ]
+    more = [f"and {len(spans) - _SHOWN} more"] if len(spans) > _SHOWN else []
+    return ", ".join(texts + more)

@@ -1,0 +1,39 @@
+"""What can be said about topics and their tables without running anything."""
+
+from bayou.ingest.inspection.letters import Letter, LetterGroup, group_letters, list_letters
+from bayou.ingest.inspection.offset_proof import OffsetProof, PartitionProof, prove_offsets
+from bayou.ingest.inspection.run_plan import TopicPlan, plan_run
+from bayou.ingest.inspection.schema_comparison import (
+    SchemaChange,
+    compare_schemas,
+    schema_file_changes,
+    schema_rows,
+)
+from bayou.ingest.inspection.standing import PartitionStanding, TopicStanding, topic_standings
+from bayou.ingest.inspection.table_report import TableReport, table_report
+from bayou.ingest.inspection.topic_list import ListedTopic, list_topics
+from bayou.ingest.inspection.topic_tables import TopicTables
+
+__all__ = [
+    "Letter",
+    "LetterGroup",
+    "ListedTopic",
+    "OffsetProof",
+    "PartitionProof",
+    "PartitionStanding",
+    "SchemaChange",
+    "TableReport",
+    "TopicPlan",
+    "TopicStanding",
+    "TopicTables",
+    "compare_schemas",
+    "group_letters",
+    "list_letters",
+    "list_topics",
+    "plan_run",
+    "prove_offsets",
+    "schema_file_changes",
+    "schema_rows",
+    "table_report",
+    "topic_standings",
+]

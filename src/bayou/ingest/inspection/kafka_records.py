@@ -1,0 +1,48 @@
+"""Records of a topic, read here and not by Spark: few of them, for a look."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from bayou.ingest.config import Configuration
+from bayou.ingest.offsets import OffsetSpan
+from bayou.spark.kafka import KafkaShares, OffsetRange, TopicPartition
+
+__all__ = ["first_record_time", "kafka_records"]
+
+
+def kafka_records(
+    configuration: Configuration, topic: str, spans: Sequence[tuple[int, OffsetSpan]]
+) -> Generator[pa.RecordBatch]:
+    """Records of some spans of a topic's partitions, with the columns of the source `bayou-kafka`.
+
+    Raises:
+        KafkaError: the brokers don't answer, or records of a span are gone.
+    """
+    ranges = [OffsetRange(TopicPartition(topic, p), s.start, s.end) for p, s in spans]
+    if not ranges:
+        return
+    properties = configuration.connector.kafka.client_properties()
+    options = {"subscribe": topic, **{f"kafka.{name}": v for name, v in properties.items()}}
+    shares = KafkaShares.of(options, ranges, tasks=1)
+    for share in range(len(shares.shares)):
+        yield from shares.read(share)
+
+
+def first_record_time(
+    configuration: Configuration, topic: str, partition: int, span: OffsetSpan
+) -> float | None:
+    """Kafka's timestamp of the first record of a span, seconds since the epoch.
+
+    None where no record is in it: offsets have gaps.
+    """
+    with contextlib.closing(kafka_records(configuration, topic, [(partition, span)])) as batches:
+        for batch in batches:
+            moments: Any = batch.column("timestamp").cast(pa.timestamp("us", "UTC"))
+            first = moments.cast(pa.int64())[0].as_py()
+            return None if first is None else first / 1e6
+    return None

@@ -1,0 +1,91 @@
+"""The dead letters of a topic, to look at."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+
+from bayou.ingest.inspection.topic_tables import TopicTables
+
+__all__ = ["Letter", "LetterGroup", "group_letters", "list_letters"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """A record that became no row.
+
+    Attributes:
+        partition, offset: where it stands in Kafka.
+        timestamp: its Kafka timestamp.
+        reason: why it became none.
+        headers: (key, value) pairs.
+        key, value: the raw bytes.
+    """
+
+    partition: int
+    offset: int
+    timestamp: dt.datetime | None
+    reason: str
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    key: bytes | None = None
+    value: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterGroup:
+    """Letters of one reason: how many, and the times of the first and the last."""
+
+    reason: str
+    count: int
+    oldest: dt.datetime | None
+    newest: dt.datetime | None
+
+
+def list_letters(
+    tables: TopicTables, *, where: str | None = None, limit: int | None = None
+) -> list[Letter]:
+    """Dead letters in the order of their tables' files.
+
+    Args:
+        tables: the topic's.
+        where: SQL over the columns of the dead letters, such as `partition = 0 AND offset = 17`.
+        limit: most letters.
+
+    Raises:
+        PredicateError: `where` can't be understood.
+    """
+    if not tables.dead_letters.exists():
+        return []
+    rows = tables.dead_letters.to_arrow(filter=where, limit=limit).to_pylist()
+    return [
+        Letter(
+            partition=row["partition"],
+            offset=row["offset"],
+            timestamp=row["timestamp"],
+            reason=row["reason"],
+            headers=tuple((h["key"], h["value"]) for h in row["headers"] or ()),
+            key=row["key"],
+            value=row["value"],
+        )
+        for row in rows
+    ]
+
+
+def group_letters(tables: TopicTables, *, where: str | None = None) -> list[LetterGroup]:
+    """Dead letters counted by their reason, the commonest first."""
+    if not tables.dead_letters.exists():
+        return []
+    rows = tables.dead_letters.to_arrow(columns=["reason", "timestamp"], filter=where)
+    grouped = rows.group_by("reason").aggregate(
+        [("reason", "count"), ("timestamp", "min"), ("timestamp", "max")]
+    )
+    groups = [
+        LetterGroup(
+            reason=row["reason"],
+            count=row["reason_count"],
+            oldest=row["timestamp_min"],
+            newest=row["timestamp_max"],
+        )
+        for row in grouped.to_pylist()
+    ]
+    return sorted(groups, key=lambda g: (-g.count, g.reason))

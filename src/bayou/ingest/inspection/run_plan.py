@@ -1,0 +1,170 @@
+"""What a run would do, told from the brokers, the tables, and a look at the first records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from bayou.engines import for_path
+from bayou.errors import BayouError
+from bayou.ingest.broker import describe_topic
+from bayou.ingest.config import Configuration, Topic
+from bayou.ingest.dead_letter_table import DeadLetterTable
+from bayou.ingest.decode import DecodePlan, JsonDecoder, additions, merge_fields, record_columns
+from bayou.ingest.inspection.kafka_records import kafka_records
+from bayou.ingest.offsets import KafkaTopic, OffsetSpan, starting_offsets
+from bayou.ingest.rows import RowLayout
+from bayou.ingest.schemas import topic_schemas
+from bayou.ingest.target_table import TargetTable
+from bayou.kernel.engine import Engine
+from bayou.protocol.schema import StructType
+
+__all__ = ["TopicPlan", "plan_run"]
+
+_SAMPLE = 1_000
+"""Records of each partition that are looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlan:
+    """What a run would do with a topic.
+
+    Attributes:
+        topic, kafka_topic, table_path: which.
+        creates: the table would be made, for there is none.
+        spans: what would be read of each partition.
+        commits: about how many, by batch-size.
+        bytes: of the records' values, about, by the sample.
+        sampled: records that were looked at.
+        refused: reasons of those that would be dead letters, and how many of the sample.
+        new_columns: columns that the schema file or the sampled records would add, with types.
+        columns: columns of the table as it would be.
+        error: why the topic would not run.
+    """
+
+    topic: str
+    kafka_topic: str
+    table_path: str
+    creates: bool = False
+    spans: Mapping[int, OffsetSpan]
+    commits: int = 0
+    bytes: int = 0
+    sampled: int = 0
+    refused: Mapping[str, int]
+    new_columns: Mapping[str, str]
+    columns: tuple[str, ...] = ()
+    error: str | None = None
+
+    @property
+    def records(self) -> int:
+        """Offsets that would be read; gaps count."""
+        return sum(max(0, span.end - span.start) for span in self.spans.values())
+
+
+def plan_run(configuration: Configuration, topics: tuple[Topic, ...]) -> tuple[TopicPlan, ...]:
+    """Look, and write nothing.
+
+    Raises:
+        ConfigurationError: a schema file isn't usable.
+    """
+    schemas = topic_schemas(configuration)
+    return tuple(_plan(configuration, topic, schemas[topic.key]) for topic in topics)
+
+
+def _plan(configuration: Configuration, topic: Topic, schema: str | None) -> TopicPlan:
+    plan = TopicPlan(
+        topic=topic.key,
+        kafka_topic=topic.config.kafka_topic,
+        table_path=topic.table_path,
+        spans={},
+        refused={},
+        new_columns={},
+    )
+    try:
+        kafka = describe_topic(
+            topic.config.kafka_topic, configuration.connector.kafka.client_properties()
+        )
+        options = configuration.connector.storage.storage_options()
+        engine = for_path(topic.table_path, options)
+        target = TargetTable(engine, topic, kafka)
+        target.open()
+        plan = replace(plan, creates=target.version is None)
+        spans = _spans(topic, kafka, engine, target)
+        plan = replace(plan, spans=spans)
+        size = topic.config.processing.batch_size
+        plan = replace(plan, commits=math.ceil(plan.records / size))
+        return _sampled(configuration, topic, schema, target, plan)
+    except BayouError as error:
+        return replace(plan, error=error.message)
+
+
+def _spans(
+    topic: Topic,
+    kafka: KafkaTopic,
+    engine: Engine,
+    target: TargetTable,
+) -> dict[int, OffsetSpan]:
+    covered = target.covered
+    if not covered and topic.config.starting_offsets == "latest":
+        letters = DeadLetterTable(engine, topic, kafka)
+        covered = letters.known_start() or {p: s.end for p, s in kafka.bounds.items()}
+    begin = starting_offsets(kafka, covered, key=topic.key)
+    return {p: OffsetSpan(start=begin[p], end=s.end) for p, s in sorted(kafka.bounds.items())}
+
+
+def _sampled(
+    configuration: Configuration,
+    topic: Topic,
+    schema: str | None,
+    target: TargetTable,
+    plan: TopicPlan,
+) -> TopicPlan:
+    delta = topic.config.destination.delta_config
+    known = target.columns
+    stated = StructType() if schema is None else record_columns(schema)
+    columns = target.merged(known, stated)
+    layout = RowLayout.of(
+        columns, topic.config.destination.partition_columns, topic.config.event_time
+    )
+    evolves = delta.enable_schema_evolution or not layout.record.fields
+    count = size = 0
+    new = StructType()
+    refused: dict[str, int] = {}
+    for partition, span in plan.spans.items():
+        if span.empty:
+            continue
+        end = min(span.end, span.start + _SAMPLE)
+        batches = kafka_records(
+            configuration,
+            plan.kafka_topic,
+            [(partition, OffsetSpan(start=span.start, end=end))],
+        )
+        for batch in batches:
+            values = batch.column("value")
+            count, size = count + len(values), size + values.nbytes
+            decoder = JsonDecoder(
+                DecodePlan(
+                    columns=layout.record, json_schema=schema, discover=evolves, taken=layout.taken
+                )
+            )
+            decoded = decoder.decode(values)
+            new = merge_fields(new, decoded.new_fields)
+            for reason in decoded.reasons.to_pylist():
+                refused[str(reason)] = refused.get(str(reason), 0) + 1
+    added = {field.name: field for field in columns if known.get(field.name) is None}
+    for path, partial in additions(columns, new):
+        wider = target.with_column(columns, partial)
+        columns = columns if wider is None else wider
+        if wider is not None:
+            added[path] = partial
+    return replace(
+        plan,
+        bytes=round(size / count * plan.records) if count else 0,
+        sampled=count,
+        refused=dict(sorted(refused.items(), key=lambda item: -item[1])),
+        new_columns={name: str(field.data_type) for name, field in added.items()},
+        columns=RowLayout.of(
+            columns, topic.config.destination.partition_columns, topic.config.event_time
+        ).schema.names,
+    )

@@ -1,0 +1,100 @@
+"""Which offsets of a topic the rows of a table name, as compressed sets."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+from pyroaring import BitMap64
+
+from bayou.api import SnapshotHandle
+from bayou.ingest.offsets import OffsetSpan
+from bayou.kernel.row_positions import bitmap
+
+__all__ = ["SeenOffsets", "TopicOffsets", "spans"]
+
+pc: Any = pyarrow.compute  # its stubs lose the kind of an array
+
+
+@dataclass(slots=True)
+class SeenOffsets:
+    """Offsets of a partition: once or more, and more than once."""
+
+    once: BitMap64 = field(default_factory=BitMap64)
+    twice: BitMap64 = field(default_factory=BitMap64)
+
+
+class TopicOffsets:
+    """The offsets that a table has, by partition."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, SeenOffsets] = defaultdict(SeenOffsets)
+
+    @property
+    def partitions(self) -> list[int]:
+        """Partitions that any row names."""
+        return list(self._seen)
+
+    def of(self, partition: int) -> SeenOffsets:
+        """Those of a partition."""
+        return self._seen.get(partition) or SeenOffsets()
+
+    def read(
+        self,
+        snapshot: SnapshotHandle,
+        topic: str,
+        *,
+        prefix: str = "",
+        within: OffsetSpan | None = None,
+    ) -> None:
+        """Take in the rows of a topic.
+
+        Args:
+            snapshot: the table's version.
+            topic: the Kafka topic, whose name can't hold a quote.
+            prefix: what stands before `topic`, `partition` and `offset` in the columns' names.
+            within: only offsets in it, of any partition.
+        """
+        part, at = f"{prefix}partition", f"{prefix}offset"
+        condition = f"{prefix}topic = '{topic}'"
+        if within is not None:
+            condition += f" AND {at} >= {within.start} AND {at} < {within.end}"
+        for batch in snapshot.to_batches([part, at], condition):
+            self._add_columns(batch.column(part), batch.column(at))
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take in rows with the columns `partition` and `offset`."""
+        self._add_columns(batch.column("partition"), batch.column("offset"))
+
+    def _add_columns(self, partitions: pa.Array[Any], offsets: pa.Array[Any]) -> None:
+        for partition in pc.unique(partitions).to_pylist():
+            if partition is not None and partition >= 0:
+                chosen = offsets.filter(pc.equal(partitions, partition)).drop_null()
+                self._add(self._seen[partition], chosen)
+
+    def _add(self, seen: SeenOffsets, offsets: pa.Array[Any]) -> None:
+        new = bitmap(offsets)
+        if len(new) < len(offsets):
+            counts = pc.value_counts(offsets)
+            often = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+            seen.twice |= bitmap(often)
+        seen.twice |= seen.once & new
+        seen.once |= new
+
+
+def spans(offsets: BitMap64) -> tuple[OffsetSpan, ...]:
+    """Runs of adjacent offsets, in order."""
+    if not offsets:
+        return ()
+    held = pa.py_buffer(offsets.to_array())
+    numbers = pa.Array.from_buffers(pa.int64(), len(offsets), [None, held])
+    steps = pc.greater(pc.subtract(numbers[1:], numbers[:-1]), 1)
+    cuts: list[int] = pc.indices_nonzero(steps).to_pylist()
+    begins = [0, *(cut + 1 for cut in cuts)]
+    ends = [*cuts, len(numbers) - 1]
+    firsts: list[Any] = numbers.take(pa.array(begins)).to_pylist()
+    lasts: list[Any] = numbers.take(pa.array(ends)).to_pylist()
+    return tuple(OffsetSpan(start=a, end=b + 1) for a, b in zip(firsts, lasts, strict=True))

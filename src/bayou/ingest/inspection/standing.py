@@ -1,0 +1,201 @@
+"""Where a topic stands: what its tables and the brokers say, whether a pipeline runs or not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bayou.errors import BayouError
+from bayou.ingest.broker import describe_topic
+from bayou.ingest.config import Configuration, Topic
+from bayou.ingest.errand import Errand
+from bayou.ingest.inspection.kafka_records import first_record_time
+from bayou.ingest.inspection.topic_tables import TopicTables, row_count
+from bayou.ingest.offsets import KafkaTopic, OffsetSpan, fixed_start, next_offsets
+from bayou.ingest.state import runs_here
+
+__all__ = ["PartitionStanding", "TopicStanding", "topic_standings", "where_it_goes_on"]
+
+_MAINTENANCE = {"OPTIMIZE": "optimize", "VACUUM END": "vacuum"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStanding:
+    """A Kafka partition.
+
+    Attributes:
+        partition: its number.
+        position: the next offset that the table wants.
+        start, end: the first offset that the brokers have, and the one after the last.
+    """
+
+    partition: int
+    position: int
+    start: int
+    end: int
+
+    @property
+    def waiting(self) -> int:
+        """Offsets that are there and not in the table."""
+        return max(0, self.end - max(self.position, self.start))
+
+    @property
+    def lost(self) -> int:
+        """Offsets that retention has taken before they were read."""
+        return max(0, self.start - self.position)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicStanding:
+    """A topic as a whole.
+
+    Attributes:
+        topic: its name in the configuration.
+        kafka_topic: its name at the brokers.
+        table_path: the target.
+        version: its latest version, None where there is no table yet.
+        last_commit: when that was, ms since the epoch, and what.
+        rows, files, bytes: of that version.
+        dead_letters: records that wait there.
+        partitions: where each stands; empty where the brokers didn't say.
+        freshness_seconds: age of the oldest record that isn't in the table, 0 where all are; None
+            where the brokers didn't say.
+        objective_seconds: `slo.freshness-seconds`.
+        running: whether a pipeline on this machine holds the topic's lock.
+        maintenance: when what was done last, ms since the epoch, of the newest 1,000 commits.
+        error: why something above isn't known.
+    """
+
+    topic: str
+    kafka_topic: str
+    table_path: str
+    version: int | None = None
+    last_commit: int | None = None
+    last_operation: str | None = None
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    dead_letters: int = 0
+    partitions: tuple[PartitionStanding, ...] = ()
+    freshness_seconds: float | None = None
+    objective_seconds: float | None = None
+    running: bool = False
+    maintenance: Mapping[str, int]
+    error: str | None = None
+
+    @property
+    def waiting(self) -> int | None:
+        """Offsets that are there and not in the table, None where the brokers didn't say."""
+        return sum(p.waiting for p in self.partitions) if self.partitions else None
+
+    @property
+    def late(self) -> bool:
+        """Whether the objective is missed."""
+        fresh, objective = self.freshness_seconds, self.objective_seconds
+        return fresh is not None and objective is not None and fresh > objective
+
+
+def topic_standings(
+    configuration: Configuration, topics: tuple[Topic, ...]
+) -> tuple[TopicStanding, ...]:
+    """Ask brokers and tables, all topics at once; what fails is said in `error`."""
+    found: dict[str, TopicStanding] = {}
+
+    def look(topic: Topic) -> None:
+        found[topic.key] = _standing(configuration, topic)
+
+    errands = [Errand(lambda topic=topic: look(topic)) for topic in topics]  # type: ignore[misc]
+    for errand in errands:
+        errand.finish()
+    return tuple(found[topic.key] for topic in topics)
+
+
+def where_it_goes_on(
+    kafka: KafkaTopic,
+    topic: Topic,
+    transactions: Mapping[str, int],
+    letters: Mapping[str, int],
+) -> dict[int, int]:
+    """The next offset that a run reads of each partition; refuses nothing.
+
+    Args:
+        kafka: the topic as the brokers describe it.
+        topic: the topic of the configuration.
+        transactions: the target's.
+        letters: the dead letters'.
+    """
+    covered = next_offsets(kafka, transactions) or fixed_start(kafka, letters)
+    fresh = not covered and topic.config.starting_offsets == "latest"
+    return {
+        p: covered.get(p, there.end if fresh else there.start) for p, there in kafka.bounds.items()
+    }
+
+
+def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
+    standing = TopicStanding(
+        topic=topic.key,
+        kafka_topic=topic.config.kafka_topic,
+        table_path=topic.table_path,
+        objective_seconds=topic.config.slo.freshness_seconds,
+        running=runs_here(configuration.state_path, topic.key),
+        maintenance={},
+    )
+    tables = TopicTables.of(configuration, topic)
+    transactions: Mapping[str, int] = {}
+    letters: Mapping[str, int] = {}
+    try:
+        if tables.target.exists():
+            snapshot = tables.target.snapshot()
+            transactions = snapshot.transactions
+            standing = replace(standing, **_table_facts(tables, row_count(snapshot)))
+        if tables.dead_letters.exists():
+            there = tables.dead_letters.snapshot()
+            letters = there.transactions
+            standing = replace(standing, dead_letters=row_count(there))
+        kafka = describe_topic(
+            topic.config.kafka_topic, configuration.connector.kafka.client_properties()
+        )
+        positions = where_it_goes_on(kafka, topic, transactions, letters)
+        partitions = tuple(
+            PartitionStanding(partition=p, position=positions[p], start=there.start, end=there.end)
+            for p, there in sorted(kafka.bounds.items())
+        )
+        standing = replace(standing, partitions=partitions)
+        return replace(standing, freshness_seconds=_freshness(configuration, kafka, partitions))
+    except BayouError as error:
+        return replace(standing, error=error.message)
+
+
+def _table_facts(tables: TopicTables, rows: int) -> dict[str, Any]:
+    detail = tables.target.detail()
+    commits = tables.target.history(1000)
+    maintenance: dict[str, int] = {}
+    for commit in commits:
+        task = _MAINTENANCE.get(str(commit.get("operation")))
+        if task is not None:
+            maintenance.setdefault(task, commit["timestamp"])
+    return {
+        "version": detail.version,
+        "last_commit": detail.last_modified,
+        "last_operation": commits[0].get("operation") if commits else None,
+        "rows": rows,
+        "files": detail.num_files,
+        "bytes": detail.size_in_bytes,
+        "maintenance": maintenance,
+    }
+
+
+def _freshness(
+    configuration: Configuration, kafka: KafkaTopic, partitions: tuple[PartitionStanding, ...]
+) -> float:
+    oldest = 0.0
+    for partition in partitions:
+        if not partition.waiting:
+            continue
+        span = OffsetSpan(start=max(partition.position, partition.start), end=partition.end)
+        moment = first_record_time(configuration, kafka.name, partition.partition, span)
+        if moment is not None:
+            oldest = max(oldest, time.time() - moment)
+    return oldest

@@ -1,0 +1,33 @@
+"""The two tables of a topic, opened with the configuration's storage settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bayou.api import SnapshotHandle, TableHandle, table
+from bayou.ingest.config import Configuration, Topic
+from bayou.ingest.dead_letters import dead_letters_path
+
+__all__ = ["TopicTables", "row_count"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTables:
+    """Handles on a topic's target and on its dead letters; neither need be there yet."""
+
+    target: TableHandle
+    dead_letters: TableHandle
+
+    @classmethod
+    def of(cls, configuration: Configuration, topic: Topic) -> TopicTables:
+        """Nothing is read yet."""
+        options = configuration.connector.storage.storage_options()
+        return cls(
+            target=table(topic.table_path, options),
+            dead_letters=table(dead_letters_path(topic.table_path), options),
+        )
+
+
+def row_count(snapshot: SnapshotHandle) -> int:
+    """Rows of a version; no column is read."""
+    return sum(batch.num_rows for batch in snapshot.to_batches(columns=[]))

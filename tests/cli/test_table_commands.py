@@ -1,0 +1,187 @@
+"""Commands about one table: what they print, what they change, how they exit."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+import bayou
+
+
+@pytest.fixture
+def config(tmp_path, table):
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "connector:\n  topics:\n    things:\n      kafka-topic: things\n"
+        f"      destination: {{table-path: '{table}', table-name: all_things}}\n"
+    )
+    return file
+
+
+def test_rows_are_read_with_a_filter_and_columns(events, table):
+    code, rows = events("read", table, "--filter", "id >= 1", "--columns", "name")
+    assert code == 0
+    assert sorted(r["name"] for r in rows) == ["n1", "n2"]
+
+
+def test_an_earlier_version_is_read_by_number_and_by_time(events, table):
+    _, by_number = events("read", table, "--version", 0)
+    assert [r["id"] for r in by_number] == [0]
+    moment = bayou.table(table).snapshot(1).timestamp
+    text = dt.datetime.fromtimestamp(moment / 1000, dt.UTC).isoformat()
+    _, by_time = events("read", table, "--timestamp", text)
+    assert len(by_time) == 2
+
+
+def test_version_and_timestamp_together_are_wrong_usage(invoke, table):
+    result = invoke("read", table, "--version", 0, "--timestamp", "2024-01-05")
+    assert result.exit_code == 2
+    assert "not both" in result.stderr
+
+
+def test_a_filter_that_means_nothing_is_one_sentence(invoke, table):
+    result = invoke("read", table, "--filter", "nope = 1")
+    assert result.exit_code == 1
+    assert "nope" in result.stderr
+    assert "bug" not in result.stderr
+
+
+def test_rows_for_people_are_cut_to_a_line_and_counted(invoke, tmp_path):
+    path = tmp_path / "wide"
+    bayou.write(str(path), pa.table({"id": [1, 2], "text": ["x" * 500] * 2}))
+    result = invoke("read", path, "--limit", 1)
+    assert "…" in result.stdout
+    assert "--limit 0 shows all" in result.stderr
+
+
+def test_a_topic_of_a_configuration_names_its_table(events, config):
+    for name in ("things", "all_things"):
+        code, rows = events("read", name, "--config", config)
+        assert code == 0
+        assert len(rows) == 3
+
+
+def test_a_restore_says_how_to_undo_it(invoke, table):
+    result = invoke("restore", table, "--version", 0)
+    assert result.exit_code == 0
+    assert f"bayou restore {table} --version 2" in result.stderr
+    assert bayou.table(table).to_arrow()["id"].to_pylist() == [0]
+    assert invoke("restore", table, "--version", 2).exit_code == 0
+    assert bayou.table(table).to_arrow().num_rows == 3
+
+
+def test_a_restore_to_nowhere_is_wrong_usage(invoke, table):
+    assert invoke("restore", table).exit_code == 2
+    result = invoke("restore", table, "--version", 99)
+    assert result.exit_code == 1
+    assert "99" in result.stderr
+
+
+def test_small_files_are_packed(events, table):
+    code, (facts,) = events("optimize", table)
+    assert code == 0
+    assert facts["files removed"] == 3
+    assert bayou.table(table).detail().num_files == 1
+    _, (again,) = events("optimize", table)
+    assert again["version"] is None
+
+
+def test_rows_are_put_along_a_z_order(events, table):
+    code, (facts,) = events("optimize", table, "--zorder", "id,name")
+    assert code == 0
+    assert facts["version"] == 3
+
+
+def test_a_dry_vacuum_lists_and_deletes_nothing(events, table):
+    bayou.table(table).optimize()
+    before = sorted(table.glob("*.parquet"))
+    code, lines = events("vacuum", table, "--dry-run")
+    assert code == 0
+    assert lines[-1]["title"] == "Would be deleted"
+    assert sorted(table.glob("*.parquet")) == before
+
+
+def test_a_retention_below_the_tables_own_is_refused(invoke, table):
+    result = invoke("vacuum", table, "--retention-hours", 1)
+    assert result.exit_code == 2
+    assert "retention" in result.stderr
+
+
+def test_columns_are_shown_with_their_types(events, table):
+    _, rows = events("schema", "show", table)
+    assert rows == [
+        {"column": "id", "type": "long", "nullable": True, "partition": False},
+        {"column": "name", "type": "string", "nullable": True, "partition": False},
+    ]
+
+
+def test_a_schemas_difference_is_exit_code_1(events, invoke, table):
+    assert invoke("schema", "diff", table).exit_code == 0
+    wider = pa.table({"id": [1], "place": [{"city": "x"}]})
+    bayou.write(str(table), wider, merge_schema=True)
+    code, rows = events("schema", "diff", table)
+    assert code == 1
+    assert rows == [
+        {"column": "place", "before": None, "after": "struct"},
+        {"column": "place.city", "before": None, "after": "string"},
+    ]
+
+
+def test_the_schema_file_is_compared_with_the_table(events, tmp_path, table, config):
+    (tmp_path / "s.json").write_text(
+        '{"properties": {"id": {"type": "integer"}, "size": {"type": "number"}}}'
+    )
+    text = config.read_text().replace(
+        "kafka-topic: things\n", "kafka-topic: things\n      schema-file: s.json\n"
+    )
+    config.write_text(text)
+    code, rows = events("schema", "diff", "things", "--config", config, "--schema-file")
+    assert code == 1
+    assert {r["column"]: (r["before"], r["after"]) for r in rows} == {
+        "name": ("string", None),
+        "size": (None, "double"),
+    }
+
+
+def test_tables_are_verified_and_what_is_none_is_named(invoke, events, table, tmp_path):
+    code, (facts,) = events("verify", table)
+    assert code == 0
+    assert (facts["is delta"], facts["rows"], facts["version"]) == (True, 3, 2)
+    assert facts["schema"] == {"id": "long", "name": "string"}
+    assert len(facts["sample"]) == 3
+    assert len(facts["history"]) == 3
+    result = invoke("verify", table, tmp_path / "nothing")
+    assert result.exit_code == 1
+    assert f"{tmp_path / 'nothing'} isn't a Delta table" in result.stderr
+
+
+def test_what_to_verify_has_to_be_said(invoke):
+    assert invoke("verify").exit_code == 2
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_shell_gets_a_script(invoke, shell):
+    result = invoke("completion", shell)
+    assert result.exit_code == 0
+    assert "_BAYOU_COMPLETE" in result.stdout
+
+
+def test_a_shell_that_asks_is_answered_with_commands():
+    run = subprocess.run(
+        [sys.executable, "-m", "bayou.cli"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            **os.environ,
+            "_BAYOU_COMPLETE": "complete_bash",
+            "COMP_WORDS": "bayou va",
+            "COMP_CWORD": "1",
+        },
+    )
+    assert set(run.stdout.split()) == {"validate", "vacuum"}

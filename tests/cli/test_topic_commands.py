@@ -1,0 +1,132 @@
+"""Commands about a configuration's topics, with an embedded broker and without Spark."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def taken_in(small_pipeline):
+    small_pipeline.produce(*({"id": i} for i in range(5)))
+    small_pipeline.produce({"id": 9}, b"no json", partition=1)
+    small_pipeline.take_in()
+    return small_pipeline
+
+
+def test_a_plan_says_what_would_be_read_and_made(small_pipeline, events):
+    small_pipeline.produce({"id": 1}, {"id": "x"}, {"id": 2})
+    code, (plan,) = events("plan", small_pipeline.file)
+    assert code == 0
+    assert (plan["records"], plan["creates"], plan["commits"]) == (3, True, 1)
+    assert plan["spans"]["0"] == {"start": 0, "end": 3}
+    assert plan["sampled"] == 3
+    assert sum(plan["refused"].values()) == 1
+    assert plan["new_columns"] == {"id": "long", "name": "string"}
+    assert not small_pipeline.table.exists()
+
+
+def test_a_plan_tells_columns_that_the_records_would_add(taken_in, events):
+    taken_in.produce({"id": 1, "place": {"city": "x"}})
+    _, (plan,) = events("plan", taken_in.file)
+    assert plan["new_columns"] == {}
+    assert sum(plan["refused"].values()) == 1
+    taken_in.evolves = True
+    taken_in.write_file()
+    _, (plan,) = events("plan", taken_in.file)
+    assert plan["refused"] == {}
+    assert list(plan["new_columns"]) == ["place"]
+
+
+def test_a_plan_for_people_fits_a_page(taken_in, invoke):
+    taken_in.produce({"id": "not a number"})
+    result = invoke("plan", taken_in.file)
+    assert result.exit_code == 0
+    assert "Would be dead letters" in result.stdout
+
+
+def test_a_topic_that_could_not_run_is_said_in_the_plan(taken_in, invoke):
+    taken_in.table.delete()
+    taken_in.more = "        partition-columns: [name]\n"
+    taken_in.write_file()
+    result = invoke("plan", taken_in.file)
+    assert result.exit_code == 1
+    assert "partitioned by" in result.stderr
+
+
+def test_status_says_where_topics_stand(taken_in, events):
+    taken_in.produce({"id": 10})
+    taken_in.table.optimize()
+    code, (row,) = events("status", taken_in.file)
+    assert code == 0
+    assert (row["rows"], row["dead_letters"], row["waiting"]) == (6, 1, 1)
+    assert 0 < row["freshness_seconds"] < 300
+    assert row["running"] is False
+    assert [p["position"] for p in row["partitions"]] == [5, 2]
+
+
+def test_status_of_a_late_topic_is_exit_code_1(taken_in, invoke):
+    taken_in.produce({"id": 10})
+    taken_in.more = "      slo: {freshness-seconds: 0.000001}\n"
+    taken_in.write_file()
+    result = invoke("status", taken_in.file)
+    assert result.exit_code == 1
+    assert "LATE" in result.stdout
+
+
+def test_status_before_the_first_run(small_pipeline, events):
+    code, (row,) = events("status", small_pipeline.file)
+    assert code == 0
+    assert row["version"] is None
+    assert row["waiting"] == 0
+
+
+def test_topics_are_listed_as_the_brokers_have_them(taken_in, events):
+    _, (row,) = events("topics", taken_in.file)
+    assert (row["topic"], row["partitions"], row["offsets"]) == ("events", 2, 7)
+    _, every = events("topics", taken_in.file, "--all")
+    assert taken_in.kafka_topic in {r["kafka topic"] for r in every}
+
+
+def test_a_proof_holds_or_says_where_it_does_not(taken_in, events, invoke):
+    code, lines = events("verify", "--config", taken_in.file)
+    assert code == 0
+    assert [line["gaps"] for line in lines if line["event"] == "row"] == ["", ""]
+    taken_in.table.delete("id = 3")
+    result = invoke("verify", "--config", taken_in.file)
+    assert result.exit_code == 1
+    assert "partition 0" in result.stderr
+    assert "1 records missing (offsets 3)" in result.stderr
+
+
+def test_dead_letters_are_listed_shown_replayed_and_dropped(taken_in, events, invoke):
+    taken_in.produce({"id": 3, "colour": "red"})
+    taken_in.take_in()
+    _, rows = events("dlq", "list", taken_in.file)
+    assert {r["letters"] for r in rows} == {1}
+    assert len(rows) == 2
+    _, (letter,) = events("dlq", "show", taken_in.file, "events", "--where", "partition = 1")
+    assert letter["value"] == "no json"
+    taken_in.evolves = True
+    taken_in.write_file()
+    _, lines = events("dlq", "replay", taken_in.file, "events", "--dry-run")
+    assert (lines[0]["title"], lines[0]["became rows"]) == ("Would be", 1)
+    _, lines = events("dlq", "replay", taken_in.file, "events")
+    assert (lines[0]["became rows"], lines[0]["don't fit"]) == (1, 1)
+    assert invoke("dlq", "drop", taken_in.file, "events").exit_code == 2
+    _, (dropped,) = events("dlq", "drop", taken_in.file, "events", "--all")
+    assert dropped["letters"] == 1
+    assert "no dead letters" in invoke("dlq", "list", taken_in.file).stdout
+    assert invoke("verify", "--config", taken_in.file).exit_code == 1  # it was dropped
+
+
+def test_a_topic_that_the_file_does_not_have_is_named(small_pipeline, invoke):
+    result = invoke("dlq", "show", small_pipeline.file, "nope")
+    assert result.exit_code == 2
+    assert "it has events" in result.stderr
+
+
+def test_names_of_events_are_json_for_machines(taken_in, invoke):
+    result = invoke("status", taken_in.file, "--json")
+    assert json.loads(result.stdout)["topic"] == "events"

@@ -1,0 +1,79 @@
+"""A pipeline's micro-batches without Spark: tasks run one after another in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from bayou.engines import for_path
+from bayou.ingest.broker import TopicWatch, describe_topic
+from bayou.ingest.config import Configuration, Topic, load_configuration
+from bayou.ingest.dead_letter_table import DeadLetterTable
+from bayou.ingest.decode import record_columns
+from bayou.ingest.micro_batch import MicroBatchWriter
+from bayou.ingest.offsets import OffsetSpan, ranges_between, starting_offsets
+from bayou.ingest.progress import BatchReport
+from bayou.ingest.schemas import topic_schemas
+from bayou.ingest.target_table import TargetTable
+from bayou.protocol.schema import StructType
+
+__all__ = ["InProcessContext", "take_in"]
+
+
+class InProcessContext:
+    """As much of a session and its context as a micro-batch uses."""
+
+    defaultParallelism = 1  # noqa: N815  # Spark's name
+
+    def __init__(self, values: Iterable[Any] = ()) -> None:
+        self._values = list(values)
+
+    @property
+    def sparkContext(self) -> InProcessContext:  # noqa: N802  # Spark's name
+        """Itself."""
+        return self
+
+    def parallelize(self, values: Iterable[Any], _slices: int) -> InProcessContext:
+        """Values for tasks."""
+        return InProcessContext(values)
+
+    def map(self, task: Callable[[Any], Any]) -> InProcessContext:
+        """The tasks' outcomes."""
+        return InProcessContext(task(value) for value in self._values)
+
+    def collect(self) -> list[Any]:
+        """All of them."""
+        return self._values
+
+
+def take_in(file: Path) -> list[BatchReport]:
+    """Put what the topics of a configuration have into their tables, one batch a topic."""
+    configuration = load_configuration(file, environment={})
+    schemas = topic_schemas(configuration)
+    return [_batch(configuration, topic, schemas[topic.key]) for topic in configuration.topics]
+
+
+def _batch(configuration: Configuration, topic: Topic, schema: str | None) -> BatchReport:
+    properties = configuration.connector.kafka.client_properties()
+    kafka = describe_topic(topic.config.kafka_topic, properties)
+    engine = for_path(topic.table_path, {})
+    writer = MicroBatchWriter(
+        topic=topic,
+        engine=engine,
+        watch=TopicWatch(kafka, properties, key=topic.key),
+        target=TargetTable(engine, topic, kafka),
+        dead_letters=DeadLetterTable(engine, topic, kafka),
+        json_schema=schema,
+        schema_columns=StructType() if schema is None else record_columns(schema),
+        storage_options={},
+        kafka_options={
+            "subscribe": kafka.name,
+            **{f"kafka.{name}": value for name, value in properties.items()},
+        },
+    )
+    start = starting_offsets(kafka, writer.open(), key=topic.key)
+    end = {p: span.end for p, span in kafka.bounds.items()}
+    spans: dict[int, OffsetSpan] = ranges_between(start, end)
+    session: Any = InProcessContext()
+    return writer.process(session, spans)

@@ -1,0 +1,95 @@
+"""Fixtures: a topic of an embedded broker, its configuration, and its tables; no Spark."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from in_process_pipeline import take_in
+
+import bayou
+from bayou.ingest.config import load_configuration
+from bayou.spark.kafka import EmbeddedBroker
+from bayou.spark.kafka.embedded_broker import ProducedRecord
+
+SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": "string"}}}
+
+
+@dataclass
+class SmallPipeline:
+    """One topic `events` of two partitions, to the table `lake/events` below `folder`."""
+
+    folder: Path
+    broker: EmbeddedBroker
+    kafka_topic: str
+    evolves: bool = False
+    more: str = ""
+
+    @property
+    def file(self):
+        return self.folder / "pipeline.yaml"
+
+    @property
+    def path(self):
+        return str(self.folder / "lake" / "events")
+
+    @property
+    def table(self):
+        return bayou.table(self.path)
+
+    @property
+    def dead_letters(self):
+        return bayou.table(f"{self.path}_dead_letters")
+
+    @property
+    def configuration(self):
+        return load_configuration(self.file, environment={})
+
+    @property
+    def topic(self):
+        return self.configuration.topics[0]
+
+    def write_schema(self, schema):
+        (self.folder / "schema.json").write_text(json.dumps(schema))
+
+    def write_file(self):
+        self.file.write_text(
+            f"connector:\n"
+            f"  kafka: {{bootstrap-servers: '{self.broker.bootstrap_servers}'}}\n"
+            f"  topics:\n    events:\n      kafka-topic: {self.kafka_topic}\n"
+            f"      schema-file: schema.json\n"
+            f"      destination:\n        table-path: lake/events\n"
+            f"        delta-config: {{enable-schema-evolution: {str(self.evolves).lower()}}}\n"
+            f"{self.more}"
+        )
+
+    def produce(self, *values, partition=0):
+        records = [
+            ProducedRecord(
+                value if isinstance(value, bytes) else json.dumps(value).encode(),
+                partition=partition,
+            )
+            for value in values
+        ]
+        self.broker.produce(self.kafka_topic, records)
+
+    def take_in(self):
+        return take_in(self.file)[0]
+
+
+@pytest.fixture(scope="session")
+def embedded_broker():
+    with EmbeddedBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def small_pipeline(embedded_broker, tmp_path, request):
+    name = f"t{abs(hash(request.node.nodeid)) % 10**12}"
+    embedded_broker.create_topic(name, 2)
+    pipeline = SmallPipeline(folder=tmp_path, broker=embedded_broker, kafka_topic=name)
+    pipeline.write_schema(SCHEMA)
+    pipeline.write_file()
+    return pipeline
