@@ -72,6 +72,16 @@ DOORS = """
     made = made.option("delta.columnMapping.mode", "name")
     made.save(dv)
     made.mode("ignore").save(dv)
+    from bayou.kernel.upkeep.checkpoint_parts import plan_checkpoint, write_checkpoint_part
+    from bayou.spark import DeltaTable
+
+    plan = plan_checkpoint(engine, path, max_parts=1)
+    plan.finish(engine, [write_checkpoint_part(engine, part) for part in plan.parts])
+    spark.range(1600, 1610, 1, 1).write.format("delta").mode("append").save(path)
+    spark.conf.set("bayou.checkpoint.localBytes", "0")
+    print("checkpoint", DeltaTable.forPath(spark, path).checkpoint())
+    behind = table.latest_snapshot(engine).log_segment.checkpoint
+    print("parts", behind.version, len(behind.files))
     print("deleted", bayou.table(dv).delete("id % 10 = 3").num_deleted_rows)
     few = spark.range(1000, 1010, 1, 2).selectExpr("id", "1L AS part", "named_struct('x', id) AS s")
     write(few).mode("overwrite").option("replaceWhere", "part = 1").save(dv)
@@ -133,13 +143,15 @@ def test_replay_reads_and_writes_run_on_a_cluster(spark_cluster, tmp_path):
         "window True",
         "frame True",
         "executors 2",
+        "checkpoint 3",
+        "parts 3 3",
         "deleted 40",
         "native True True 203 20",
         "source False True 203 20",
         "streamed True True",
         "streamed True True",
     ]
-    assert bayou.table(path).to_arrow().num_rows == 1600
+    assert bayou.table(path).to_arrow().num_rows == 1610
 
 
 def test_replay_runs_through_spark_connect(tmp_path):

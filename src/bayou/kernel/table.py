@@ -14,7 +14,7 @@ from bayou.kernel.engine import Engine
 from bayou.kernel.history import read_history
 from bayou.kernel.log_segment import load_log_segment
 from bayou.kernel.snapshot import Snapshot
-from bayou.kernel.upkeep.checkpoint import checkpoint
+from bayou.kernel.upkeep.checkpoint_workers import checkpoint_by_workers
 from bayou.kernel.upkeep.cleanup import LogCleanup, clean_up_log
 from bayou.kernel.upkeep.compaction import compact_log
 from bayou.kernel.writes.builder import TransactionBuilder
@@ -117,7 +117,7 @@ class Table:
         What a catalog ratified is published before, for only published versions may have one.
         """
         self.publish_commits(engine)
-        return checkpoint(engine, self._path, version, self._catalog)
+        return checkpoint_by_workers(engine, self._path, version, self._catalog)
 
     def publish_commits(self, engine: Engine) -> int | None:
         """Copy to the log what the catalog has ratified; repeatable, safe beside others that do so.

@@ -20,6 +20,7 @@ from typing import Any
 from bayou.errors import ArgumentError
 
 __all__ = [
+    "CHECKPOINT_LOCAL_BYTES",
     "INITIAL_SNAPSHOT_NUM_PARTITIONS",
     "MAX_INITIAL_SNAPSHOT_FILE_COUNT",
     "OPTIMIZE_BATCH_BYTES",
@@ -172,6 +173,13 @@ SNAPSHOT_CACHE_BYTES = Setting(
     default="256 MB",
     minimum=0,
 )
+CHECKPOINT_LOCAL_BYTES = Setting(
+    name="bayou.checkpoint.localBytes",
+    meaning="A checkpoint that builds on one of up to so many bytes is written by the driver's "
+    "process, a larger one by executors, in parts.",
+    default="256 MB, about 2,500,000 files",
+    minimum=0,
+)
 OPTIMIZE_MAX_FILE_SIZE = Setting(
     name="bayou.optimize.maxFileSize",
     aliases=("spark.databricks.delta.optimize.maxFileSize",),
@@ -242,6 +250,7 @@ SETTINGS: tuple[Setting, ...] = (
     INITIAL_SNAPSHOT_NUM_PARTITIONS,
     MAX_INITIAL_SNAPSHOT_FILE_COUNT,
     SNAPSHOT_CACHE_BYTES,
+    CHECKPOINT_LOCAL_BYTES,
     OPTIMIZE_MAX_FILE_SIZE,
     OPTIMIZE_MIN_FILE_SIZE,
     OPTIMIZE_DELETED_ROWS_RATIO,

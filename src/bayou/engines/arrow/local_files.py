@@ -32,6 +32,8 @@ _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK
 
 def local_path(path: str) -> str:
     """Absolute path of a local path or `file:` URI; the URI's path is taken as decoded."""
+    if path.startswith("/") and "//" not in path and "/." not in path and not path.endswith("/"):
+        return path
     if path.startswith("file:"):
         path = path[len("file:") :]
         if path.startswith("//"):
@@ -77,8 +79,11 @@ class LocalFiles:
                                 folders.append(entry.path)
                                 yield _entry_status(entry, f"{entry.path}/", is_folder=True)
                         else:
-                            with suppress(FileNotFoundError):  # deleted since
-                                yield _entry_status(entry, entry.path)
+                            try:
+                                found = _entry_status(entry, entry.path)
+                            except FileNotFoundError:  # deleted since
+                                continue
+                            yield found
             except FileMissingError:
                 continue
 
@@ -146,10 +151,20 @@ class LocalFiles:
                 raise NotADirectoryError(errno.ENOTDIR, "is a file", path) from error
 
     def delete_files(self, paths: Iterable[str]) -> None:
-        for path in map(local_path, paths):
-            with storage_errors(path, "delete"), suppress(FileNotFoundError, NotADirectoryError):
-                os.unlink(path)
-            self._folders.leave(os.path.dirname(path))
+        folders: dict[str, None] = {}
+        try:
+            for path in map(local_path, paths):  # of which there may be a great many
+                folders[path.rpartition("/")[0]] = None
+                try:
+                    os.unlink(path)
+                except (FileNotFoundError, NotADirectoryError):
+                    pass
+                except (OSError, ValueError):
+                    with storage_errors(path, "delete"):
+                        raise
+        finally:
+            for folder in folders:
+                self._folders.leave(folder)
 
     def delete_empty_folders(self, paths: Iterable[str]) -> None:
         for path in map(local_path, paths):

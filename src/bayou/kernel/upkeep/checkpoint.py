@@ -31,7 +31,7 @@ from bayou.protocol.file_names import (
 )
 from bayou.protocol.last_checkpoint import LastCheckpoint
 
-__all__ = ["checkpoint", "checkpoint_rows", "load_for_checkpoint"]
+__all__ = ["checkpoint", "checkpoint_rows", "load_for_checkpoint", "write_checkpoint"]
 
 
 def checkpoint(
@@ -57,7 +57,11 @@ def checkpoint(
         ArgumentError: a version of a managed table that isn't published (PROTOCOL.md, Maintenance
             Operations on Catalog-managed Tables).
     """
-    state = load_for_checkpoint(engine, table, version, catalog)
+    return write_checkpoint(engine, load_for_checkpoint(engine, table, version, catalog))
+
+
+def write_checkpoint(engine: Engine, state: TableState) -> int:
+    """The checkpoint of a version that `load_for_checkpoint` gave; see `checkpoint`."""
     layout = CheckpointFormat.of(state.schema, state.partition_columns, state.properties)
     counts = RowCounts()
     batches = counts.count(checkpoint_rows(engine, state, layout))

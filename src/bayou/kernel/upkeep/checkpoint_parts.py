@@ -41,6 +41,7 @@ __all__ = [
     "CheckpointPlan",
     "WrittenPart",
     "plan_checkpoint",
+    "plan_parts",
     "write_checkpoint_part",
 ]
 
@@ -211,7 +212,11 @@ def plan_checkpoint(
     Raises:
         BayouError: as `checkpoint`.
     """
-    state = load_for_checkpoint(engine, table, version, catalog)
+    return plan_parts(engine, load_for_checkpoint(engine, table, version, catalog), max_parts)
+
+
+def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointPlan:
+    """`plan_checkpoint` of a version that `load_for_checkpoint` gave."""
     now = time.time_ns() // 1_000_000
     expired = now - state.table_properties.deleted_file_retention_ms
     sidecars = features.V2_CHECKPOINT in features.all_features(state.protocol)

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from bayou.errors import BayouError
 from bayou.kernel.catalog import Catalog, permits_maintenance
 from bayou.kernel.engine import Engine
-from bayou.kernel.upkeep.checkpoint import checkpoint
+from bayou.kernel.upkeep.checkpoint_workers import checkpoint_by_workers
 from bayou.kernel.upkeep.checksum import write_checksum
 from bayou.kernel.upkeep.cleanup import clean_up_log
 from bayou.kernel.upkeep.commit_effect import CommitEffect
@@ -62,7 +62,7 @@ class PostCommitHook:
             case "checksum":
                 write_checksum(engine, self.table, self.version, self.effect, self.catalog)
             case "checkpoint":
-                checkpoint(engine, self.table, self.version, self.catalog)
+                checkpoint_by_workers(engine, self.table, self.version, self.catalog)
             case "log_compaction":
                 first = self.first_version
                 compact_log(engine, self.table, 0 if first is None else first, self.version)

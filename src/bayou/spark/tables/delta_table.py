@@ -244,6 +244,16 @@ class DeltaTable:
         frame: DataFrame = empty_frame(spark)
         return frame
 
+    def checkpoint(self, version: int | None = None) -> int:
+        """Write the checkpoint of a version, the latest where it is None; gives the version.
+
+        Delta-spark has no such method. Executors write a large one (`bayou.checkpoint.localBytes`).
+
+        Raises:
+            VersionNotFoundError: there is no such version.
+        """
+        return self._handle.checkpoint(version)
+
     def history(self, limit: int | None = None) -> DataFrame:
         """The commits that are still in the log, newest first, at most `limit` of them."""
         target = self._target

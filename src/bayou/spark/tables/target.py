@@ -14,6 +14,7 @@ from bayou.engines import for_path
 from bayou.errors import ArgumentError
 from bayou.kernel import Engine, Snapshot, Table
 from bayou.spark.replay.snapshot_cache import latest_snapshot
+from bayou.spark.session_engine import SessionEngine
 from bayou.spark.session_storage import with_session_storage
 from bayou.spark.storage_options import storage_options
 from bayou.version import ENGINE_INFO
@@ -75,8 +76,9 @@ class TargetTable:
 
     @cached_property
     def engine(self) -> Engine:
-        """Reaches the store from this process."""
-        return for_path(self.location, self.storage)
+        """Reaches the store from this process; executors help it where there are some."""
+        engine = for_path(self.location, self.storage)
+        return SessionEngine(self.spark, engine) if is_classic(self.spark) else engine
 
     @cached_property
     def table(self) -> Table:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from bayou.engines import for_path, from_description
 from bayou.errors import BayouError, CommitFailedError
+from bayou.kernel import Engine
 from bayou.kernel.engine_description import EngineDescription
 from bayou.kernel.operations.table_write import TableWrite, WritePlan, commit_write, plan_write
 from bayou.spark.writing.options import WriteOptions
@@ -56,11 +57,15 @@ class BegunWrite:
         writer = (task, tasks or _MOST_TASKS) if self.plan.generates_identity else None
         return write_task(self.engine, self.plan.state, batches, writer=writer)
 
-    def commit(self, messages: Sequence[bytes]) -> int | None:
+    def commit(self, messages: Sequence[bytes], engine: Engine | None = None) -> int | None:
         """Commit what the tasks that succeeded sent back.
 
         Files that the table doesn't take are deleted: it holds the write already, or the commit
         can't be. Where nobody knows whether the commit is there they stay.
+
+        Args:
+            messages: of all tasks.
+            engine: reaches the store; None: one of its own does.
 
         Returns:
             The table's version afterwards, None where there still is no table.
@@ -69,8 +74,9 @@ class BegunWrite:
             CommitConflictError, CommitFailedError, TableAlreadyExistsError: see `commit_write`.
         """
         written = decode_files(messages)
+        engine = engine or from_description(self.engine)
         try:
-            outcome = commit_write(from_description(self.engine), self.write, self.plan, written)
+            outcome = commit_write(engine, self.write, self.plan, written)
         except CommitFailedError:
             raise
         except BayouError:

@@ -6,12 +6,13 @@ from typing import Any, Literal
 
 from pyspark.sql import functions
 
-from bayou.engines import for_path
+from bayou.engines import for_path, from_description
 from bayou.errors import SchemaError
 from bayou.kernel import Operation, Table
 from bayou.kernel.operations.table_write import WriteMode
 from bayou.protocol.properties import TableProperties
 from bayou.spark.errors import as_bayou_error
+from bayou.spark.session_engine import SessionEngine
 from bayou.spark.types import as_nullable, from_spark, same_type, to_spark
 from bayou.spark.writing.begun import BegunWrite, begin
 from bayou.spark.writing.executors import write_frame
@@ -68,7 +69,8 @@ def write_rows(  # noqa: PLR0917  # what a writer was asked for
         if ours is None:
             raise
         raise ours from None
-    return begun.commit(messages)
+    engine = SessionEngine(frame.sparkSession, from_description(begun.engine))
+    return begun.commit(messages, engine)
 
 
 def _write(frame: Any, begun: BegunWrite) -> list[bytes]:
