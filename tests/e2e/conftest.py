@@ -38,6 +38,7 @@ class Recorder:
 
     started: list = field(default_factory=list)
     batches: list = field(default_factory=list)
+    maintained: list = field(default_factory=list)
     finished: list = field(default_factory=list)
 
     def topic_started(self, event):
@@ -45,6 +46,9 @@ class Recorder:
 
     def batch_committed(self, event):
         self.batches.append(event)
+
+    def maintenance_finished(self, event):
+        self.maintained.append(event)
 
     def topic_finished(self, event):
         self.finished.append(event)
@@ -66,6 +70,9 @@ class Running:
     def batch_committed(self, event):
         self.commits.append(time.monotonic())
         self.recorder.batch_committed(event)
+
+    def maintenance_finished(self, event):
+        self.recorder.maintenance_finished(event)
 
     def topic_finished(self, event):
         self.recorder.topic_finished(event)

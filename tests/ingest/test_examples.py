@@ -16,8 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 ENVIRONMENT = {"KAFKA_BOOTSTRAP_SERVERS": "localhost:9092"}
 
 
-UPSERTS = EXAMPLES / "plan" / "upsert.yaml"
-RUN = sorted(set(EXAMPLES.rglob("*.yaml")) - {UPSERTS})
+RUN = sorted(EXAMPLES.rglob("*.yaml"))
 
 
 @pytest.mark.parametrize("file", RUN, ids=lambda f: f.stem)
@@ -26,30 +25,20 @@ def test_an_example_is_a_valid_configuration(file):
     assert topic_schemas(configuration).keys() == {t.key for t in configuration.topics}
 
 
-def test_the_plan_says_which_of_its_keys_have_no_effect_yet():
+def test_every_key_of_the_plan_has_its_effect():
     configuration = load_configuration(EXAMPLES / "plan" / "append.yaml", environment=ENVIRONMENT)
-    assert [n.key.rsplit(".", 1)[-1] for n in configuration.notices if "user-events" in n.key] == [
-        "enable-optimize",
-        "optimize-interval",
-        "enable-compaction",
-        "compaction-interval",
-        "enable-vacuum",
-        "vacuum-retention-hours",
-    ]
+    assert configuration.notices == ()
     assert configuration.topics[0].config.destination.delta_config.checkpoint_interval == 10
 
 
-def test_upserts_are_refused_topic_by_topic_and_key_by_key():
-    configuration = load_configuration(UPSERTS, environment=ENVIRONMENT)
-    with pytest.raises(ConfigurationError) as caught:
-        configuration.check_supported()
-    lines = caught.value.message.splitlines()
-    assert [line.split(": ")[1].split(".", 2)[2] for line in lines] == [
-        f"{topic}.destination.{key}"
-        for topic in ("user-events", "order-events", "custom-topic")
-        for key in ("delta-config.enable-upsert", "key-columns")
+def test_the_upserts_of_the_plan_can_be_run():
+    configuration = load_configuration(EXAMPLES / "plan" / "upsert.yaml", environment=ENVIRONMENT)
+    configuration.check_runnable()
+    assert [t.upsert_keys.columns for t in configuration.topics] == [
+        ("user_id", "session_id"),
+        ("order_id",),
+        ("id",),
     ]
-    assert len(configuration.notices) == 6  # of its optimize, compaction and vacuum
 
 
 def test_the_schema_for_editors_takes_the_examples():

@@ -36,6 +36,8 @@ def validate(
 
         configuration = load_configuration(config, settings=settings or ())
 
+        from bayou.errors import BayouError, ConfigurationError
+        from bayou.ingest.maintenance import check_retention
         from bayou.ingest.schemas import topic_schemas
 
         topic_schemas(configuration)
@@ -44,6 +46,12 @@ def validate(
         if configuration.missing_broker is not None:
             output.notice(configuration.missing_broker.text)
         configuration.check_supported()
+        try:
+            check_retention(configuration)
+        except ConfigurationError:
+            raise
+        except BayouError as unreachable:
+            output.notice(f"how long tables keep files wasn't checked: {unreachable.message}")
         output.rows(
             f"{config} is fine",
             [

@@ -16,8 +16,10 @@ import pyarrow.compute
 
 from bayou.errors import BayouError, PipelineError
 from bayou.ingest.dead_letters import dead_letter_rows
-from bayou.ingest.decode import DecodePlan, JsonDecoder, merge_fields
+from bayou.ingest.decode import Decoded, DecodePlan, JsonDecoder, merge_fields
+from bayou.ingest.gathered import gathered_bytes
 from bayou.ingest.rows import RowLayout
+from bayou.ingest.upsert import DELETED, ChangeReader, UpsertKeys
 from bayou.kernel.engine_description import EngineDescription
 from bayou.protocol.actions import encode_actions
 from bayou.protocol.schema import StructType
@@ -42,6 +44,8 @@ class TaskOutcome:
         left_out: records that the tables have already.
         row_actions: encoded `add` actions for the target.
         dead_letter_actions: encoded `add` actions for the dead letters.
+        gathered: the rows themselves where they are upserted, see `gathered_bytes`; nothing of
+            them was written.
         new_fields: fields that have no column yet; then nothing was written and the batch must be
             run again with wider columns.
         failure: what went wrong; then nothing was written.
@@ -52,6 +56,7 @@ class TaskOutcome:
     left_out: int = 0
     row_actions: bytes = b""
     dead_letter_actions: bytes = b""
+    gathered: bytes = b""
     new_fields: StructType = field(default_factory=StructType)
     failure: BayouError | None = None
 
@@ -75,6 +80,8 @@ class BatchTask:
         decided: for each Kafka partition offsets that the dead letters have although the target
             doesn't cover them, sorted.
         ingestion_timestamp: microseconds since the epoch.
+        upsert: the key where rows are upserted; None where they are appended.
+        debezium: records are in Debezium's envelope.
     """
 
     topic: str
@@ -89,6 +96,8 @@ class BatchTask:
     covered: Mapping[int, int]
     decided: Mapping[int, tuple[int, ...]]
     ingestion_timestamp: int
+    upsert: UpsertKeys | None = None
+    debezium: bool = False
 
     def run(self, share: int) -> TaskOutcome:
         """Do one share of `records`."""
@@ -108,6 +117,11 @@ class _Share:
     def __init__(self, task: BatchTask) -> None:
         self._task = task
         self._decoder = JsonDecoder(task.plan)
+        self._changes: ChangeReader | None = None
+        if task.upsert is not None:
+            self._changes = ChangeReader(
+                self._decoder, task.plan.columns, task.upsert, debezium=task.debezium
+            )
         self._rows = 0
         self._left_out = 0
         self._new_fields = StructType()
@@ -117,9 +131,12 @@ class _Share:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> TaskOutcome:
         task = self._task
-        row_actions = b""
+        row_actions = gathered = b""
         try:
-            row_actions = self._write_rows(self._good_rows(batches))
+            if task.upsert is None:
+                row_actions = self._write_rows(self._good_rows(batches))
+            else:
+                gathered = gathered_bytes(self._good_rows(batches))
             self._write_dead_letters()
         except (BayouError, _NewFieldsError) as error:
             delete_task_files(task.engine, task.table_path, [row_actions])
@@ -132,6 +149,7 @@ class _Share:
             dead_letters=self._dead_letters,
             left_out=self._left_out,
             row_actions=row_actions,
+            gathered=gathered,
             dead_letter_actions=encode_actions(decode_adds(self._dead_letter_actions)),
         )
 
@@ -153,17 +171,29 @@ class _Share:
             source = self._undecided(batch)
             if source.num_rows == 0:
                 continue
-            decoded = self._decoder.decode(source.column("value"))
-            self._new_fields = merge_fields(self._new_fields, decoded.new_fields)
-            if self._new_fields.fields:
-                continue  # go on to learn the other new fields; nothing of this will stay
-            if len(decoded.bad_positions):
-                self._refuse(dead_letter_rows(decoded, source, task.ingestion_timestamp))
-            if len(decoded.positions):
-                self._rows += len(decoded.positions)
-                yield task.layout.rows(decoded, source, task.ingestion_timestamp)
+            for part, decoded, deleted in self._decoded(source):
+                self._new_fields = merge_fields(self._new_fields, decoded.new_fields)
+                if self._new_fields.fields:
+                    continue  # go on to learn the other new fields; nothing of this will stay
+                if len(decoded.bad_positions):
+                    self._refuse(dead_letter_rows(decoded, part, task.ingestion_timestamp))
+                if len(decoded.positions):
+                    self._rows += len(decoded.positions)
+                    rows = task.layout.rows(decoded, part, task.ingestion_timestamp)
+                    if task.upsert is not None:
+                        flags = pa.repeat(pa.scalar(deleted), rows.num_rows)
+                        rows = rows.append_column(DELETED, flags)
+                    yield rows
         if self._new_fields.fields:
             raise _NewFieldsError
+
+    def _decoded(self, source: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Decoded, bool]]:
+        """Records, what became of them, and whether they delete their keys."""
+        if self._changes is None:
+            yield source, self._decoder.decode(source.column("value")), False
+            return
+        for change in self._changes.read(source):
+            yield change.source, change.decoded, change.deleted
 
     def _refuse(self, letters: pa.RecordBatch) -> None:
         self._dead_letters += letters.num_rows

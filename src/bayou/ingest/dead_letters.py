@@ -76,7 +76,7 @@ def dead_letter_rows(
     """
     refused = source.take(decoded.bad_positions)
     from_kafka: list[pa.Array[Any]] = [
-        _headers(refused.column(field.name), to_arrow_type(field.data_type))
+        header_lists(refused.column(field.name), to_arrow_type(field.data_type))
         if field.name == "headers"
         else refused.column(field.name).cast(to_arrow_type(field.data_type))
         for field in DEAD_LETTER_SCHEMA.fields[1:-1]
@@ -86,7 +86,8 @@ def dead_letter_rows(
     return pa.RecordBatch.from_arrays(columns, schema=to_arrow_schema(DEAD_LETTER_SCHEMA))
 
 
-def _headers(packed: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+def header_lists(packed: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+    """Packed headers of the Kafka source as lists of `key` and `value`."""
     values: list[Any] = packed.to_pylist()
     unpacked = [
         None if value is None else [{"key": k, "value": v} for k, v in unpack_headers(value) or ()]

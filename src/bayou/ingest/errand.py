@@ -26,6 +26,11 @@ class Errand:
         """Whether it goes on."""
         return self._thread.is_alive()
 
+    def wait(self, seconds: float) -> bool:
+        """Wait so long at most; whether it has come to its end."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
     def finish(self) -> None:
         """Wait for its end; what the work raised is raised here."""
         self._thread.join()

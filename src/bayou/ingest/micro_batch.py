@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from bayou.errors import (
@@ -22,13 +23,17 @@ from bayou.ingest.broker import TopicWatch
 from bayou.ingest.config import Topic
 from bayou.ingest.dead_letter_table import DeadLetterTable
 from bayou.ingest.decode import DecodePlan, additions, merge_fields
+from bayou.ingest.gathered import gathered_rows
+from bayou.ingest.key_columns import check_keys
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.progress import BatchReport
 from bayou.ingest.retries import pause_before
 from bayou.ingest.rows import RowLayout
 from bayou.ingest.spark_errors import SparkFailedError, translated
 from bayou.ingest.target_table import TargetTable
+from bayou.ingest.upsert import DELETED, FORCED
 from bayou.kernel import Transaction
+from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.kernel.engine import Engine
 from bayou.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, StructType
 from bayou.spark.kafka import KafkaShares, OffsetRange, TopicPartition
@@ -144,17 +149,20 @@ class MicroBatchWriter:
         except BayouError:
             self._discard(outcomes)
             raise
-        version = self._commit(transaction, outcomes, new)
-        return BatchReport(
+        report = BatchReport(
             topic=self._topic.key,
             spans=new,
-            rows=sum(o.rows for o in outcomes) if version is not None else 0,
             dead_letters=sum(o.dead_letters for o in outcomes),
             left_out=sum(o.left_out for o in outcomes),
-            version=version,
-            new_columns=added if version is not None else (),
-            seconds=time.monotonic() - began,
         )
+        if self._topic.upsert_keys is not None:
+            report = self._upsert(report, outcomes, layout)
+        else:
+            version = self._commit(transaction, outcomes, new)
+            if version is not None:
+                rows = sum(o.rows for o in outcomes)
+                report = replace(report, rows=rows, version=version, new_columns=added)
+        return replace(report, seconds=time.monotonic() - began)
 
     def _run(
         self,
@@ -186,12 +194,14 @@ class MicroBatchWriter:
                 columns=layout.record,
                 json_schema=self._json_schema,
                 discover=delta.enable_schema_evolution or not layout.record.fields,
-                taken=layout.taken | self._refused_names,
+                taken=layout.taken | self._refused_names | {DELETED, FORCED},
             ),
             layout=layout,
             covered=self._covered,
             decided=self._decided,
             ingestion_timestamp=read_at,
+            upsert=self._topic.upsert_keys,
+            debezium=self._topic.config.decode == "debezium",
         )
         with translated(self._topic.key):
             # An RDD: SQL would plan and compile for 0.1 s what hands out a few numbers.
@@ -211,10 +221,8 @@ class MicroBatchWriter:
         spans: Mapping[int, OffsetSpan],
     ) -> int | None:
         """Dead letters first: a crash in between leaves records to do again, none undecided."""
-        letters = decode_adds([o.dead_letter_actions for o in outcomes])
         rows = decode_adds([o.row_actions for o in outcomes])
-        if letters:
-            self._dead_letters.commit(letters, spans)
+        self._commit_letters(outcomes, spans)
         if transaction is None:
             return None
         try:
@@ -226,6 +234,38 @@ class MicroBatchWriter:
             self._target.discard(rows)
         self._covered = self._target.covered
         return version
+
+    def _upsert(
+        self, report: BatchReport, outcomes: Sequence[TaskOutcome], layout: RowLayout
+    ) -> BatchReport:
+        """Dead letters first, then deleted keys, then the target."""
+        self._commit_letters(outcomes, report.spans)
+        rows = gathered_rows(o.gathered for o in outcomes)
+        if rows is None and self._target.version is None and not layout.record.fields:
+            return report
+        if rows is None:
+            fields = [*to_arrow_schema(layout.schema), pa.field(DELETED, pa.bool_())]
+            rows = pa.schema(fields).empty_table()
+        winners = self._target.decide(rows)
+        added = self._target.new_columns(layout)
+        done = self._target.upsert(winners, layout, report.spans)
+        self._covered = self._target.covered
+        changed = done.inserted + done.updated
+        return replace(
+            report,
+            rows=changed,
+            deleted=done.deleted,
+            superseded=rows.num_rows - changed - done.deleted,
+            version=done.version,
+            new_columns=added,
+        )
+
+    def _commit_letters(
+        self, outcomes: Sequence[TaskOutcome], spans: Mapping[int, OffsetSpan]
+    ) -> None:
+        letters = decode_adds([o.dead_letter_actions for o in outcomes])
+        if letters:
+            self._dead_letters.commit(letters, spans)
 
     def _columns(self) -> StructType:
         """The record's fields that have a column, those of the schema file included."""
@@ -244,7 +284,13 @@ class MicroBatchWriter:
 
     def _layout(self, columns: StructType) -> RowLayout:
         config = self._topic.config
-        layout = RowLayout.of(columns, config.destination.partition_columns, config.event_time)
+        layout = RowLayout.of(
+            columns,
+            config.destination.partition_columns,
+            config.event_time,
+            self._topic.more_columns,
+        )
+        check_keys(self._topic, layout)
         if layout.time_parts and config.event_time is not None and columns.fields:
             field = columns.get(config.event_time)
             if field is None or field.data_type not in (TIMESTAMP, TIMESTAMP_NTZ, DATE):
@@ -259,7 +305,11 @@ class MicroBatchWriter:
     def _begin(
         self, layout: RowLayout, spans: Mapping[int, OffsetSpan]
     ) -> tuple[Transaction | None, tuple[str, ...]]:
-        """The target's transaction; None while there is no table and no telling how to make it."""
+        """The target's transaction; None while there is no table and no telling how to make it, and
+        where rows are upserted, whose transaction begins when they are known.
+        """
+        if self._topic.upsert_keys is not None:
+            return None, ()
         if self._target.version is None:
             names = layout.schema.names
             if any(c not in names for c in self._topic.config.destination.partition_columns):

@@ -97,8 +97,12 @@ def _wait(
     while going:
         for run in [r for r in going if not r.active]:
             if spark is None or not run.recover(spark, once=once):
+                if once:
+                    run.complete()
                 run.finish()
                 going.remove(run)
+        for run in going:
+            run.maintain()
         if not going or (stop is not None and stop.is_set()):
             return
         time.sleep(_POLL)

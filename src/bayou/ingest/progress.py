@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from bayou.errors import BayouError
 from bayou.ingest.offsets import OffsetSpan
 
-__all__ = ["BatchReport", "Reporter", "TopicStarted", "TopicSummary"]
+__all__ = [
+    "BatchReport",
+    "MaintenanceReport",
+    "MaintenanceTask",
+    "Reporter",
+    "TopicStarted",
+    "TopicSummary",
+]
+
+MaintenanceTask: TypeAlias = Literal["compaction", "optimize", "vacuum"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +49,12 @@ class BatchReport:
     Attributes:
         topic: its name in the configuration.
         spans: the covered offsets of each Kafka partition.
-        rows: rows added to the target.
+        rows: rows added to the target; of an upsert those that are new or have new values.
         dead_letters: records added to the dead letters.
         left_out: records that were there already.
+        deleted: rows that an upsert took out.
+        superseded: records of an upsert that changed no row: a newer one of their key is there, or
+            the key that they delete isn't.
         version: the target's version, None where nothing was committed to it.
         new_columns: columns that this commit added to the table, or made it with.
         seconds: from the batch's arrival to its commit.
@@ -56,6 +68,8 @@ class BatchReport:
     rows: int = 0
     dead_letters: int = 0
     left_out: int = 0
+    deleted: int = 0
+    superseded: int = 0
     version: int | None = None
     new_columns: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -66,7 +80,7 @@ class BatchReport:
     @property
     def records(self) -> int:
         """Records that were decided."""
-        return self.rows + self.dead_letters
+        return self.rows + self.dead_letters + self.deleted + self.superseded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +108,35 @@ class TopicSummary:
     error: BayouError | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceReport:
+    """A table was kept in shape, or should have been.
+
+    Attributes:
+        topic: its name in the configuration.
+        task: `compaction` packs small files of partitions written since the last one, `optimize`
+            of all, `vacuum` deletes files that no version within the retention needs.
+        table_path: the table.
+        started: seconds since the epoch.
+        seconds: how long it took.
+        result: `done`, `nothing` where there was nothing to do, or `failed`.
+        version: of its last commit, None for none.
+        files_added, files_removed: data files; of a vacuum what was deleted.
+        error: why it failed.
+    """
+
+    topic: str
+    task: MaintenanceTask
+    table_path: str
+    started: float
+    seconds: float = 0.0
+    result: Literal["done", "nothing", "failed"] = "nothing"
+    version: int | None = None
+    files_added: int = 0
+    files_removed: int = 0
+    error: BayouError | None = None
+
+
 class Reporter(Protocol):
     """Listens to a run. Called from several threads, one topic's calls in order."""
 
@@ -103,6 +146,10 @@ class Reporter(Protocol):
 
     def batch_committed(self, event: BatchReport) -> None:
         """A micro-batch is in the table."""
+        ...
+
+    def maintenance_finished(self, event: MaintenanceReport) -> None:
+        """A table was kept in shape; from threads beside those of the topics."""
         ...
 
     def topic_finished(self, event: TopicSummary) -> None:

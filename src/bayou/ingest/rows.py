@@ -6,6 +6,7 @@
 | `_kafka_topic`, `_kafka_partition`, `_kafka_offset` | string, int, long | not null |
 | `_ingestion_timestamp` | timestamp | when the batch was read, not null |
 | `_processed_at` | timestamp | when the row was written, not null |
+| `_kafka_timestamp` | timestamp | the record's; where rows are upserted |
 | `year`, `month`, `day` | strings `2024`, `01`, `05` | of the event time, UTC; not null |
 
 The last three are made only where they are partition columns and the record has no such field.
@@ -25,7 +26,7 @@ from bayou.ingest.decode import Decoded
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.protocol.schema import INTEGER, LONG, STRING, TIMESTAMP, StructField, StructType
 
-__all__ = ["KAFKA_COLUMNS", "RowLayout", "record_part"]
+__all__ = ["KAFKA_COLUMNS", "RECORD_COLUMNS", "RowLayout", "record_part"]
 
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
@@ -39,6 +40,9 @@ KAFKA_COLUMNS = StructType(
     )
 )
 
+RECORD_COLUMNS = StructType((StructField(name="_kafka_timestamp", data_type=TIMESTAMP),))
+"""More of what Kafka says of a record; a layout has those that its topic asks for."""
+
 _TIME_PARTS = {"year": (pc.year, 4), "month": (pc.month, 2), "day": (pc.day, 2)}
 _UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
 
@@ -51,19 +55,25 @@ class RowLayout:
         record: the record's fields.
         time_parts: those of year, month, day that are made from the event time.
         event_time: the field that gives them, None for the record's Kafka timestamp.
+        more: names of those of `RECORD_COLUMNS` that rows have.
     """
 
     record: StructType
     time_parts: tuple[str, ...]
     event_time: str | None
+    more: tuple[str, ...] = ()
 
     @classmethod
     def of(
-        cls, record: StructType, partition_columns: Sequence[str], event_time: str | None
+        cls,
+        record: StructType,
+        partition_columns: Sequence[str],
+        event_time: str | None,
+        more: Sequence[str] = (),
     ) -> RowLayout:
         """The layout for records with these fields."""
         parts = tuple(c for c in partition_columns if c in _TIME_PARTS and record.get(c) is None)
-        return cls(record=record, time_parts=parts, event_time=event_time)
+        return cls(record=record, time_parts=parts, event_time=event_time, more=tuple(more))
 
     @property
     def schema(self) -> StructType:
@@ -71,7 +81,8 @@ class RowLayout:
         parts = tuple(
             StructField(name=p, data_type=STRING, nullable=False) for p in self.time_parts
         )
-        return StructType((*self.record, *KAFKA_COLUMNS, *parts))
+        more = tuple(f for f in RECORD_COLUMNS if f.name in self.more)
+        return StructType((*self.record, *KAFKA_COLUMNS, *more, *parts))
 
     @property
     def taken(self) -> frozenset[str]:
@@ -104,6 +115,8 @@ class RowLayout:
             _repeated(ingestion_timestamp, count),
             _repeated(time.time_ns() // 1000, count),
         ]
+        if "_kafka_timestamp" in self.more:
+            columns.append(kafka_time)
         if self.time_parts:
             event_time = self._event_time(decoded, kafka_time)
             columns += [_time_part(part, event_time) for part in self.time_parts]
@@ -117,9 +130,11 @@ class RowLayout:
         return result
 
 
-def record_part(schema: StructType, partition_columns: Sequence[str]) -> StructType:
+def record_part(
+    schema: StructType, partition_columns: Sequence[str], more: Sequence[str] = ()
+) -> StructType:
     """The record's fields in the schema of a table made by `RowLayout`."""
-    made = set(KAFKA_COLUMNS.names)
+    made = {*KAFKA_COLUMNS.names, *more}
     for name in partition_columns:
         field = schema.get(name)
         if field and name in _TIME_PARTS and field.data_type == STRING and not field.nullable:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from bayou.errors import ConfigurationError
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.decode import read_json_schema, record_columns
+from bayou.ingest.key_columns import unfit_key
 from bayou.ingest.rows import KAFKA_COLUMNS
 from bayou.protocol.schema import DATE, TIMESTAMP, StructType
 
@@ -39,7 +40,8 @@ def _schema(configuration: Configuration, topic: Topic) -> str | None:
         )
     known = {*fields, *KAFKA_COLUMNS.names, *_TIME_PARTS}
     config = topic.config
-    named = {"partition-columns": config.destination.partition_columns}
+    destination = config.destination
+    named = {"partition-columns": destination.partition_columns}
     if config.event_time is not None:
         named["event-time"] = (config.event_time,)
     for key, columns in named.items():
@@ -54,7 +56,23 @@ def _schema(configuration: Configuration, topic: Topic) -> str | None:
                 key=path,
             )
     _check_event_time(configuration, topic, record_columns(text))
+    _check_keys(configuration, topic, record_columns(text))
     return text
+
+
+def _check_keys(configuration: Configuration, topic: Topic, columns: StructType) -> None:
+    destination = topic.config.destination
+    named = {"key-columns": destination.upsert_keys}
+    if destination.upsert_keys and destination.ordering_column is not None:
+        named["ordering-column"] = (destination.ordering_column,)
+    for key, names in named.items():
+        for reason in filter(None, (unfit_key(name, columns) for name in names)):
+            path = f"connector.topics.{topic.key}.destination.{key}"
+            raise ConfigurationError(
+                f"{configuration.file}: {path}: {reason} in {topic.schema_file}",
+                file=configuration.file,
+                key=path,
+            )
 
 
 def _check_event_time(configuration: Configuration, topic: Topic, columns: StructType) -> None:

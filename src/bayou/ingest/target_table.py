@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bayou.errors import ConcurrentTransactionError, PipelineError, SchemaError
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.errors import (
+    CommitConflictError,
+    ConcurrentTransactionError,
+    PipelineError,
+    SchemaError,
+)
 from bayou.ingest.config import Topic
 from bayou.ingest.offsets import (
     KafkaTopic,
@@ -15,7 +23,8 @@ from bayou.ingest.offsets import (
     next_offsets,
 )
 from bayou.ingest.rows import KAFKA_COLUMNS, RowLayout, record_part
-from bayou.kernel import Operation, Snapshot, Table, Transaction, delete_data_files
+from bayou.ingest.upsert import DELETED, UpsertOutcome, UpsertTable
+from bayou.kernel import Operation, Snapshot, Table, Transaction, delete_data_files, write_data
 from bayou.kernel.engine import Engine
 from bayou.kernel.writes.schema_evolution import merge_schemas
 from bayou.protocol.actions import AddFile
@@ -23,6 +32,8 @@ from bayou.protocol.schema import StructField, StructType
 from bayou.version import ENGINE_INFO as BAYOU
 
 __all__ = ["ENGINE_INFO", "TRANSACTION_RETENTION", "TargetTable"]
+
+pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 _CHECKPOINT_INTERVAL = "delta.checkpointInterval"
 _INGEST = " (ingest)"
@@ -68,7 +79,9 @@ class TargetTable:
         """The record's fields that the table has; none where there is no table."""
         if self._snapshot is None:
             return StructType()
-        return record_part(self._snapshot.schema, self._snapshot.partition_columns)
+        return record_part(
+            self._snapshot.schema, self._snapshot.partition_columns, self._topic.more_columns
+        )
 
     def open(self) -> None:
         """Read the latest version, whatever was known before.
@@ -158,27 +171,23 @@ class TargetTable:
             builder = self._table.create_transaction_builder(
                 self._engine, engine_info=ENGINE_INFO, operation=Operation.STREAMING_UPDATE
             ).with_partition_columns(destination.partition_columns)
-            known: tuple[str, ...] = ()
         else:
             builder = self._snapshot.build_update_table_transaction(
                 ENGINE_INFO, Operation.STREAMING_UPDATE
             ).with_schema_evolution(True)
-            known = self._snapshot.schema.names
         builder = builder.with_schema(layout.schema).with_operation_parameters(
             {"outputMode": "Append", "topic": self._kafka.name}
         )
-        interval = destination.delta_config.checkpoint_interval
-        if interval is not None:
-            builder = builder.with_table_properties({_CHECKPOINT_INTERVAL: str(interval)})
-        for partition, span in spans.items():
-            builder = builder.with_transaction_id(app_id(self._kafka, partition), span.end - 1)
+        builder = builder.with_table_properties(self._properties)
+        for application, version in self._transaction_ids(spans).items():
+            builder = builder.with_transaction_id(application, version)
         try:
             transaction = builder.build(self._engine)
         except SchemaError as error:
             raise PipelineError(
                 f"topic {self._topic.key!r}: {error.message}", topic=self._topic.key
             ) from error
-        return transaction, tuple(n for n in layout.schema.names if n not in known)
+        return transaction, self.new_columns(layout)
 
     def commit(
         self,
@@ -193,14 +202,84 @@ class TargetTable:
         """
         result = transaction.commit(self._engine, adds)
         result.run_post_commit_hooks(self._engine)
-        self._version = result.version
-        self._covered |= {partition: span.end for partition, span in spans.items()}
+        self._moved(result.version, spans)
         return None if result.already_committed else result.version
+
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """The rows of a batch that count, one for each key at most."""
+        return self._upserts.decide(self._snapshot, rows)
+
+    def upsert(
+        self, winners: pa.Table, layout: RowLayout, spans: Mapping[int, OffsetSpan]
+    ) -> UpsertOutcome:
+        """Put what `decide` gave into the table, and the offsets that it covers; one commit.
+
+        Raises:
+            PipelineError: rows of this layout can't be put into the table.
+            CommitConflictError, CommitFailedError, StorageError: as the names say.
+        """
+        self._upserts.deleted_keys.remember(winners)
+        if self._snapshot is None:
+            return self._created(winners, layout, spans)
+        try:
+            outcome = self._upserts.merge(
+                self._snapshot,
+                winners,
+                transaction_ids=self._transaction_ids(spans),
+                table_properties=self._properties,
+            )
+        except SchemaError as error:
+            raise PipelineError(
+                f"topic {self._topic.key!r}: {error.message}", topic=self._topic.key
+            ) from error
+        self._moved(outcome.version, spans)
+        return outcome
+
+    def new_columns(self, layout: RowLayout) -> tuple[str, ...]:
+        """The names of the columns that rows of a layout add to the table."""
+        return tuple(n for n in layout.schema.names if n not in self._known)
 
     def discard(self, adds: Sequence[AddFile]) -> None:
         """Delete files that won't be committed."""
         if adds:
             delete_data_files(self._engine, self.path, adds)
+
+    @property
+    def _known(self) -> tuple[str, ...]:
+        return () if self._snapshot is None else self._snapshot.schema.names
+
+    @property
+    def _properties(self) -> dict[str, str]:
+        interval = self._topic.config.destination.delta_config.checkpoint_interval
+        return {} if interval is None else {_CHECKPOINT_INTERVAL: str(interval)}
+
+    @property
+    def _upserts(self) -> UpsertTable:
+        keys = self._topic.upsert_keys
+        assert keys is not None
+        return UpsertTable(self._engine, self._table.path, keys, engine_info=ENGINE_INFO)
+
+    def _transaction_ids(self, spans: Mapping[int, OffsetSpan]) -> dict[str, int]:
+        return {app_id(self._kafka, p): span.end - 1 for p, span in spans.items()}
+
+    def _moved(self, version: int, spans: Mapping[int, OffsetSpan]) -> None:
+        self._version = version
+        self._covered |= {partition: span.end for partition, span in spans.items()}
+
+    def _created(
+        self, winners: pa.Table, layout: RowLayout, spans: Mapping[int, OffsetSpan]
+    ) -> UpsertOutcome:
+        transaction, _ = self.begin(layout, spans)
+        rows = winners.filter(pc.invert(winners.column(DELETED))).select(layout.schema.names)
+        state = transaction.transaction_state(self._engine)
+        adds = write_data(self._engine, state, rows.combine_chunks().to_batches())
+        try:
+            version = self.commit(transaction, adds, spans)
+        except CommitConflictError:
+            self.discard(adds)
+            raise
+        assert version is not None  # a table that isn't there covers nothing
+        return UpsertOutcome(version=version, inserted=rows.num_rows, updated=0, deleted=0)
 
     def _latest(self) -> Snapshot | None:
         exists = self._table.exists(self._engine)

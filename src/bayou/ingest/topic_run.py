@@ -18,6 +18,7 @@ from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letter_table import DeadLetterTable
 from bayou.ingest.decode import record_columns
 from bayou.ingest.errand import Errand
+from bayou.ingest.maintenance import TopicUpkeep
 from bayou.ingest.micro_batch import MicroBatchWriter
 from bayou.ingest.offsets import batch_end, ranges_between, starting_offsets
 from bayou.ingest.progress import Reporter, TopicStarted, TopicSummary
@@ -51,6 +52,13 @@ class TopicRun:
         self._over = threading.Event()
         self.has_work = False
         self._in_batch = threading.Lock()
+        self._upkeep = TopicUpkeep(
+            topic,
+            configuration.connector.storage.storage_options(),
+            reporter,
+            batches=self._in_batch,
+            every=configuration.connector.maintenance.seconds,
+        )
         self._ended = False
         self._error: BayouError | None = None
         self._summary: TopicSummary | None = None
@@ -120,11 +128,22 @@ class TopicRun:
         self._recovery = Errand(lambda: self._recover(spark, query, once=once))
         return True
 
+    def maintain(self) -> None:
+        """Begin what the table is due for, beside the batches."""
+        if self._query is not None:
+            self._upkeep.poll()
+
+    def complete(self) -> None:
+        """The topic is drained: what the table is due for, before the run ends."""
+        if self._error is None and self.has_work:
+            self._upkeep.complete()
+
     def finish(self) -> TopicSummary:
         """End the query after its running batch, and tell; a second call changes nothing."""
         if self._summary is not None:
             return self._summary
         self._end_recovery()
+        self._upkeep.stop()
         query = self._query
         if query is not None:
             with self._in_batch:
@@ -270,4 +289,6 @@ class TopicRun:
             self._version = self._target.version
             self._last = time.monotonic()
             if report.spans:
+                batch_size = self._topic.config.processing.batch_size
+                self._upkeep.took(report, more_waits=report.records >= batch_size)
                 self._reporter.batch_committed(report)

@@ -278,12 +278,6 @@ def test_without_a_broker_the_error_says_what_to_write(tmp_path):
         configuration.check_runnable()
 
 
-def test_without_a_broker_the_upsert_is_refused_all_the_same(tmp_path):
-    text = MINIMAL.replace('  kafka:\n    bootstrap-servers: "localhost:9092"\n', "")
-    with pytest.raises(ConfigurationError, match="enable-upsert"):
-        load(tmp_path, text + UPSERT.format(enabled="true")).check_supported()
-
-
 def test_variables_are_filled_in_on_the_command_line_too(tmp_path):
     setting = "connector.topics.events.destination.partition-columns=[x, '${COLUMN:-y}']"
     configuration = load(tmp_path, MINIMAL, settings=[setting], environment={"COLUMN": "z"})
@@ -342,17 +336,27 @@ def test_two_topics_cannot_share_a_table(tmp_path):
     assert "already writes to" in error.message
 
 
-def test_what_later_versions_do_is_said_in_a_line_per_key(tmp_path):
+def test_an_interval_without_its_switch_is_said_to_have_no_effect(tmp_path):
     text = MINIMAL + (
-        "        delta-config:\n          enable-optimize: true\n"
+        "        delta-config:\n          enable-optimize: true\n          optimize-interval: 5\n"
         "          vacuum-retention-hours: 168\n          enable-compaction: false\n"
     )
-    notices = load(tmp_path, text).notices
-    assert [(n.key.rsplit(".", 1)[-1], n.line) for n in notices] == [
-        ("enable-optimize", 10),
-        ("vacuum-retention-hours", 11),
-    ]
-    assert "isn't run by this version" in notices[0].text
+    (notice,) = load(tmp_path, text).notices
+    assert (notice.key.rsplit(".", 1)[-1], notice.line) == ("vacuum-retention-hours", 12)
+    assert "not used without enable-vacuum: true" in notice.text
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"), [("hourly", 3600), ("daily", 86400), ("off", None), ("15m", 900)]
+)
+def test_maintenance_has_a_schedule(tmp_path, said, seconds):
+    text = MINIMAL + f"  maintenance: {{schedule: '{said}'}}\n"
+    assert load(tmp_path, text).connector.maintenance.seconds == seconds
+
+
+def test_a_schedule_that_is_none_is_refused(tmp_path):
+    text = MINIMAL + "  maintenance: {schedule: sometimes}\n"
+    assert "write hourly, daily, off" in problem(tmp_path, text).message
 
 
 UPSERT = """\
@@ -380,17 +384,32 @@ def test_what_the_kafka_client_does_not_take_is_a_wrong_configuration(tmp_path, 
     assert "Option" not in caught.value.message
 
 
-def test_an_upsert_is_refused_in_a_line_per_key_and_never_appended_instead(tmp_path):
+def test_an_upsert_has_its_key_from_either_section(tmp_path):
     configuration = load(tmp_path, MINIMAL + UPSERT.format(enabled="true"))
-    assert [n.key.rsplit(".", 1)[-1] for n in configuration.notices] == ["enable-vacuum"]
-    with pytest.raises(ConfigurationError) as caught:
-        configuration.check_supported()
-    lines = caught.value.message.splitlines()
-    assert [line.split(": ")[1].rsplit(".", 1)[-1] for line in lines] == [
-        "enable-upsert",
-        "key-columns",
-    ]
-    assert "never silently appended" in lines[0]
+    configuration.check_runnable()
+    (topic,) = configuration.topics
+    assert topic.upsert_keys.columns == ("id",)
+    text = MINIMAL + UPSERT.format(enabled="true").replace("        key-columns: [id]\n", "")
+    (topic,) = load(tmp_path, text + "          key-columns: [id]\n").topics
+    assert topic.upsert_keys.columns == ("id",)
+    with pytest.raises(ConfigurationError, match="differ"):
+        load(tmp_path, MINIMAL + UPSERT.format(enabled="true") + "          key-columns: [x]\n")
+
+
+def test_an_upsert_without_a_key_appends_and_says_so(tmp_path):
+    text = MINIMAL + "        delta-config:\n          enable-upsert: true\n"
+    configuration = load(tmp_path, text)
+    configuration.check_runnable()
+    (notice,) = configuration.notices
+    assert "every record is appended" in notice.text
+    assert configuration.topics[0].upsert_keys is None
+
+
+def test_envelopes_of_debezium_need_a_key(tmp_path):
+    text = MINIMAL.replace("kafka-topic: events", "kafka-topic: events\n      decode: debezium")
+    with pytest.raises(ConfigurationError, match="decode: json to append the envelopes"):
+        load(tmp_path, text).check_supported()
+    load(tmp_path, text + UPSERT.format(enabled="true")).check_supported()
 
 
 def test_key_columns_are_refused_unless_the_file_says_that_it_appends(tmp_path):

@@ -13,7 +13,13 @@ import msgspec
 
 from bayou.cli.output.interface import Row
 from bayou.errors import BayouError
-from bayou.ingest.progress import BatchReport, Reporter, TopicStarted, TopicSummary
+from bayou.ingest.progress import (
+    BatchReport,
+    MaintenanceReport,
+    Reporter,
+    TopicStarted,
+    TopicSummary,
+)
 
 __all__ = ["JsonOutput"]
 
@@ -53,6 +59,9 @@ class _JsonReporter:
 
     def batch_committed(self, event: BatchReport) -> None:
         _write({"event": "batch_committed", **_fields(event)})
+
+    def maintenance_finished(self, event: MaintenanceReport) -> None:
+        _write({"event": "maintenance_finished", **_fields(event)})
 
     def topic_finished(self, event: TopicSummary) -> None:
         _write({"event": "topic_finished", **_fields(event)})

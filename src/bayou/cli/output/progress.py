@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rich.progress import Progress, TaskID
 
-from bayou.ingest.progress import BatchReport, TopicStarted, TopicSummary
+from bayou.ingest.progress import BatchReport, MaintenanceReport, TopicStarted, TopicSummary
 
 __all__ = ["LineReporter", "RunProgress"]
 
@@ -19,24 +19,20 @@ class _Topic:
 
     waiting: int
     began: float
-    rows: int = 0
+    records: int = 0
     dead_letters: int = 0
     commits: int = 0
 
     def add(self, event: BatchReport) -> None:
-        self.rows += event.rows
+        self.records += event.records
         self.dead_letters += event.dead_letters
         self.commits += event.version is not None
-
-    @property
-    def records(self) -> int:
-        return self.rows + self.dead_letters
 
     def status(self) -> str:
         rate = self.records / max(time.monotonic() - self.began, 1e-6)
         text = (
             f"{self.records:,} of {max(self.waiting, self.records):,} records, "
-            f"{rate:,.0f} rows/s, {_counted(self.commits, 'commit')}"
+            f"{rate:,.0f} records/s, {_counted(self.commits, 'commit')}"
         )
         if self.dead_letters:
             text += f", {_counted(self.dead_letters, 'dead letter')}"
@@ -59,6 +55,9 @@ class LineReporter:
         topic.add(event)
         version = "" if event.version is None else f"version {event.version}: "
         self._write(f"{event.topic}: {version}{topic.status()}")
+
+    def maintenance_finished(self, event: MaintenanceReport) -> None:
+        self._write(f"{event.topic}: {_upkeep(event)}")
 
     def topic_finished(self, event: TopicSummary) -> None:
         if event.error is None:
@@ -89,6 +88,9 @@ class RunProgress:
             status=topic.status(),
         )
 
+    def maintenance_finished(self, event: MaintenanceReport) -> None:
+        self._progress.console.print(f"{event.topic}: {_upkeep(event)}", markup=False)
+
     def topic_finished(self, event: TopicSummary) -> None:
         if event.topic in self._bars and event.error is None:
             bar = self._bars[event.topic]
@@ -100,6 +102,19 @@ def _start(event: TopicStarted) -> str:
     return (
         f"{where}, {_counted(event.partitions, 'partition')}, "
         f"{_counted(event.waiting, 'record')} waiting"
+    )
+
+
+def _upkeep(event: MaintenanceReport) -> str:
+    if event.error is not None:
+        return f"{event.task} failed and is tried again later: {event.error.message}"
+    if event.result == "nothing":
+        return f"{event.task}: nothing to do"
+    if event.task == "vacuum":
+        return f"vacuum: {_counted(event.files_removed, 'file')} deleted, {event.seconds:.1f} s"
+    return (
+        f"{event.task}: {_counted(event.files_removed, 'file')} packed into "
+        f"{event.files_added:,}, {event.seconds:.1f} s"
     )
 
 

@@ -20,6 +20,7 @@ from bayou.ingest.config.model import ConnectorConfig, PipelineConfig, TopicConf
 from bayou.ingest.config.notices import Notice, missing_broker, notices, refusals
 from bayou.ingest.config.overrides import apply_environment, apply_overrides
 from bayou.ingest.dead_letters import dead_letters_path
+from bayou.ingest.upsert import UpsertKeys, deleted_keys_path
 
 __all__ = ["Configuration", "Topic", "load_configuration"]
 
@@ -39,6 +40,19 @@ class Topic:
     config: TopicConfig
     table_path: str
     schema_file: Path | None
+
+    @property
+    def upsert_keys(self) -> UpsertKeys | None:
+        """What makes rows the same row; None where every record is appended."""
+        destination = self.config.destination
+        if not destination.upsert_keys:
+            return None
+        return UpsertKeys(columns=destination.upsert_keys, ordering=destination.ordering_column)
+
+    @property
+    def more_columns(self) -> tuple[str, ...]:
+        """Columns of what Kafka says of a record that rows have besides the usual ones."""
+        return () if self.upsert_keys is None else ("_kafka_timestamp",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +155,7 @@ def _topics(
     topics: list[Topic] = []
     problems: list[ConfigurationError] = []
     taken: dict[str, str] = {}
-    beside: dict[str, str] = {}
+    beside: dict[str, tuple[str, str]] = {}
     for key, topic in config.connector.topics.items():
         at: KeyPath = ("connector", "topics", key)
         schema_file = folder / topic.schema_file if topic.schema_file else None
@@ -162,12 +176,14 @@ def _topics(
                 )
             )
         taken.setdefault(table_path, key)
-        beside.setdefault(dead_letters_path(table_path), key)
+        beside.setdefault(dead_letters_path(table_path), (key, "dead letters"))
+        if topic.destination.upsert_keys:
+            beside.setdefault(deleted_keys_path(table_path), (key, "deleted keys"))
         topics.append(Topic(key=key, config=topic, table_path=table_path, schema_file=schema_file))
     problems += [
         document.error(
-            f"{topic.table_path} is where the dead letters of topic {beside[topic.table_path]!r} "
-            "go; choose another path",
+            f"{topic.table_path} is where the {beside[topic.table_path][1]} of topic "
+            f"{beside[topic.table_path][0]!r} go; choose another path",
             ("connector", "topics", topic.key, "destination", "table-path"),
         )
         for topic in topics

@@ -28,6 +28,7 @@ __all__ = [
     "DestinationConfig",
     "KafkaConfig",
     "KafkaSecurity",
+    "MaintenanceConfig",
     "MonitoringConfig",
     "ObjectiveConfig",
     "PipelineConfig",
@@ -229,19 +230,41 @@ class DeltaConfig(_Section):
         default=None, description="Commits between checkpoints: delta.checkpointInterval."
     )
     enable_upsert: bool = Field(
-        default=False, description="Upsert by key-columns; a later version."
+        default=False,
+        description="true: one row for each key of key-columns, the newest; records without value "
+        "delete their key. Without key-columns every record is appended.",
     )
     key_columns: tuple[str, ...] = Field(
-        default=(), description="Key of an upsert; a later version."
+        default=(), description="As destination.key-columns; write one of the two."
     )
-    enable_optimize: bool = Field(default=False, description="A later version.")
-    optimize_interval: PositiveInt | None = Field(default=None, description="A later version.")
-    enable_vacuum: bool = Field(default=False, description="A later version.")
+    enable_optimize: bool = Field(
+        default=False,
+        description="true: small files of all partitions are packed, by the clock and after "
+        "optimize-interval.",
+    )
+    optimize_interval: PositiveInt | None = Field(
+        default=None,
+        description="Records after which the table is optimized, once no others wait.",
+    )
+    enable_vacuum: bool = Field(
+        default=False,
+        description="true: once a day files are deleted that no version within the retention "
+        "needs.",
+    )
     vacuum_retention_hours: Annotated[int, Field(ge=0)] | None = Field(
-        default=None, description="A later version."
+        default=None,
+        description="How long files stay that no version needs; not less than the table's own "
+        "delta.deletedFileRetentionDuration, a week unless set, which it is by default.",
     )
-    enable_compaction: bool = Field(default=False, description="A later version.")
-    compaction_interval: PositiveInt | None = Field(default=None, description="A later version.")
+    enable_compaction: bool = Field(
+        default=False,
+        description="true: small files of the partitions that were written since the last time "
+        "are packed, by the clock and after compaction-interval.",
+    )
+    compaction_interval: PositiveInt | None = Field(
+        default=None,
+        description="Records after which written partitions are packed, once no others wait.",
+    )
 
 
 class DestinationConfig(_Section):
@@ -266,7 +289,13 @@ class DestinationConfig(_Section):
         "the record has no field of that name.",
     )
     key_columns: tuple[str, ...] = Field(
-        default=(), description="Key of an upsert; a later version."
+        default=(),
+        description="Fields of the record that make a row the same row, for enable-upsert.",
+    )
+    ordering_column: str | None = Field(
+        default=None,
+        description="Field that says which record of a key is newer, for enable-upsert. Default, "
+        "and where it is equal: Kafka's timestamp, then the offset.",
     )
     delta_config: DeltaConfig = Field(
         default_factory=DeltaConfig, description="How the table is kept."
@@ -290,6 +319,22 @@ class DestinationConfig(_Section):
             if name in folded[:position]:
                 raise ValueError(f"column {value[position]!r} is named twice")
         return value
+
+    @model_validator(mode="after")
+    def _keys_agree(self) -> DestinationConfig:
+        other = self.delta_config.key_columns
+        if self.key_columns and other and self.key_columns != other:
+            raise ValueError(
+                "key-columns here and in delta-config differ; write them once, in destination"
+            )
+        return self
+
+    @property
+    def upsert_keys(self) -> tuple[str, ...]:
+        """The key of an upsert; none where every record is appended."""
+        if not self.delta_config.enable_upsert:
+            return ()
+        return self.key_columns or self.delta_config.key_columns
 
     @model_validator(mode="after")
     def _bucket_agrees(self) -> DestinationConfig:
@@ -404,6 +449,11 @@ class TopicConfig(_Section):
         description="Timestamp or date field that gives year, month and day. "
         "Default, and where it is null: the record's Kafka timestamp. UTC.",
     )
+    decode: Literal["json", "debezium"] = Field(
+        default="json",
+        description="What a record's value is: a JSON object, or Debezium's envelope (op, before, "
+        "after) around one, which needs enable-upsert.",
+    )
     destination: DestinationConfig = Field(description="The table.")
     processing: ProcessingConfig = Field(
         default_factory=ProcessingConfig,
@@ -423,6 +473,32 @@ class TopicConfig(_Section):
         return value
 
 
+class MaintenanceConfig(_Section):
+    """When tables are looked after by the clock; what is done to each its delta-config says."""
+
+    schedule: str = Field(
+        default="hourly",
+        description="How often: hourly, daily, off, or a number with s, m or h, such as 15m.",
+    )
+
+    @field_validator("schedule")
+    @classmethod
+    def _is_schedule(cls, value: str) -> str:
+        if value not in _SCHEDULES and not re.fullmatch(r"[1-9][0-9]*[smh]", value):
+            raise ValueError(f"{value!r} is no schedule; write hourly, daily, off, or 15m, 2h, 90s")
+        return value
+
+    @property
+    def seconds(self) -> float | None:
+        """The time between two looks; None for none."""
+        if self.schedule in _SCHEDULES:
+            return _SCHEDULES[self.schedule]
+        return float(self.schedule[:-1]) * {"s": 1, "m": 60, "h": 3600}[self.schedule[-1]]
+
+
+_SCHEDULES: dict[str, float | None] = {"hourly": 3600.0, "daily": 86400.0, "off": None}
+
+
 class ConnectorConfig(_Section):
     """Everything under `connector`."""
 
@@ -432,6 +508,9 @@ class ConnectorConfig(_Section):
     kafka: KafkaConfig = Field(default_factory=KafkaConfig, description="The broker.")
     storage: StorageConfig = Field(default_factory=StorageConfig, description="The object store.")
     spark: SparkConfig = Field(default_factory=SparkConfig, description="Spark.")
+    maintenance: MaintenanceConfig = Field(
+        default_factory=MaintenanceConfig, description="When tables are looked after by the clock."
+    )
     monitoring: MonitoringConfig | None = Field(
         default=None,
         description="Metrics, health and the status page; no port opens without this section.",

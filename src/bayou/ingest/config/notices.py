@@ -19,12 +19,9 @@ __all__ = [
 ]
 
 _MAINTENANCE = {
-    "enable_optimize": "optimize",
-    "optimize_interval": "optimize",
-    "enable_compaction": "compaction",
-    "compaction_interval": "compaction",
-    "enable_vacuum": "vacuum",
-    "vacuum_retention_hours": "vacuum",
+    "optimize_interval": "enable_optimize",
+    "compaction_interval": "enable_compaction",
+    "vacuum_retention_hours": "enable_vacuum",
 }
 
 DROPPED_SPARK_CONF = {
@@ -38,14 +35,17 @@ _NO_BROKER = (
     "bootstrap-servers is missing, without which nothing can be run; write host:port, or set "
     "KAFKA_BOOTSTRAP_SERVERS in the environment"
 )
-_NO_UPSERT = (
-    "upserts aren't supported by this version, and rows are never silently appended instead; "
-    "remove enable-upsert to append every record"
+_NO_KEYS = (
+    "there are no key-columns, so every record is appended; name the fields that make a row the "
+    "same row to have one row for each key"
 )
-_NO_KEYS = "the key of an upsert, which isn't supported by this version"
 _ONLY_KEYS = (
-    "key-columns mean an upsert, which isn't supported by this version; remove them, or write "
-    "enable-upsert: false, to append every record"
+    "key-columns mean an upsert; write enable-upsert: true for one row for each key, or "
+    "enable-upsert: false to append every record"
+)
+_NO_ENVELOPE = (
+    "Debezium's changes are put into one row for each key; write enable-upsert: true and "
+    "key-columns, or decode: json to append the envelopes as they are"
 )
 
 
@@ -75,10 +75,15 @@ def notices(
 
     for key, topic in config.connector.topics.items():
         delta = topic.destination.delta_config
-        for name, task in _MAINTENANCE.items():
-            if name in delta.model_fields_set and getattr(delta, name) is not False:
+        for name, switch in _MAINTENANCE.items():
+            if getattr(delta, name) is not None and not getattr(delta, switch):
                 at = (*_delta_path(key), name.replace("_", "-"))
-                note(at, f"{task} isn't run by this version; the table is complete without it")
+                note(at, f"not used without {switch.replace('_', '-')}: true")
+        if delta.enable_upsert and not topic.destination.upsert_keys:
+            note((*_delta_path(key), "enable-upsert"), _NO_KEYS)
+        if topic.destination.ordering_column is not None and not topic.destination.upsert_keys:
+            at = ("connector", "topics", key, "destination", "ordering-column")
+            note(at, "not used: without enable-upsert and key-columns it appends")
         if "enable_upsert" in delta.model_fields_set and not delta.enable_upsert:
             for section, at in (
                 (topic.destination.key_columns, ("connector", "topics", key, "destination")),
@@ -114,11 +119,9 @@ def refusals(config: PipelineConfig, document: Document) -> tuple[Notice, ...]:
             (("connector", "topics", key, "destination", "key-columns"), destination.key_columns),
             ((*_delta_path(key), "key-columns"), delta.key_columns),
         ]
-        if delta.enable_upsert:
-            at = (*_delta_path(key), "enable-upsert")
-            found.append(_notice(document, at, _NO_UPSERT))
-            found += [_notice(document, at, _NO_KEYS) for at, columns in wanted if columns]
-        elif "enable_upsert" not in delta.model_fields_set:
+        if topic.decode == "debezium" and not destination.upsert_keys:
+            found.append(_notice(document, ("connector", "topics", key, "decode"), _NO_ENVELOPE))
+        if "enable_upsert" not in delta.model_fields_set:
             found += [_notice(document, at, _ONLY_KEYS) for at, columns in wanted if columns]
     return tuple(found)
 

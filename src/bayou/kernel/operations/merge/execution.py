@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,6 +52,8 @@ def merge(
     engine_info: str,
     user_metadata: str | None = None,
     started: float | None = None,
+    transaction_ids: Mapping[str, int] | None = None,
+    table_properties: Mapping[str, str] | None = None,
 ) -> MergeMetrics:
     """Merge rows into a table, and commit; nothing is committed where nothing changes.
 
@@ -63,6 +65,9 @@ def merge(
     Args:
         table: the version that is read.
         started: `time.perf_counter()` before the source was read, for the metrics.
+        transaction_ids: version by application id (PROTOCOL.md, Transaction Identifiers); with
+            them a commit is made also where no row changes.
+        table_properties: that the commit sets.
 
     Raises:
         MultipleMatchesError: several source rows match one row that a clause may change.
@@ -80,6 +85,8 @@ def merge(
         engine_info=engine_info,
         user_metadata=user_metadata,
         started=started,
+        transaction_ids=transaction_ids,
+        table_properties=table_properties,
     )
     with operation.files(engine) as files:
         outcome = operation.work.run(engine, operation.source, files, inserting=True)
@@ -96,6 +103,7 @@ class MergeOperation:
     Args:
         started: `time.perf_counter()` before the source was read, for the metrics.
         application: whose progress the commit records, also where nothing changes.
+        transaction_ids, table_properties: see `merge`.
 
     Raises:
         PredicateError, ArgumentError, SchemaError, ConstraintViolationError,
@@ -117,17 +125,20 @@ class MergeOperation:
         user_metadata: str | None = None,
         started: float | None = None,
         application: tuple[str, int] | None = None,
+        transaction_ids: Mapping[str, int] | None = None,
+        table_properties: Mapping[str, str] | None = None,
     ) -> None:
         self._started = time.perf_counter() if started is None else started
         self._plan = check_merge(table, source.schema, definition)
         by_kind = {kind: [c for c in definition.clauses if c.kind == kind] for kind in _TAKING}
         self._taking = [clause for kind in _TAKING for clause in by_kind[kind]]
-        self._commits_progress = application is not None
+        progress = [*(transaction_ids or {}).items(), *([] if application is None else [application])]
+        self._commits_progress = bool(progress)
         transaction = _transaction(
             table, self._plan, definition, engine_info=engine_info, user_metadata=user_metadata
-        )
-        if application is not None:
-            transaction = transaction.with_transaction_id(*application)
+        ).with_table_properties(table_properties or {})
+        for name, version in progress:
+            transaction = transaction.with_transaction_id(name, version)
         self._transaction = transaction.build(engine)
         builder = (
             ScanBuilder(table)

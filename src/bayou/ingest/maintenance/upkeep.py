@@ -1,0 +1,175 @@
+"""When a topic's table is due for what, and the thread that does it beside the batches."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+
+from bayou.api import TableHandle
+from bayou.api import table as open_table
+from bayou.errors import BayouError
+from bayou.ingest.config import Topic
+from bayou.ingest.errand import Errand
+from bayou.ingest.maintenance.steps import maintain_table
+from bayou.ingest.progress import BatchReport, MaintenanceTask, Reporter
+
+__all__ = ["TopicUpkeep"]
+
+_OVERDUE = 20
+"""Behind by so many intervals a table is packed although records wait."""
+
+_BETWEEN_VACUUMS = 24 * 3600.0
+_HISTORY = 200
+
+
+class TopicUpkeep:
+    """The maintenance of one topic's table.
+
+    `took` counts what batches bring, `poll` begins what is due. Where rows are appended it goes
+    on beside the batches, for neither stands in the other's way; an upsert rewrites files too, so
+    that each step waits for the end of a batch, and a batch for the end of a step.
+
+    Args:
+        batches: held by whoever changes the table.
+        every: seconds between looks by the clock; None for none.
+    """
+
+    def __init__(
+        self,
+        topic: Topic,
+        storage_options: Mapping[str, str],
+        reporter: Reporter,
+        *,
+        batches: threading.Lock,
+        every: float | None,
+    ) -> None:
+        self._topic = topic
+        self._delta = topic.config.destination.delta_config
+        self._storage_options = dict(storage_options)
+        self._reporter = reporter
+        self._batches = batches
+        self._every = every
+        self._next_look = None if every is None else time.monotonic() + every
+        self._compacted = self._optimized = 0
+        self._since = _now()
+        self._last_batch = 0
+        self._behind = False
+        self._stopped = threading.Event()
+        self._errand: Errand | None = None
+        self._last_vacuum: float | None = None
+
+    def took(self, report: BatchReport, *, more_waits: bool) -> None:
+        """Count a batch.
+
+        Args:
+            more_waits: it was as large as it may be.
+        """
+        self._compacted += report.records
+        self._optimized += report.records
+        self._behind = more_waits
+        self._last_batch = _now() - round(report.seconds * 1000)
+
+    def poll(self) -> None:
+        """Begin what is due, if nothing goes on."""
+        if self._stopped.is_set() or (self._errand is not None and self._errand.under_way):
+            return
+        self._errand = None
+        tasks = self._due(by_clock=self._looks())
+        if tasks:
+            self._errand = Errand(lambda: self._run(tasks, final=False))
+
+    def complete(self) -> None:
+        """At the end of a run that drained its topic: what is due, in this thread."""
+        if self._errand is not None:
+            self._errand.finish()
+        self._behind = False
+        if not self._stopped.is_set() and (tasks := self._due(by_clock=self._every is not None)):
+            self._run(tasks, final=True)
+
+    def stop(self) -> None:
+        """Finish the running step; nothing begins any more."""
+        self._stopped.set()
+        if self._errand is not None:
+            self._errand.finish()
+
+    def _looks(self) -> bool:
+        if self._next_look is None or self._every is None or time.monotonic() < self._next_look:
+            return False
+        self._next_look = time.monotonic() + self._every
+        return True
+
+    def _due(self, *, by_clock: bool) -> list[MaintenanceTask]:
+        delta = self._delta
+        tasks: list[MaintenanceTask] = []
+        if delta.enable_optimize and self._is_due(
+            self._optimized, delta.optimize_interval, by_clock
+        ):
+            tasks.append("optimize")
+        elif delta.enable_compaction and self._is_due(
+            self._compacted, delta.compaction_interval, by_clock
+        ):
+            tasks.append("compaction")
+        if delta.enable_vacuum and by_clock:
+            tasks.append("vacuum")
+        return tasks
+
+    def _is_due(self, records: int, interval: int | None, by_clock: bool) -> bool:
+        if by_clock and records:
+            return True
+        if interval is None or records < interval:
+            return False
+        return not self._behind or records >= _OVERDUE * interval
+
+    def _run(self, tasks: list[MaintenanceTask], *, final: bool) -> None:
+        upserts = self._topic.upsert_keys is not None
+        for task in tasks:
+            if self._stopped.is_set():
+                return
+            since, now = self._since, _now()
+            handle = open_table(self._topic.table_path, self._storage_options)
+            if task == "vacuum":
+                if not self._vacuum_is_due(handle):
+                    continue
+            else:
+                self._compacted = 0
+                self._since = now
+                if task == "optimize":
+                    self._optimized = 0
+            report = maintain_table(
+                self._topic.key,
+                handle,
+                task,
+                retention_hours=self._delta.vacuum_retention_hours,
+                written_since=since,
+                cold_before=None if final else self._last_batch,
+                stopped=self._stopped.is_set,
+                **({"alone": lambda: self._batches} if upserts and not final else {}),
+            )
+            self._reporter.maintenance_finished(report)
+
+    def _vacuum_is_due(self, handle: TableHandle) -> bool:
+        """Once a day; after a start the table's history says when it was."""
+        now = time.time()
+        if self._last_vacuum is None:
+            try:
+                commits = handle.history(_HISTORY) if handle.exists() else []
+            except BayouError:
+                return True  # the vacuum will say what is wrong
+            vacuums = [c for c in commits if str(c.get("operation")).startswith("VACUUM")]
+            known = (vacuums or commits[-1:])[:1]
+            stamp = known[0].get("timestamp") if known else None
+            self._last_vacuum = now if stamp is None else _seconds(stamp)
+        if now - self._last_vacuum < _BETWEEN_VACUUMS:
+            return False
+        self._last_vacuum = now
+        return True
+
+
+def _seconds(stamp: object) -> float:
+    moment = getattr(stamp, "timestamp", None)
+    return float(moment()) if callable(moment) else float(stamp) / 1000  # type: ignore[arg-type]
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,18 @@
+"""One row for each key: records in the order that decides, put into a table by MERGE."""
+
+from bayou.ingest.upsert.changes import Change, ChangeReader
+from bayou.ingest.upsert.deleted_keys import DeletedKeys, deleted_keys_path
+from bayou.ingest.upsert.merging import UpsertOutcome, UpsertTable
+from bayou.ingest.upsert.ordering import DELETED, FORCED, UpsertKeys
+
+__all__ = [
+    "DELETED",
+    "FORCED",
+    "Change",
+    "ChangeReader",
+    "DeletedKeys",
+    "UpsertKeys",
+    "UpsertOutcome",
+    "UpsertTable",
+    "deleted_keys_path",
+]

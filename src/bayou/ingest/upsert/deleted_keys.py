@@ -1,0 +1,148 @@
+"""The keys that an upsert's table has no row for any more, and since when.
+
+A Delta table beside the target, `<table>_deleted_keys`: the key columns, the ordering column where
+one is set, and `_kafka_timestamp`, `_kafka_offset`, `_kafka_partition` of the record that deleted
+the key. It is written before the target. What a run that ended in between leaves behind are deletes
+that come again; a key only ever gets a later one, so nothing has to be undone or counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.api import SnapshotHandle
+from bayou.ingest.upsert.ordering import DELETED, FORCED, UpsertKeys, quoted
+from bayou.kernel import Engine, Operation, Predicate, Snapshot, Table, col, lit, write_data
+from bayou.kernel.arrow_types import to_arrow_schema
+from bayou.kernel.operations.merge import MergeClause, MergeDefinition, MergeSource, merge
+from bayou.kernel.predicates.model import And, Comparison
+from bayou.protocol.schema import StructType
+
+__all__ = ["DeletedKeys", "deleted_keys_path", "rows_of_keys"]
+
+pc: Any = pyarrow.compute  # its stubs lose the kind of an array
+
+_BOUNDED = (pa.types.is_integer, pa.types.is_string, pa.types.is_date, pa.types.is_timestamp)
+
+
+def deleted_keys_path(table_path: str) -> str:
+    """Where the deleted keys of a target are."""
+    return f"{table_path.rstrip('/')}_deleted_keys"
+
+
+class DeletedKeys:
+    """The deleted keys of one target.
+
+    Args:
+        table_path: the target's.
+        engine_info: how commits name who made them.
+    """
+
+    def __init__(
+        self, engine: Engine, table_path: str, keys: UpsertKeys, *, engine_info: str
+    ) -> None:
+        self._engine = engine
+        self._keys = keys
+        self._engine_info = engine_info
+        self._table = Table.for_path(engine, deleted_keys_path(table_path))
+
+    @property
+    def path(self) -> str:
+        """The table's resolved path."""
+        return self._table.path
+
+    def of(self, rows: pa.Table) -> pa.Table:
+        """What is known of the keys of some rows, and maybe of others.
+
+        Returns:
+            `UpsertKeys.all_columns`.
+        """
+        names = list(self._keys.all_columns)
+        snapshot = self._snapshot()
+        if snapshot is None:
+            return rows.select(names).slice(0, 0)
+        return rows_of_keys(self._engine, snapshot, self._keys.columns, names, rows)
+
+    def remember(self, rows: pa.Table) -> None:
+        """Take in the deletes among the rows of `last_of_each_key`."""
+        gone = rows.filter(rows.column(DELETED))
+        if gone.num_rows == 0:
+            return
+        source = gone.select([*self._keys.all_columns, FORCED])
+        snapshot = self._snapshot()
+        if snapshot is None:
+            self._create(source.drop_columns([FORCED]))
+            return
+        columns = {name: f"s.{quoted(name)}" for name in self._keys.all_columns}
+        merge(
+            self._engine,
+            snapshot,
+            MergeSource.read(source.schema, source.to_batches()),
+            MergeDefinition(
+                on=self._keys.matching,
+                clauses=(
+                    MergeClause(
+                        kind="MATCHED",
+                        action="update",
+                        condition=self._keys.newer,
+                        assignments=columns,
+                    ),
+                    MergeClause(kind="NOT MATCHED", action="insert", assignments=columns),
+                ),
+                source_alias="s",
+                target_alias="t",
+                schema_evolution=True,
+            ),
+            engine_info=self._engine_info,
+        )
+
+    def _snapshot(self) -> Snapshot | None:
+        exists = self._table.exists(self._engine)
+        return self._table.latest_snapshot(self._engine) if exists else None
+
+    def _create(self, rows: pa.Table) -> None:
+        source = MergeSource.read(rows.schema, rows.to_batches())
+        columns = StructType(tuple(replace(f, nullable=True) for f in source.schema))
+        transaction = (
+            self._table.create_transaction_builder(
+                self._engine, engine_info=self._engine_info, operation=Operation.WRITE
+            )
+            .with_schema(columns)
+            .build(self._engine)
+        )
+        batch = source.rows.cast(to_arrow_schema(columns))
+        state = transaction.transaction_state(self._engine)
+        transaction.commit(self._engine, write_data(self._engine, state, [batch]))
+
+
+def rows_of_keys(
+    engine: Engine,
+    snapshot: Snapshot,
+    key_columns: Sequence[str],
+    names: Sequence[str],
+    rows: pa.Table,
+) -> pa.Table:
+    """Columns of a table, of the rows that have the keys of others; of some more, too.
+
+    Args:
+        rows: have the key columns.
+    """
+    known = [n for n in names if n in snapshot.schema.names]
+    return SnapshotHandle(engine, snapshot).to_arrow(known, _between(key_columns, rows))
+
+
+def _between(key_columns: Sequence[str], rows: pa.Table) -> Predicate | None:
+    """Bounds of the keys, by which files are left out; null keys are in any file."""
+    parts: list[Predicate] = []
+    for name in key_columns:
+        values = rows.column(name)
+        if values.null_count or not len(values) or not any(b(values.type) for b in _BOUNDED):
+            continue
+        least, most = pc.min(values).as_py(), pc.max(values).as_py()
+        parts += [Comparison(">=", col(name), lit(least)), Comparison("<=", col(name), lit(most))]
+    return And(tuple(parts)) if parts else None

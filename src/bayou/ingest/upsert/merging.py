@@ -1,0 +1,127 @@
+"""A batch's rows merged into the target, in one commit that carries its offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from bayou.ingest.upsert.deleted_keys import DeletedKeys, rows_of_keys
+from bayou.ingest.upsert.ordering import (
+    DELETED,
+    FORCED,
+    UpsertKeys,
+    keys_of_tombstones,
+    last_of_each_key,
+    quoted,
+)
+from bayou.kernel import Engine, Snapshot
+from bayou.kernel.operations.merge import MergeClause, MergeDefinition, MergeSource, merge
+
+__all__ = ["UpsertOutcome", "UpsertTable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpsertOutcome:
+    """What a batch did to the target.
+
+    Attributes:
+        version: the target's.
+        inserted, updated, deleted: rows.
+    """
+
+    version: int
+    inserted: int
+    updated: int
+    deleted: int
+
+
+class UpsertTable:
+    """Puts batches into one target.
+
+    Args:
+        table_path: the target's.
+        engine_info: how commits name who made them.
+    """
+
+    def __init__(
+        self, engine: Engine, table_path: str, keys: UpsertKeys, *, engine_info: str
+    ) -> None:
+        self._engine = engine
+        self._keys = keys
+        self._engine_info = engine_info
+        self.deleted_keys = DeletedKeys(engine, table_path, keys, engine_info=engine_info)
+
+    def decide(self, snapshot: Snapshot | None, rows: pa.Table) -> pa.Table:
+        """The rows of a batch that count, one for each key at most.
+
+        Args:
+            snapshot: the target, None where there is none yet.
+            rows: the batch, with `DELETED`.
+        """
+        keys = self._keys
+        orderings = rows.select(list(keys.all_columns)).slice(0, 0)
+        bare = keys_of_tombstones(keys, rows)
+        if bare is not None and snapshot is not None:
+            assert keys.ordering is not None
+            names = [*keys.columns, keys.ordering]
+            orderings = rows_of_keys(self._engine, snapshot, keys.columns, names, bare)
+        return last_of_each_key(keys, rows, self.deleted_keys.of(rows), orderings)
+
+    def merge(
+        self,
+        snapshot: Snapshot,
+        winners: pa.Table,
+        *,
+        transaction_ids: Mapping[str, int],
+        table_properties: Mapping[str, str],
+    ) -> UpsertOutcome:
+        """Merge what `decide` gave; the deletes have to be remembered before.
+
+        The commit is made also where no row changes: its transaction identifiers count.
+
+        Raises:
+            CommitConflictError, CommitFailedError, SchemaError, StorageError: as the names say.
+        """
+        columns = [n for n in winners.column_names if n not in (DELETED, FORCED)]
+        values = {name: f"s.{quoted(name)}" for name in columns}
+        metrics = merge(
+            self._engine,
+            snapshot,
+            MergeSource.read(winners.schema, winners.to_batches()),
+            MergeDefinition(
+                on=self._keys.matching,
+                clauses=(
+                    MergeClause(
+                        kind="MATCHED",
+                        action="delete",
+                        condition=f"s.{DELETED} AND ({self._keys.newer})",
+                    ),
+                    MergeClause(
+                        kind="MATCHED",
+                        action="update",
+                        condition=self._keys.newer,
+                        assignments=values,
+                    ),
+                    MergeClause(
+                        kind="NOT MATCHED",
+                        action="insert",
+                        condition=f"NOT s.{DELETED}",
+                        assignments=values,
+                    ),
+                ),
+                source_alias="s",
+                target_alias="t",
+                schema_evolution=True,
+            ),
+            engine_info=self._engine_info,
+            transaction_ids=transaction_ids,
+            table_properties=table_properties,
+        )
+        return UpsertOutcome(
+            version=metrics.version,
+            inserted=metrics.num_target_rows_inserted,
+            updated=metrics.num_target_rows_updated,
+            deleted=metrics.num_target_rows_deleted,
+        )

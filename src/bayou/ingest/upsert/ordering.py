@@ -1,0 +1,203 @@
+"""Which record of a key counts: the order of records, and the last of each key.
+
+Records of one key are in the order of (ordering column where one is set, Kafka timestamp, offset,
+partition); nulls come first. The last one is the key's row, or says that it has none.
+
+A tombstone has no ordering column. It takes the highest value that its key had when it arrived, so
+that it deletes what was there, and a record from before the deleted row stays out afterwards.
+Arrival is the order of offsets, so records of one key belong in one partition, where Kafka puts
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+__all__ = ["DELETED", "FORCED", "UpsertKeys", "last_of_each_key"]
+
+pc: Any = pyarrow.compute  # its stubs lose the kind of an array
+
+DELETED = "_bayou_deleted"
+"""Column of a batch's rows, boolean: the record deletes its key."""
+
+FORCED = "_bayou_forced"
+"""Column of `last_of_each_key`, boolean: a tombstone of the batch stands before, so that the row
+counts whatever the table has."""
+
+_KIND, _KEY, _AT = "_bayou_kind", "_bayou_key", "_bayou_at"
+
+_KAFKA_ORDER = ("_kafka_timestamp", "_kafka_offset", "_kafka_partition")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpsertKeys:
+    """What makes a row the same row, and which record of it is newer. Pickles.
+
+    Attributes:
+        columns: the key; null is a value like any other.
+        ordering: the column that decides before Kafka's timestamp and offset do, None for none.
+    """
+
+    columns: tuple[str, ...]
+    ordering: str | None = None
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The columns that decide, the most important first."""
+        return (*(() if self.ordering is None else (self.ordering,)), *_KAFKA_ORDER)
+
+    @property
+    def all_columns(self) -> tuple[str, ...]:
+        """Key and order."""
+        return tuple(dict.fromkeys((*self.columns, *self.order)))
+
+    @property
+    def matching(self) -> str:
+        """SQL: a row `s` of a batch and a row `t` of the table have the same key."""
+        return " AND ".join(f"t.{quoted(c)} <=> s.{quoted(c)}" for c in self.columns)
+
+    @property
+    def newer(self) -> str:
+        """SQL: a row `s` of a batch counts, although the table has `t`."""
+        condition = ""
+        for name in reversed(self.order):
+            old, new = f"t.{quoted(name)}", f"s.{quoted(name)}"
+            above = f"({old} IS NULL AND {new} IS NOT NULL) OR {new} > {old}"
+            condition = f"{above} OR ({new} <=> {old} AND ({condition}))" if condition else above
+        return f"s.{FORCED} OR {condition}"
+
+
+def quoted(name: str) -> str:
+    """A column's name in SQL."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def last_of_each_key(
+    keys: UpsertKeys, rows: pa.Table, deleted: pa.Table, orderings: pa.Table
+) -> pa.Table:
+    """The rows that a batch may change a table by: one for each key at most.
+
+    Args:
+        rows: the batch, with `DELETED`.
+        deleted: `keys.all_columns` of keys that were deleted before, with when; those that a batch
+            of which the table knows nothing yet has deleted may be among them.
+        orderings: of keys that `keys_of_tombstones` gave, key and ordering column as the table has
+            them.
+
+    Returns:
+        Rows of the batch, with `FORCED`. Tombstones have their ordering value.
+    """
+    batch = rows.select([*keys.all_columns, DELETED]).append_column(
+        _KIND, pa.repeat(pa.scalar(_ROW, pa.int8()), rows.num_rows)
+    )
+    everything = _stacked(
+        [batch, _of_kind(batch.schema, deleted, _GONE), _of_kind(batch.schema, orderings, _KNOWN)]
+    )
+    ids = _key_numbers([everything.column(c) for c in keys.columns])
+    kinds = everything.column(_KIND).combine_chunks()
+    competing = pc.not_equal(kinds, _KNOWN)
+    forced: Any = pa.repeat(pa.scalar(False), len(ids))
+    ordering = None
+    if keys.ordering is not None:
+        ordering, fallen, forced = _with_tombstones(keys.ordering, everything, ids, kinds)
+        at = everything.schema.get_field_index(keys.ordering)
+        everything = everything.set_column(at, everything.schema.field(at), ordering)
+        competing = pc.and_not(competing, fallen)
+    candidates = everything.append_column(_KEY, ids).append_column(
+        _AT, pa.array(range(everything.num_rows), pa.int64())
+    )
+    candidates = candidates.filter(competing)
+    # Of equals the batch's own comes last: a batch that is done again deletes again.
+    order = pc.sort_indices(
+        candidates,
+        sort_keys=[
+            *((c, "ascending", "at_start") for c in keys.order),
+            (_KIND, "descending", "at_start"),
+        ],
+    )
+    sorted_ids = candidates.column(_KEY).combine_chunks().take(order)
+    ranked = pa.table({"key": sorted_ids, "rank": pa.array(range(len(order)), pa.int64())})
+    last = ranked.group_by("key").aggregate([("rank", "max")]).column("rank_max").combine_chunks()
+    winners = candidates.column(_AT).combine_chunks().take(order.take(last))
+    winners = winners.filter(pc.equal(kinds.take(winners), _ROW))
+    winners = winners.take(pc.sort_indices(winners))
+    result = rows.take(winners)
+    if ordering is not None:
+        assert keys.ordering is not None
+        at = result.schema.get_field_index(keys.ordering)
+        result = result.set_column(at, result.schema.field(at), ordering.take(winners))
+    return result.append_column(FORCED, forced.take(winners))
+
+
+def keys_of_tombstones(keys: UpsertKeys, rows: pa.Table) -> pa.Table | None:
+    """Key columns of the rows of a batch that need to know the table's ordering value."""
+    if keys.ordering is None:
+        return None
+    bare = pc.and_(rows.column(DELETED), pc.is_null(rows.column(keys.ordering)))
+    return rows.select(keys.columns).filter(bare) if pc.any(bare).as_py() else None
+
+
+_ROW, _GONE, _KNOWN = 0, 1, 2
+
+
+def _with_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any) -> Any:
+    """The ordering values with those of tombstones; who fell to one; the keys that have one."""
+    values = everything.column(ordering).combine_chunks()
+    bare = pc.and_(
+        pc.and_(pc.equal(kinds, _ROW), everything.column(DELETED).combine_chunks()),
+        pc.is_null(values),
+    )
+    if not pc.any(bare).as_py():
+        nobody = pa.repeat(pa.scalar(False), len(ids))
+        return values, nobody, nobody
+    arrival_keys = [(c, "ascending", "at_start") for c in reversed(_KAFKA_ORDER[:2])]
+    arrival = pc.sort_indices(everything, sort_keys=arrival_keys)
+    arrival = pc.inverse_permutation(arrival.cast(pa.int64())).cast(pa.int64())
+    # What the table knew was there before the batch.
+    arrival = pc.if_else(pc.equal(kinds, _ROW), arrival, -1)
+    last_tombstone = _per_key(ids, pc.if_else(bare, arrival, None), "max")
+    forced = pc.is_valid(last_tombstone)
+    before = pc.fill_null(pc.less(arrival, last_tombstone), False)
+    is_last = pc.fill_null(pc.equal(arrival, last_tombstone), False)
+    floor = _per_key(ids, pc.if_else(before, values, None), "max")
+    return pc.if_else(is_last, floor, values), before, forced
+
+
+def _per_key(ids: Any, values: Any, function: str) -> Any:
+    """For each row the aggregate of its key's values."""
+    found = pa.table({"key": ids, "value": values}).group_by("key").aggregate([("value", function)])
+    keys = found.column("key").combine_chunks()
+    return found.column(f"value_{function}").combine_chunks().take(pc.index_in(ids, value_set=keys))
+
+
+def _key_numbers(columns: Sequence[Any]) -> Any:
+    """A number for each row, the same for equal keys; nulls are equal."""
+    numbers: Any = None
+    for column in columns:
+        encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
+        found = encoded.indices.cast(pa.int64())
+        if numbers is None:
+            numbers = found
+            continue
+        joined = pc.add(pc.multiply(numbers, len(encoded.dictionary)), found)
+        numbers = pc.dictionary_encode(joined).indices.cast(pa.int64())
+    return numbers
+
+
+def _of_kind(schema: pa.Schema, rows: pa.Table, kind: int) -> pa.Table:
+    """Rows of some of the columns, as candidates."""
+    columns = {name: rows.column(name).cast(schema.field(name).type) for name in rows.column_names}
+    count = rows.num_rows
+    columns[DELETED] = pa.repeat(pa.scalar(True), count)
+    columns[_KIND] = pa.repeat(pa.scalar(kind, pa.int8()), count)
+    return pa.table([columns.get(f.name, pa.nulls(count, f.type)) for f in schema], schema=schema)
+
+
+def _stacked(tables: Sequence[pa.Table]) -> pa.Table:
+    nullable = pa.schema([f.with_nullable(True) for f in tables[0].schema])
+    return pa.concat_tables([t.cast(nullable) for t in tables]).combine_chunks()

@@ -1,0 +1,128 @@
+"""Upserts against a dictionary, key for key."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import uuid
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bayou
+from bayou.engines import for_path
+from bayou.ingest.upsert import DELETED, UpsertKeys, UpsertTable
+from bayou.kernel import Table
+
+ROUNDS = int(os.environ.get("BAYOU_TEST_UPSERT_ROUNDS", "25"))
+SCHEMA = pa.schema(
+    {
+        "user": pa.string(),
+        "item": pa.int64(),
+        "kind": pa.string(),
+        "rank": pa.int64(),
+        "_kafka_partition": pa.int32(),
+        "_kafka_offset": pa.int64(),
+        "_kafka_timestamp": pa.timestamp("us", tz="UTC"),
+        DELETED: pa.bool_(),
+    }
+)
+
+records = st.tuples(
+    st.sampled_from(["u", "v", None]),
+    st.sampled_from([1, 2]),
+    st.sampled_from(["a", "b", None]),  # the partition column
+    st.sampled_from([None, 1, 2, 3]),  # the ordering column
+    st.integers(0, 4),  # the timestamp
+    st.sampled_from(["row", "row", "row", "tombstone", "delete"]),
+)
+
+
+def at(second):
+    return dt.datetime(2024, 1, 5, 0, 0, second, tzinfo=dt.UTC)
+
+
+def batch_of(numbered):
+    columns = {name: [] for name in SCHEMA.names}
+    for offset, (user, item, kind, rank, second, what) in numbered:
+        bare = what == "tombstone"
+        row = (user, item, None if bare else kind, None if bare else rank)
+        values = (*row, 0, offset, at(second), what != "row")
+        for name, value in zip(SCHEMA.names, values, strict=True):
+            columns[name].append(value)
+    return pa.table(columns, schema=SCHEMA)
+
+
+def modelled(sent, *, ordering):
+    """What a dictionary has after the records one by one."""
+    state = {}
+    for offset, (user, item, kind, rank, second, what) in enumerate(sent):
+        known = state.get((user, item))
+        value = rank if ordering else 0
+        if what == "tombstone" and ordering:
+            value = known[0][0] if known else -1
+        order = (-1 if value is None else value, second, offset)
+        # A tombstone without an ordering value, as a delete whose image lacks it, falls on all.
+        bare = ordering and (what == "tombstone" or (what == "delete" and rank is None))
+        if bare:
+            order = (known[0][0] if known else -1, second, offset)
+        if bare or known is None or order > known[0]:
+            state[user, item] = (order, None if what != "row" else (kind, rank, offset))
+    return {key: row for key, (_, row) in state.items() if row is not None}
+
+
+class Pipeline:
+    """Batches into a table, with a commit in two steps as the pipeline's."""
+
+    def __init__(self, path, keys, *, partitioned):
+        self.engine = for_path(path, {})
+        self.table = Table.for_path(self.engine, path)
+        self.path = path
+        self.upserts = UpsertTable(self.engine, path, keys, engine_info="test")
+        self.partitioned = partitioned
+
+    def process(self, rows, *, end, dies):
+        snapshot = None
+        if self.table.exists(self.engine):
+            snapshot = self.table.latest_snapshot(self.engine)
+        winners = self.upserts.decide(snapshot, rows)
+        self.upserts.deleted_keys.remember(winners)
+        if dies:
+            return
+        if snapshot is None:
+            kept = winners.filter(pa.compute.invert(winners[DELETED]))
+            kept = kept.select([n for n in kept.column_names if not n.startswith("_bayou_")])
+            bayou.write(self.path, kept, partition_by=["kind"] if self.partitioned else None)
+            return
+        outcome = self.upserts.merge(
+            snapshot, winners, transaction_ids={"t": end}, table_properties={}
+        )
+        assert outcome.version == snapshot.version + 1
+
+    def rows(self):
+        rows = bayou.table(self.path).to_arrow().to_pylist()
+        found = {(r["user"], r["item"]): (r["kind"], r["rank"], r["_kafka_offset"]) for r in rows}
+        assert len(found) == len(rows)
+        return found
+
+
+@settings(max_examples=ROUNDS, deadline=None)
+@given(
+    sent=st.lists(records, min_size=1, max_size=30),
+    sizes=st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=20),
+    ordering=st.booleans(),
+    partitioned=st.booleans(),
+)
+def test_a_table_of_upserts_equals_a_dictionary(sent, sizes, ordering, partitioned):
+    keys = UpsertKeys(columns=("user", "item"), ordering="rank" if ordering else None)
+    pipeline = Pipeline(f"memory://upserts/{uuid.uuid4()}", keys, partitioned=partitioned)
+    numbered = list(enumerate(sent))
+    begin = 0
+    turns = iter([*sizes, *[(len(sent), False)] * len(sent)])
+    while begin < len(sent):
+        size, dies = next(turns)
+        part = numbered[begin : begin + size]
+        pipeline.process(batch_of(part), end=begin + size, dies=dies)
+        begin += 0 if dies else size
+    assert pipeline.rows() == modelled(sent, ordering=ordering)
