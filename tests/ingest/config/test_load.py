@@ -406,7 +406,7 @@ def test_an_upsert_without_a_key_appends_and_says_so(tmp_path):
 
 
 def test_envelopes_of_debezium_need_a_key(tmp_path):
-    text = MINIMAL.replace("kafka-topic: events", "kafka-topic: events\n      decode: debezium")
+    text = MINIMAL.replace("      kafka-topic", "      decode: debezium\n      kafka-topic")
     with pytest.raises(ConfigurationError, match="decode: json to append the envelopes"):
         load(tmp_path, text).check_supported()
     load(tmp_path, text + UPSERT.format(enabled="true")).check_supported()

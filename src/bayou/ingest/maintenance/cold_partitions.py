@@ -46,7 +46,8 @@ def partitions_with_small_files(
     values = files.column("partition_values").combine_chunks()
     schema = snapshot.schema
     names = list(snapshot.partition_columns)
-    physical = [str(schema.field(n).metadata.get(_PHYSICAL_NAME, n)) for n in names]
+    fields = [next(f for f in schema if f.name == n) for n in names]
+    physical = [str(f.metadata.get(_PHYSICAL_NAME, f.name)) for f in fields]
     columns = {
         f"p{i}": pc.map_lookup(values, pa.scalar(name), "first") for i, name in enumerate(physical)
     }
@@ -63,13 +64,12 @@ def partitions_with_small_files(
         pc.greater_equal(grouped.column("newest_max"), written_since),
     )
     found = grouped.filter(chosen).sort_by("newest_max").to_pylist()
-    kinds = [schema.field(n).data_type for n in names]
     return [
         SmallFiles(
             where=_partition(
                 [
-                    (name, partition_values.parse(row[f"p{i}"], kind))
-                    for i, (name, kind) in enumerate(zip(names, kinds, strict=True))
+                    (f.name, partition_values.parse(row[f"p{i}"], f.data_type))
+                    for i, f in enumerate(fields)
                 ]
             ),
             files=row["small_sum"],
