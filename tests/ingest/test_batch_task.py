@@ -13,6 +13,7 @@ from bayou.ingest import batch_task
 from bayou.ingest.batch_task import BatchTask
 from bayou.ingest.dead_letters import DEAD_LETTER_SCHEMA
 from bayou.ingest.decode import DecodePlan, record_columns
+from bayou.ingest.record_reader import RecordReading
 from bayou.ingest.rows import RowLayout
 from bayou.kernel import Operation, Table
 from bayou.spark.kafka import KafkaShares
@@ -41,11 +42,13 @@ def task(tmp_path):
         dead_letter_path=str(tmp_path / "letters"),
         row_state=state("rows", layout.schema),
         dead_letter_state=state("letters", DEAD_LETTER_SCHEMA),
-        plan=DecodePlan(columns=layout.record, json_schema=SCHEMA, discover=True),
-        layout=layout,
+        reading=RecordReading(
+            plan=DecodePlan(columns=layout.record, json_schema=SCHEMA, discover=True),
+            layout=layout,
+            ingestion_timestamp=1_700_000_000_000_000,
+        ),
         covered={},
         decided={},
-        ingestion_timestamp=1_700_000_000_000_000,
     )
 
 

@@ -15,11 +15,8 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import BayouError, PipelineError
-from bayou.ingest.dead_letters import dead_letter_rows
-from bayou.ingest.decode import Decoded, DecodePlan, JsonDecoder, merge_fields
 from bayou.ingest.gathered import gathered_bytes
-from bayou.ingest.rows import RowLayout
-from bayou.ingest.upsert import DELETED, ChangeReader, UpsertKeys
+from bayou.ingest.record_reader import RecordReader, RecordReading
 from bayou.kernel.engine_description import EngineDescription
 from bayou.protocol.actions import encode_actions
 from bayou.protocol.schema import StructType
@@ -46,6 +43,7 @@ class TaskOutcome:
         dead_letter_actions: encoded `add` actions for the dead letters.
         gathered: the rows themselves where they are upserted, see `gathered_bytes`; nothing of
             them was written.
+        ignored: fields that were left out of rows.
         new_fields: fields that have no column yet; then nothing was written and the batch must be
             run again with wider columns.
         failure: what went wrong; then nothing was written.
@@ -57,6 +55,7 @@ class TaskOutcome:
     row_actions: bytes = b""
     dead_letter_actions: bytes = b""
     gathered: bytes = b""
+    ignored: frozenset[str] = frozenset()
     new_fields: StructType = field(default_factory=StructType)
     failure: BayouError | None = None
 
@@ -74,14 +73,10 @@ class BatchTask:
         row_state: transaction state of the target, None while it can't be made because its
             partition columns aren't known.
         dead_letter_state: transaction state of the dead letters.
-        plan: how to decode.
-        layout: the target's columns.
+        reading: how records become rows.
         covered: for each Kafka partition the offset below which the target has everything.
         decided: for each Kafka partition offsets that the dead letters have although the target
             doesn't cover them, sorted.
-        ingestion_timestamp: microseconds since the epoch.
-        upsert: the key where rows are upserted; None where they are appended.
-        debezium: records are in Debezium's envelope.
     """
 
     topic: str
@@ -91,13 +86,9 @@ class BatchTask:
     dead_letter_path: str
     row_state: bytes | None
     dead_letter_state: bytes
-    plan: DecodePlan
-    layout: RowLayout
+    reading: RecordReading
     covered: Mapping[int, int]
     decided: Mapping[int, tuple[int, ...]]
-    ingestion_timestamp: int
-    upsert: UpsertKeys | None = None
-    debezium: bool = False
 
     def run(self, share: int) -> TaskOutcome:
         """Do one share of `records`."""
@@ -116,15 +107,9 @@ class _Share:
 
     def __init__(self, task: BatchTask) -> None:
         self._task = task
-        self._decoder = JsonDecoder(task.plan)
-        self._changes: ChangeReader | None = None
-        if task.upsert is not None:
-            self._changes = ChangeReader(
-                self._decoder, task.plan.columns, task.upsert, debezium=task.debezium
-            )
+        self._reader = RecordReader(task.reading)
         self._rows = 0
         self._left_out = 0
-        self._new_fields = StructType()
         self._dead_letters = 0
         self._waiting: list[pa.RecordBatch] = []
         self._dead_letter_actions: list[bytes] = []
@@ -133,7 +118,7 @@ class _Share:
         task = self._task
         row_actions = gathered = b""
         try:
-            if task.upsert is None:
+            if task.reading.upsert is None:
                 row_actions = self._write_rows(self._good_rows(batches))
             else:
                 gathered = gathered_bytes(self._good_rows(batches))
@@ -142,7 +127,7 @@ class _Share:
             delete_task_files(task.engine, task.table_path, [row_actions])
             delete_task_files(task.engine, task.dead_letter_path, self._dead_letter_actions)
             if isinstance(error, _NewFieldsError):
-                return TaskOutcome(new_fields=self._new_fields)
+                return TaskOutcome(new_fields=self._reader.new_fields)
             raise
         return TaskOutcome(
             rows=self._rows,
@@ -150,6 +135,7 @@ class _Share:
             left_out=self._left_out,
             row_actions=row_actions,
             gathered=gathered,
+            ignored=self._reader.ignored,
             dead_letter_actions=encode_actions(decode_adds(self._dead_letter_actions)),
         )
 
@@ -166,34 +152,18 @@ class _Share:
         return b""
 
     def _good_rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = self._task
         for batch in batches:
             source = self._undecided(batch)
             if source.num_rows == 0:
                 continue
-            for part, decoded, deleted in self._decoded(source):
-                self._new_fields = merge_fields(self._new_fields, decoded.new_fields)
-                if self._new_fields.fields:
-                    continue  # go on to learn the other new fields; nothing of this will stay
-                if len(decoded.bad_positions):
-                    self._refuse(dead_letter_rows(decoded, part, task.ingestion_timestamp))
-                if len(decoded.positions):
-                    self._rows += len(decoded.positions)
-                    rows = task.layout.rows(decoded, part, task.ingestion_timestamp)
-                    if task.upsert is not None:
-                        flags = pa.repeat(pa.scalar(deleted), rows.num_rows)
-                        rows = rows.append_column(DELETED, flags)
+            for rows, letters in self._reader.read(source):
+                if letters is not None:
+                    self._refuse(letters)
+                if rows is not None:
+                    self._rows += rows.num_rows
                     yield rows
-        if self._new_fields.fields:
+        if self._reader.new_fields.fields:
             raise _NewFieldsError
-
-    def _decoded(self, source: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Decoded, bool]]:
-        """Records, what became of them, and whether they delete their keys."""
-        if self._changes is None:
-            yield source, self._decoder.decode(source.column("value")), False
-            return
-        for change in self._changes.read(source):
-            yield change.source, change.decoded, change.deleted
 
     def _refuse(self, letters: pa.RecordBatch) -> None:
         self._dead_letters += letters.num_rows

@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from bayou.errors import (
@@ -22,20 +21,19 @@ from bayou.ingest.batch_task import BatchTask, TaskOutcome
 from bayou.ingest.broker import TopicWatch
 from bayou.ingest.config import Topic
 from bayou.ingest.dead_letter_table import DeadLetterTable
-from bayou.ingest.decode import DecodePlan, additions, merge_fields
+from bayou.ingest.decode import merge_fields
 from bayou.ingest.gathered import gathered_rows
-from bayou.ingest.key_columns import check_keys
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.progress import BatchReport
+from bayou.ingest.record_reader import RecordReading
 from bayou.ingest.retries import pause_before
 from bayou.ingest.rows import RowLayout
+from bayou.ingest.schema_policy import SchemaPolicy
 from bayou.ingest.spark_errors import SparkFailedError, translated
 from bayou.ingest.target_table import TargetTable
-from bayou.ingest.upsert import DELETED, FORCED
 from bayou.kernel import Transaction
-from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.kernel.engine import Engine
-from bayou.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, StructType
+from bayou.protocol.schema import StructType
 from bayou.spark.kafka import KafkaShares, OffsetRange, TopicPartition
 from bayou.spark.writing.tasks import decode_adds
 
@@ -71,13 +69,13 @@ class MicroBatchWriter:
         self._watch = watch
         self._target = target
         self._dead_letters = dead_letters
-        self._json_schema = json_schema
-        self._schema_columns = schema_columns
+        self._policy = SchemaPolicy(
+            topic, target, json_schema=json_schema, schema_columns=schema_columns
+        )
         self._storage_options = storage_options
         self._kafka_options = kafka_options
         self._covered: dict[int, int] = {}
         self._decided: dict[int, tuple[int, ...]] = {}
-        self._refused_names: frozenset[str] = frozenset()
 
     def open(self) -> dict[int, int]:
         """Read where the tables stand.
@@ -89,7 +87,7 @@ class MicroBatchWriter:
             PipelineError: the target can't take this topic's records.
         """
         self._target.open()
-        self._columns()
+        self._policy.columns()
         self._covered = self._target.covered
         self._decided = self._dead_letters.decided(self._covered, self._storage_options)
         return self._covered
@@ -132,9 +130,9 @@ class MicroBatchWriter:
         if not new:
             return BatchReport(topic=self._topic.key, seconds=time.monotonic() - began)
         read_at = time.time_ns() // 1000
-        columns = self._columns()
+        columns = self._policy.columns()
         while True:  # ends: every turn makes a column of a new field, or refuses its name
-            layout = self._layout(columns)
+            layout = self._policy.layout(columns)
             transaction, added = self._begin(layout, new)
             outcomes = self._run(spark, new, layout, transaction, read_at)
             new_fields = StructType()
@@ -143,7 +141,7 @@ class MicroBatchWriter:
             if not new_fields.fields:
                 break
             self._discard(outcomes)
-            columns = self._widened(columns, new_fields)
+            columns = self._policy.widened(columns, new_fields)
         try:
             self._watch.check_still_there()
         except BayouError:
@@ -154,6 +152,7 @@ class MicroBatchWriter:
             spans=new,
             dead_letters=sum(o.dead_letters for o in outcomes),
             left_out=sum(o.left_out for o in outcomes),
+            ignored=tuple(sorted({name for o in outcomes for name in o.ignored})),
         )
         if self._topic.upsert_keys is not None:
             report = self._upsert(report, outcomes, layout)
@@ -181,7 +180,13 @@ class MicroBatchWriter:
         state = None
         if transaction is not None:
             state = transaction.transaction_state(self._engine).to_bytes()
-        delta = self._topic.config.destination.delta_config
+        reading = RecordReading(
+            plan=self._policy.plan(layout),
+            layout=layout,
+            ingestion_timestamp=read_at,
+            upsert=self._topic.upsert_keys,
+            debezium=self._topic.config.decode == "debezium",
+        )
         task = BatchTask(
             topic=self._topic.key,
             records=records,
@@ -190,18 +195,9 @@ class MicroBatchWriter:
             dead_letter_path=self._dead_letters.path,
             row_state=state,
             dead_letter_state=self._dead_letters.task_state(),
-            plan=DecodePlan(
-                columns=layout.record,
-                json_schema=self._json_schema,
-                discover=delta.enable_schema_evolution or not layout.record.fields,
-                taken=layout.taken | self._refused_names | {DELETED, FORCED},
-            ),
-            layout=layout,
+            reading=reading,
             covered=self._covered,
             decided=self._decided,
-            ingestion_timestamp=read_at,
-            upsert=self._topic.upsert_keys,
-            debezium=self._topic.config.decode == "debezium",
         )
         with translated(self._topic.key):
             # An RDD: SQL would plan and compile for 0.1 s what hands out a few numbers.
@@ -244,8 +240,7 @@ class MicroBatchWriter:
         if rows is None and self._target.version is None and not layout.record.fields:
             return report
         if rows is None:
-            fields = [*to_arrow_schema(layout.schema), pa.field(DELETED, pa.bool_())]
-            rows = pa.schema(fields).empty_table()
+            rows = self._target.no_rows(layout)
         winners = self._target.decide(rows)
         added = self._target.new_columns(layout)
         done = self._target.upsert(winners, layout, report.spans)
@@ -267,41 +262,6 @@ class MicroBatchWriter:
         if letters:
             self._dead_letters.commit(letters, spans)
 
-    def _columns(self) -> StructType:
-        """The record's fields that have a column, those of the schema file included."""
-        known = self._target.columns
-        merged = self._target.merged(known, self._schema_columns)
-        delta = self._topic.config.destination.delta_config
-        if known.fields and merged != known and not delta.enable_schema_evolution:
-            new = [n for n in merged.names if n not in known.names]
-            raise PipelineError(
-                f"topic {self._topic.key!r}: schema-file has fields that {self._target.path} "
-                f"doesn't have ({', '.join(new) or 'nested ones'}); set "
-                "enable-schema-evolution: true to add them, or take them out.",
-                topic=self._topic.key,
-            )
-        return merged
-
-    def _layout(self, columns: StructType) -> RowLayout:
-        config = self._topic.config
-        layout = RowLayout.of(
-            columns,
-            config.destination.partition_columns,
-            config.event_time,
-            self._topic.more_columns,
-        )
-        check_keys(self._topic, layout)
-        if layout.time_parts and config.event_time is not None and columns.fields:
-            field = columns.get(config.event_time)
-            if field is None or field.data_type not in (TIMESTAMP, TIMESTAMP_NTZ, DATE):
-                kind = "isn't a field" if field is None else f"has type {field.data_type}"
-                raise PipelineError(
-                    f"topic {self._topic.key!r}: event-time {config.event_time!r} {kind}; name a "
-                    "field that the schema-file gives the format date-time or date.",
-                    topic=self._topic.key,
-                )
-        return layout
-
     def _begin(
         self, layout: RowLayout, spans: Mapping[int, OffsetSpan]
     ) -> tuple[Transaction | None, tuple[str, ...]]:
@@ -315,15 +275,6 @@ class MicroBatchWriter:
             if any(c not in names for c in self._topic.config.destination.partition_columns):
                 return None, ()
         return self._target.begin(layout, spans)
-
-    def _widened(self, columns: StructType, new_fields: StructType) -> StructType:
-        for path, field in additions(columns, new_fields):
-            wider = self._target.with_column(columns, field)
-            if wider is None:
-                self._refused_names |= {path.lower()}
-            else:
-                columns = wider
-        return columns
 
     def _refuse_gaps(self, spans: Mapping[int, OffsetSpan]) -> None:
         for partition, span in spans.items():

@@ -56,6 +56,7 @@ class BatchReport:
         superseded: records of an upsert that changed no row: a newer one of their key is there, or
             the key that they delete isn't.
         version: the target's version, None where nothing was committed to it.
+        ignored: paths of fields that the table doesn't have and that were left out.
         new_columns: columns that this commit added to the table, or made it with.
         seconds: from the batch's arrival to its commit.
         bytes: of the data files that were committed to the target.
@@ -71,6 +72,7 @@ class BatchReport:
     deleted: int = 0
     superseded: int = 0
     version: int | None = None
+    ignored: tuple[str, ...] = ()
     new_columns: tuple[str, ...] = ()
     seconds: float = 0.0
     bytes: int = 0

@@ -25,9 +25,11 @@ from bayou.ingest.offsets import (
 from bayou.ingest.rows import KAFKA_COLUMNS, RowLayout, record_part
 from bayou.ingest.upsert import DELETED, UpsertOutcome, UpsertTable
 from bayou.kernel import Operation, Snapshot, Table, Transaction, delete_data_files, write_data
+from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.kernel.engine import Engine
 from bayou.kernel.writes.schema_evolution import merge_schemas
 from bayou.protocol.actions import AddFile
+from bayou.protocol.properties import TYPE_WIDENING
 from bayou.protocol.schema import StructField, StructType
 from bayou.version import ENGINE_INFO as BAYOU
 
@@ -47,10 +49,12 @@ TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 class TargetTable:
     """The target of one topic.
 
+    Without a Kafka topic nothing is said of offsets.
+
     `open` reads where it stands, `follow` reads it again before a batch; the rest builds on that.
     """
 
-    def __init__(self, engine: Engine, topic: Topic, kafka: KafkaTopic) -> None:
+    def __init__(self, engine: Engine, topic: Topic, kafka: KafkaTopic | None) -> None:
         self._engine = engine
         self._topic = topic
         self._kafka = kafka
@@ -140,7 +144,7 @@ class TargetTable:
             PipelineError: a column has another type there.
         """
         try:
-            return merge_schemas(self.path, columns, others)
+            return merge_schemas(self.path, columns, others, widens=self._widens)
         except SchemaError as error:
             raise PipelineError(
                 f"topic {self._topic.key!r}: schema-file doesn't fit the table: {error.message}",
@@ -155,10 +159,26 @@ class TargetTable:
             return None
         return merged if merged != columns else None
 
+    def transactions(self) -> Mapping[str, int]:
+        """The latest version's transaction identifiers; none where there is no table."""
+        snapshot = self._latest()
+        return {} if snapshot is None else snapshot.transactions
+
+    def no_rows(self, layout: RowLayout) -> pa.Table:
+        """A batch for `decide` that has no rows."""
+        fields = [*to_arrow_schema(layout.schema), pa.field(DELETED, pa.bool_())]
+        return pa.schema(fields).empty_table()
+
     def begin(
-        self, layout: RowLayout, spans: Mapping[int, OffsetSpan]
+        self,
+        layout: RowLayout,
+        spans: Mapping[int, OffsetSpan],
+        transaction_ids: Mapping[str, int] | None = None,
     ) -> tuple[Transaction, tuple[str, ...]]:
         """A transaction that adds rows of a layout and covers these offsets.
+
+        Args:
+            transaction_ids: that it carries besides.
 
         Returns:
             The transaction, and the names of the columns that it adds to the table.
@@ -176,10 +196,11 @@ class TargetTable:
                 ENGINE_INFO, Operation.STREAMING_UPDATE
             ).with_schema_evolution(True)
         builder = builder.with_schema(layout.schema).with_operation_parameters(
-            {"outputMode": "Append", "topic": self._kafka.name}
+            {"outputMode": "Append", "topic": self._topic.config.kafka_topic}
         )
         builder = builder.with_table_properties(self._properties)
-        for application, version in self._transaction_ids(spans).items():
+        ids = {**self._transaction_ids(spans), **(transaction_ids or {})}
+        for application, version in ids.items():
             builder = builder.with_transaction_id(application, version)
         try:
             transaction = builder.build(self._engine)
@@ -210,9 +231,16 @@ class TargetTable:
         return self._upserts.decide(self._snapshot, rows)
 
     def upsert(
-        self, winners: pa.Table, layout: RowLayout, spans: Mapping[int, OffsetSpan]
+        self,
+        winners: pa.Table,
+        layout: RowLayout,
+        spans: Mapping[int, OffsetSpan],
+        transaction_ids: Mapping[str, int] | None = None,
     ) -> UpsertOutcome:
         """Put what `decide` gave into the table, and the offsets that it covers; one commit.
+
+        Args:
+            transaction_ids: that it carries besides.
 
         Raises:
             PipelineError: rows of this layout can't be put into the table.
@@ -220,12 +248,12 @@ class TargetTable:
         """
         self._upserts.deleted_keys.remember(winners)
         if self._snapshot is None:
-            return self._created(winners, layout, spans)
+            return self._created(winners, layout, spans, transaction_ids)
         try:
             outcome = self._upserts.merge(
                 self._snapshot,
                 winners,
-                transaction_ids=self._transaction_ids(spans),
+                transaction_ids={**self._transaction_ids(spans), **(transaction_ids or {})},
                 table_properties=self._properties,
             )
         except SchemaError as error:
@@ -249,6 +277,10 @@ class TargetTable:
         return () if self._snapshot is None else self._snapshot.schema.names
 
     @property
+    def _widens(self) -> bool:
+        return self._snapshot is not None and TYPE_WIDENING.read(self._snapshot.properties)
+
+    @property
     def _properties(self) -> dict[str, str]:
         interval = self._topic.config.destination.delta_config.checkpoint_interval
         return {} if interval is None else {_CHECKPOINT_INTERVAL: str(interval)}
@@ -260,6 +292,8 @@ class TargetTable:
         return UpsertTable(self._engine, self._table.path, keys, engine_info=ENGINE_INFO)
 
     def _transaction_ids(self, spans: Mapping[int, OffsetSpan]) -> dict[str, int]:
+        if self._kafka is None:
+            return {}
         return {app_id(self._kafka, p): span.end - 1 for p, span in spans.items()}
 
     def _moved(self, version: int, spans: Mapping[int, OffsetSpan]) -> None:
@@ -267,9 +301,13 @@ class TargetTable:
         self._covered |= {partition: span.end for partition, span in spans.items()}
 
     def _created(
-        self, winners: pa.Table, layout: RowLayout, spans: Mapping[int, OffsetSpan]
+        self,
+        winners: pa.Table,
+        layout: RowLayout,
+        spans: Mapping[int, OffsetSpan],
+        transaction_ids: Mapping[str, int] | None,
     ) -> UpsertOutcome:
-        transaction, _ = self.begin(layout, spans)
+        transaction, _ = self.begin(layout, spans, transaction_ids)
         rows = winners.filter(pc.invert(winners.column(DELETED))).select(layout.schema.names)
         state = transaction.transaction_state(self._engine)
         adds = write_data(self._engine, state, rows.combine_chunks().to_batches())
@@ -289,7 +327,7 @@ class TargetTable:
         self._snapshot = snapshot
         self._version = None if snapshot is None else snapshot.version
         known = {} if snapshot is None else snapshot.transactions
-        self._covered = next_offsets(self._kafka, known)
+        self._covered = {} if self._kafka is None else next_offsets(self._kafka, known)
 
     def _check_not_restored(self, known: int | None) -> None:
         """Refuse a RESTORE since a version, where None since the last commit of a pipeline.
@@ -330,7 +368,8 @@ class TargetTable:
 
     def _check(self, snapshot: Snapshot) -> None:
         key = self._topic.key
-        check_not_recreated(self._kafka, snapshot.transactions, key=key)
+        if self._kafka is not None:
+            check_not_recreated(self._kafka, snapshot.transactions, key=key)
         missing = [n for n in KAFKA_COLUMNS.names if n not in snapshot.schema.names]
         if missing:
             raise PipelineError(

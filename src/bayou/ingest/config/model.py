@@ -454,6 +454,12 @@ class TopicConfig(_Section):
         description="What a record's value is: a JSON object, or Debezium's envelope (op, before, "
         "after) around one, which needs enable-upsert.",
     )
+    schema_policy: Literal["evolve", "freeze", "dead-letter"] | None = Field(
+        default=None,
+        description="A field that the table doesn't have: evolve adds a column, freeze leaves it "
+        "out and says so, dead-letter refuses its record. Default: evolve with "
+        "enable-schema-evolution, else dead-letter.",
+    )
     destination: DestinationConfig = Field(description="The table.")
     processing: ProcessingConfig = Field(
         default_factory=ProcessingConfig,
@@ -462,6 +468,27 @@ class TopicConfig(_Section):
     slo: ObjectiveConfig = Field(
         default_factory=ObjectiveConfig, description="What the topic promises to its readers."
     )
+
+    @property
+    def policy(self) -> Literal["evolve", "freeze", "dead-letter"]:
+        """What becomes of a field that the table doesn't have."""
+        if self.schema_policy is not None:
+            return self.schema_policy
+        evolves = self.destination.delta_config.enable_schema_evolution
+        return "evolve" if evolves else "dead-letter"
+
+    @model_validator(mode="after")
+    def _policies_agree(self) -> TopicConfig:
+        delta = self.destination.delta_config
+        if self.schema_policy is None or "enable_schema_evolution" not in delta.model_fields_set:
+            return self
+        if (self.schema_policy == "evolve") != delta.enable_schema_evolution:
+            raise ValueError(
+                f"schema-policy {self.schema_policy} and enable-schema-evolution "
+                f"{str(delta.enable_schema_evolution).lower()} say different things; leave "
+                "enable-schema-evolution out"
+            )
+        return self
 
     @field_validator("kafka_topic")
     @classmethod

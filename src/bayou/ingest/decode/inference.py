@@ -4,7 +4,8 @@ An integer is `long`, another number `double`, text is `string` (dates too: text
 date need not be one in the next record), an object a `struct`, an array an `array`. A value without
 a type (null, `[]`, `{}`) says nothing. An array of values of several types, or an integer beyond
 64 bits, is kept as JSON text. Of two types for one field a number widens to `double`; otherwise
-the one met first stays, and records that don't fit it are dead letters.
+the stricter one stays, and records that don't fit it are dead letters: a struct before an array,
+then numbers, `boolean` and `string`. So the order in which records are met decides nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bayou.ingest.decode.json_schema import JSON_TEXT
+from bayou.ingest.decode.json_schema import JSON_TEXT, is_json_text
 from bayou.protocol.schema import (
     BOOLEAN,
     DOUBLE,
@@ -47,16 +48,19 @@ def infer_arrow_field(name: str, kind: pa.DataType) -> StructField | None:
 
 
 def merge_fields(first: StructType, second: Iterable[StructField]) -> StructType:
-    """Fields of both; the order, and types that don't widen, are those of `first`."""
+    """Fields of both, in the order of `first`; of two types for a field the stricter one."""
     merged = {f.name: f for f in first}
     for field in second:
         known = merged.get(field.name)
-        merged[field.name] = (
-            field
-            if known is None
-            else known.with_data_type(_merge(known.data_type, field.data_type))
-        )
+        merged[field.name] = field if known is None else _merged_field(known, field)
     return StructType(tuple(merged.values()))
+
+
+def _merged_field(first: StructField, second: StructField) -> StructField:
+    merged = _merge(first.data_type, second.data_type)
+    if merged == second.data_type and (merged != first.data_type or is_json_text(second)):
+        return second
+    return first.with_data_type(merged)
 
 
 class _MixedTypesError(Exception):
@@ -91,12 +95,9 @@ def _of_list(values: list[Any]) -> DataType | None:
         kind = _of_value(value)
         if kind is None:
             continue
-        merged = kind if element is None else _merge(element, kind)
-        if not isinstance(kind, StructType | ArrayType) and _merge(kind, merged) != merged:
+        if element is not None and not _of_one_kind(element, kind):
             raise _MixedTypesError
-        if type(kind) is not type(merged):
-            raise _MixedTypesError
-        element = merged
+        element = kind if element is None else _merge(element, kind)
     return None if element is None else ArrayType(element_type=element)
 
 
@@ -123,7 +124,29 @@ def _merge(first: DataType, second: DataType) -> DataType:
             return merge_fields(first, second)
         case (ArrayType(element_type=a), ArrayType(element_type=b)):
             return ArrayType(element_type=_merge(a, b))
-        case _ if (first, second) in ((LONG, DOUBLE), (DOUBLE, LONG)):
-            return DOUBLE
         case _:
-            return first
+            return min(first, second, key=_strictness)
+
+
+def _of_one_kind(first: DataType, second: DataType) -> bool:
+    """Whether one array may hold both."""
+    numbers = (LONG, DOUBLE)
+    return (
+        first == second
+        or (first in numbers and second in numbers)
+        or (isinstance(first, StructType) and isinstance(second, StructType))
+        or (isinstance(first, ArrayType) and isinstance(second, ArrayType))
+    )
+
+
+def _strictness(kind: DataType) -> int:
+    match kind:
+        case StructType():
+            return 0
+        case ArrayType():
+            return 1
+        case _:
+            return 2 + (_SCALARS.index(kind) if kind in _SCALARS else len(_SCALARS))
+
+
+_SCALARS = (DOUBLE, LONG, BOOLEAN, STRING)

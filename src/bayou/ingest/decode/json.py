@@ -45,6 +45,7 @@ class DecodePlan:
         columns: the fields of a record that have a column.
         json_schema: text of the JSON Schema that every record must satisfy, None for none.
         discover: unknown fields come back as `Decoded.new_fields`; else their record is refused.
+        ignore: they are left out, and their paths come back as `Decoded.ignored`.
         taken: paths in lower case (`name`, `place.city`) that no unknown field may have.
     """
 
@@ -52,6 +53,7 @@ class DecodePlan:
     json_schema: str | None
     discover: bool
     taken: frozenset[str] = frozenset()
+    ignore: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,7 @@ class Decoded:
         reasons: why, one text for each of them.
         new_fields: fields that the plan doesn't have, nested ones in a column that holds nothing
             else; then rows may be missing, and a caller decodes again with a wider plan.
+        ignored: paths of fields that were left out.
     """
 
     columns: pa.RecordBatch
@@ -72,6 +75,7 @@ class Decoded:
     bad_positions: pa.Array[Any]
     reasons: pa.Array[Any]
     new_fields: StructType
+    ignored: frozenset[str] = frozenset()
 
 
 class JsonDecoder:
@@ -150,6 +154,10 @@ class JsonDecoder:
             if _may_be_empty(table.schema.field(name).type):
                 raise NotColumnarError
             present = pc.is_valid(table.column(name)).combine_chunks()
+            if self._plan.ignore:
+                if pc.any(present).as_py():
+                    result.ignored |= {name}
+                continue
             reason = _unknown_reason([name], self._plan.taken)
             told = {i for i, _ in refused}
             refused += [
@@ -196,6 +204,9 @@ class JsonDecoder:
         if self._validator is not None and not self._validator.is_valid(record):
             raise UnfitValueError(self._violation(record))
         unknown = list(unknown_fields(record, self._plan.columns))
+        if unknown and self._plan.ignore:
+            result.ignored |= {path for path, _ in unknown}
+            unknown = []
         if unknown:
             self._refuse_unless_welcome({path for path, _ in unknown})
         row = [column_value(record.get(f.name), f, f.name) for f in self._plan.columns]
@@ -231,6 +242,7 @@ class _Result:
     bad_positions: list[int] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     new_fields: StructType = field(default_factory=StructType)
+    ignored: frozenset[str] = frozenset()
 
     def accept(self, batch: pa.RecordBatch, positions: pa.Array[Any]) -> None:
         self.batches.append(batch)
@@ -255,6 +267,7 @@ class _Result:
             bad_positions=pa.array(self.bad_positions, pa.int64()),
             reasons=pa.array(self.reasons, pa.string()),
             new_fields=self.new_fields,
+            ignored=self.ignored,
         )
 
 

@@ -123,6 +123,7 @@ class ChangeReader:
             bad_positions=pa.concat_arrays([decoded.bad_positions, bad]),
             reasons=pa.concat_arrays([decoded.reasons, pa.repeat(pa.scalar(reason), len(bad))]),
             new_fields=decoded.new_fields,
+            ignored=decoded.ignored,
         )
 
     def _deletes(self, source: pa.RecordBatch, values: pa.Array[Any]) -> Change:

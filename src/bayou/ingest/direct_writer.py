@@ -1,0 +1,198 @@
+"""Records that don't come from Kafka, put into a topic's table as its own are.
+
+Rows tell where they are from in the same columns: `_kafka_topic` is the topic's, and
+`_kafka_partition` is `WRITTEN` or `MIGRATED`, below all of Kafka's, so that nobody takes
+`_kafka_offset` for an offset: it numbers the records of a call, or of a file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from bayou.engines import for_path
+from bayou.errors import BayouError, CommitFailedError
+from bayou.ingest.config import Configuration, Topic
+from bayou.ingest.dead_letters import DEAD_LETTER_SCHEMA, dead_letters_path
+from bayou.ingest.decode import merge_fields, record_columns
+from bayou.ingest.progress import BatchReport
+from bayou.ingest.record_reader import RecordReader, RecordReading
+from bayou.ingest.rows import RowLayout
+from bayou.ingest.schema_policy import SchemaPolicy
+from bayou.ingest.schemas import topic_schemas
+from bayou.ingest.target_table import ENGINE_INFO, TargetTable
+from bayou.kernel import Engine, Operation, Table, delete_data_files, write_data
+from bayou.protocol.schema import StructType
+
+__all__ = ["MIGRATED", "WRITTEN", "DirectWriter", "record_batch"]
+
+MIGRATED = -1
+"""`_kafka_partition` of a row that was migrated."""
+
+WRITTEN = -2
+"""`_kafka_partition` of a row that was handed over by a program."""
+
+
+class DirectWriter:
+    """Writes records to one topic's table. Not for several threads at once.
+
+    Raises:
+        ConfigurationError: the topic's schema file isn't usable.
+    """
+
+    def __init__(self, configuration: Configuration, topic: Topic) -> None:
+        self._topic = topic
+        schema = topic_schemas(replace(configuration, topics=(topic,)))[topic.key]
+        storage_options = configuration.connector.storage.storage_options()
+        self._engine: Engine = for_path(topic.table_path, storage_options)
+        self._target = TargetTable(self._engine, topic, None)
+        self._policy = SchemaPolicy(
+            topic,
+            self._target,
+            json_schema=schema,
+            schema_columns=StructType() if schema is None else record_columns(schema),
+        )
+
+    def transactions(self) -> Mapping[str, int]:
+        """The table's transaction identifiers; none where there is no table."""
+        return self._target.transactions()
+
+    def write(
+        self, records: Sequence[pa.RecordBatch], transaction_ids: Mapping[str, int]
+    ) -> BatchReport:
+        """Put records into the table, dead letters first, in one commit each.
+
+        Args:
+            records: columns of the Kafka source; see `record_batch`.
+            transaction_ids: go into both commits; a table that has them already gets nothing.
+
+        Raises:
+            BayouError: it can't be done; what was written is deleted.
+        """
+        began = time.monotonic()
+        self._target.open()
+        columns = self._policy.columns()
+        read_at = time.time_ns() // 1000
+        while True:  # ends: every turn makes a column of a new field, or refuses its name
+            layout = self._policy.layout(columns)
+            reader = RecordReader(
+                RecordReading(
+                    plan=self._policy.plan(layout),
+                    layout=layout,
+                    ingestion_timestamp=read_at,
+                    upsert=self._topic.upsert_keys,
+                    debezium=self._topic.config.decode == "debezium",
+                )
+            )
+            found = [pair for batch in records for pair in reader.read(batch)]
+            if not reader.new_fields.fields:
+                break
+            columns = self._policy.widened(columns, merge_fields(StructType(), reader.new_fields))
+        letters = [bad for _, bad in found if bad is not None]
+        self._write_letters(letters, transaction_ids)
+        rows = [good for good, _ in found if good is not None]
+        report = BatchReport(
+            topic=self._topic.key,
+            dead_letters=sum(bad.num_rows for bad in letters),
+            ignored=tuple(sorted(reader.ignored)),
+        )
+        report = self._write_rows(report, rows, layout, transaction_ids)
+        return replace(report, seconds=time.monotonic() - began)
+
+    def _write_rows(
+        self,
+        report: BatchReport,
+        rows: Sequence[pa.RecordBatch],
+        layout: RowLayout,
+        transaction_ids: Mapping[str, int],
+    ) -> BatchReport:
+        target = self._target
+        if not rows and target.version is None:
+            return report
+        added = target.new_columns(layout)
+        if self._topic.upsert_keys is not None:
+            gathered = pa.Table.from_batches(rows) if rows else target.no_rows(layout)
+            done = target.upsert(target.decide(gathered), layout, {}, transaction_ids)
+            changed = done.inserted + done.updated
+            return replace(
+                report,
+                rows=changed,
+                deleted=done.deleted,
+                superseded=gathered.num_rows - changed - done.deleted,
+                version=done.version,
+                new_columns=added,
+            )
+        transaction, added = target.begin(layout, {}, transaction_ids)
+        adds = write_data(self._engine, transaction.transaction_state(self._engine), rows)
+        try:
+            version = target.commit(transaction, adds, {})
+        except CommitFailedError:
+            raise  # the outcome may be unknown: the files must stay
+        except BayouError:
+            target.discard(adds)
+            raise
+        if version is None:
+            target.discard(adds)
+            return report
+        count = sum(batch.num_rows for batch in rows)
+        return replace(report, rows=count, version=version, new_columns=added)
+
+    def _write_letters(
+        self, letters: Sequence[pa.RecordBatch], transaction_ids: Mapping[str, int]
+    ) -> None:
+        if not letters:
+            return
+        table = Table.for_path(self._engine, dead_letters_path(self._topic.table_path))
+        if table.exists(self._engine):
+            snapshot = table.latest_snapshot(self._engine)
+            builder = snapshot.build_update_table_transaction(ENGINE_INFO, Operation.WRITE)
+        else:
+            builder = table.create_transaction_builder(
+                self._engine, engine_info=ENGINE_INFO, operation=Operation.WRITE
+            )
+        builder = builder.with_schema(DEAD_LETTER_SCHEMA)
+        for application, version in transaction_ids.items():
+            builder = builder.with_transaction_id(application, version)
+        transaction = builder.build(self._engine)
+        adds = write_data(self._engine, transaction.transaction_state(self._engine), letters)
+        result = transaction.commit(self._engine, adds)
+        if result.already_committed:
+            delete_data_files(self._engine, table.path, adds)
+        else:
+            result.run_post_commit_hooks(self._engine)
+
+
+def record_batch(
+    topic: str,
+    values: Sequence[bytes | None],
+    *,
+    partition: int,
+    first: int,
+    timestamps: Iterable[int],
+    keys: Sequence[bytes | None] | None = None,
+) -> pa.RecordBatch:
+    """Records in the columns of the Kafka source.
+
+    Args:
+        topic: the Kafka topic's name.
+        partition: `WRITTEN` or `MIGRATED`.
+        first: number of the first record, the others count on.
+        timestamps: of each, microseconds since the epoch.
+    """
+    count = len(values)
+    moments: Any = pa.array(timestamps, pa.timestamp("us", tz="UTC"))
+    return pa.RecordBatch.from_pydict(
+        {
+            "key": pa.nulls(count, pa.binary()) if keys is None else pa.array(keys, pa.binary()),
+            "value": pa.array(values, pa.binary()),
+            "topic": pa.repeat(pa.scalar(topic), count),
+            "partition": pa.repeat(pa.scalar(partition, pa.int32()), count),
+            "offset": pa.array(range(first, first + count), pa.int64()),
+            "timestamp": moments,
+            "headers": pa.nulls(count, pa.binary()),
+        }
+    )

@@ -1,0 +1,109 @@
+"""Which columns a topic's rows have, and what becomes of fields that the table doesn't have.
+
+| `schema-policy` | a field without a column |
+|---|---|
+| `evolve` | becomes a nullable column in the commit of its rows |
+| `freeze` | is left out; the row is taken, and the commit says which fields it lacks |
+| `dead-letter` | makes its record a dead letter |
+"""
+
+from __future__ import annotations
+
+from bayou.errors import PipelineError
+from bayou.ingest.config import Topic
+from bayou.ingest.decode import DecodePlan, additions
+from bayou.ingest.key_columns import check_keys
+from bayou.ingest.rows import RowLayout
+from bayou.ingest.target_table import TargetTable
+from bayou.ingest.upsert import DELETED, FORCED
+from bayou.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, StructType
+
+__all__ = ["SchemaPolicy"]
+
+
+class SchemaPolicy:
+    """The columns of one topic's rows.
+
+    Args:
+        target: opened.
+        json_schema: text of the topic's schema file, None for none.
+        schema_columns: its columns.
+    """
+
+    def __init__(
+        self,
+        topic: Topic,
+        target: TargetTable,
+        *,
+        json_schema: str | None,
+        schema_columns: StructType,
+    ) -> None:
+        self._topic = topic
+        self._target = target
+        self._json_schema = json_schema
+        self._schema_columns = schema_columns
+        self._refused_names: frozenset[str] = frozenset()
+
+    def columns(self) -> StructType:
+        """The record's fields that have a column, those of the schema file included.
+
+        Raises:
+            PipelineError: the schema file doesn't fit the table.
+        """
+        known = self._target.columns
+        merged = self._target.merged(known, self._schema_columns)
+        if known.fields and merged != known and self._topic.config.policy != "evolve":
+            new = [n for n in merged.names if n not in known.names]
+            raise PipelineError(
+                f"topic {self._topic.key!r}: schema-file has fields that {self._target.path} "
+                f"doesn't have ({', '.join(new) or 'nested or wider ones'}); set schema-policy: "
+                "evolve (or enable-schema-evolution: true) to add them, or take them out.",
+                topic=self._topic.key,
+            )
+        return merged
+
+    def layout(self, columns: StructType) -> RowLayout:
+        """The table's columns for records with these fields.
+
+        Raises:
+            PipelineError: event time or key can't be what they are.
+        """
+        config = self._topic.config
+        layout = RowLayout.of(
+            columns,
+            config.destination.partition_columns,
+            config.event_time,
+            self._topic.more_columns,
+        )
+        check_keys(self._topic, layout)
+        if layout.time_parts and config.event_time is not None and columns.fields:
+            field = columns.get(config.event_time)
+            if field is None or field.data_type not in (TIMESTAMP, TIMESTAMP_NTZ, DATE):
+                kind = "isn't a field" if field is None else f"has type {field.data_type}"
+                raise PipelineError(
+                    f"topic {self._topic.key!r}: event-time {config.event_time!r} {kind}; name a "
+                    "field that the schema-file gives the format date-time or date.",
+                    topic=self._topic.key,
+                )
+        return layout
+
+    def plan(self, layout: RowLayout) -> DecodePlan:
+        """How records become rows of a layout; without any column yet all fields are new ones."""
+        policy = self._topic.config.policy
+        return DecodePlan(
+            columns=layout.record,
+            json_schema=self._json_schema,
+            discover=policy == "evolve" or not layout.record.fields,
+            ignore=policy == "freeze" and bool(layout.record.fields),
+            taken=layout.taken | self._refused_names | {DELETED, FORCED},
+        )
+
+    def widened(self, columns: StructType, new_fields: StructType) -> StructType:
+        """Columns with new fields; one that can't be a column is refused from then on."""
+        for path, field in additions(columns, new_fields):
+            wider = self._target.with_column(columns, field)
+            if wider is None:
+                self._refused_names |= {path.lower()}
+            else:
+                columns = wider
+        return columns
