@@ -17,6 +17,7 @@ from bayou.cli.optimize import optimize
 from bayou.cli.plan import plan
 from bayou.cli.read import read
 from bayou.cli.restore import restore
+from bayou.cli.migrate import migrate
 from bayou.cli.run import run
 from bayou.cli.schema import schema
 from bayou.cli.status import status
@@ -52,6 +53,7 @@ app.command()(restore)
 app.command()(optimize)
 app.command()(vacuum)
 app.command()(completion)
+app.command()(migrate)
 
 
 def main() -> None:

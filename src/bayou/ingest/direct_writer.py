@@ -18,7 +18,7 @@ from bayou.engines import for_path
 from bayou.errors import BayouError, CommitFailedError
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letters import DEAD_LETTER_SCHEMA, dead_letters_path
-from bayou.ingest.decode import merge_fields, record_columns
+from bayou.ingest.decode import JsonDecoder, merge_fields, record_columns
 from bayou.ingest.progress import BatchReport
 from bayou.ingest.record_reader import RecordReader, RecordReading
 from bayou.ingest.rows import RowLayout
@@ -103,6 +103,29 @@ class DirectWriter:
         report = self._write_rows(report, rows, layout, transaction_ids)
         return replace(report, seconds=time.monotonic() - began)
 
+    def merge_schema(self, values: Sequence[bytes]) -> StructType:
+        """Give the table a column for each field of some records; no rows.
+
+        Returns:
+            The table's schema.
+
+        Raises:
+            PipelineError: the schema policy has no new columns for the table.
+        """
+        self._target.open()
+        columns = self._policy.columns()
+        while True:
+            layout = self._policy.layout(columns)
+            plan = self._policy.plan(layout)
+            new = JsonDecoder(plan).decode(pa.array(values, pa.binary())).new_fields
+            if not new.fields:
+                break
+            columns = self._policy.widened(columns, new)
+        if self._target.version is None or self._target.columns != layout.record:
+            transaction, _ = self._target.begin(layout, {})
+            self._target.commit(transaction, (), {})
+        return layout.schema
+
     def _write_rows(
         self,
         report: BatchReport,
@@ -129,7 +152,7 @@ class DirectWriter:
         transaction, added = target.begin(layout, {}, transaction_ids)
         adds = write_data(self._engine, transaction.transaction_state(self._engine), rows)
         try:
-            version = target.commit(transaction, adds, {})
+            version = target.commit(transaction, adds, {}, left_out=report.ignored)
         except CommitFailedError:
             raise  # the outcome may be unknown: the files must stay
         except BayouError:

@@ -157,7 +157,7 @@ class MicroBatchWriter:
         if self._topic.upsert_keys is not None:
             report = self._upsert(report, outcomes, layout)
         else:
-            version = self._commit(transaction, outcomes, new)
+            version = self._commit(transaction, outcomes, new, report.ignored)
             if version is not None:
                 rows = sum(o.rows for o in outcomes)
                 report = replace(report, rows=rows, version=version, new_columns=added)
@@ -215,6 +215,7 @@ class MicroBatchWriter:
         transaction: Transaction | None,
         outcomes: Sequence[TaskOutcome],
         spans: Mapping[int, OffsetSpan],
+        left_out: Sequence[str],
     ) -> int | None:
         """Dead letters first: a crash in between leaves records to do again, none undecided."""
         rows = decode_adds([o.row_actions for o in outcomes])
@@ -222,7 +223,7 @@ class MicroBatchWriter:
         if transaction is None:
             return None
         try:
-            version = self._target.commit(transaction, rows, spans)
+            version = self._target.commit(transaction, rows, spans, left_out=left_out)
         except CommitConflictError:
             self._target.discard(rows)
             raise

@@ -215,13 +215,19 @@ class TargetTable:
         transaction: Transaction,
         adds: Sequence[AddFile],
         spans: Mapping[int, OffsetSpan],
+        *,
+        left_out: Sequence[str] = (),
     ) -> int | None:
         """Commit rows and the offsets that they cover.
+
+        Args:
+            left_out: fields of the records that rows lack; the history says so.
 
         Returns:
             The version, None where the table covers the offsets already.
         """
-        result = transaction.commit(self._engine, adds)
+        tags = {"leftOut": ", ".join(left_out)} if left_out else None
+        result = transaction.commit(self._engine, adds, tags=tags)
         result.run_post_commit_hooks(self._engine)
         self._moved(result.version, spans)
         return None if result.already_committed else result.version

@@ -18,7 +18,8 @@ from bayou.ingest.maintenance.cold_partitions import partitions_with_small_files
 def handle():
     path = f"memory://maintenance/{uuid.uuid4()}"
     for day in (1, 1, 2, 2, 2, None, None):
-        bayou.write(path, pa.table({"day": pa.array([day], pa.int64())}), partition_by=["day"])
+        rows = pa.table({"id": [1], "day": pa.array([day], pa.int64())})
+        bayou.write(path, rows, partition_by=["day"])
     return bayou.table(path)
 
 

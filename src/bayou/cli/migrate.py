@@ -1,0 +1,77 @@
+"""`bayou migrate`: JSON files into a topic's table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bayou.cli.arguments import AsJson, Settings
+from bayou.cli.exits import FAILED, explained
+from bayou.cli.output import output_for
+
+__all__ = ["migrate"]
+
+
+def migrate(  # noqa: PLR0917 - typer gives them by name
+    json_path: Annotated[
+        str, typer.Argument(help="Folder or file of JSON, local or s3://.", show_default=False)
+    ],
+    table: Annotated[
+        str,
+        typer.Argument(help="The topic in the configuration, or its table.", show_default=False),
+    ],
+    config: Annotated[
+        str, typer.Option("--config", "-c", help="The YAML file.", show_default=False)
+    ],
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Then compare every file with the table.")
+    ] = False,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Move JSON arrays (batch_*.json) and JSON lines, .gz too, into a topic's table.
+
+    It can be repeated and killed at any time: what is in the table stays there, once.
+    """
+    output = output_for(as_json=as_json)
+    with explained(output):
+        from bayou.ingest.config import load_configuration
+        from bayou.ingest.topic_table import TopicTable
+
+        configuration = load_configuration(config, settings=settings or ())
+        configuration.check_supported()
+        found = TopicTable(configuration, table)
+        report = found.migrate(json_path)
+        output.facts(
+            f"{report.source} is in {found.topic.table_path}",
+            {
+                "files": report.files,
+                "known files": report.known,
+                "records": report.records,
+                "rows": report.rows,
+                "dead letters": report.dead_letters,
+                "version": report.version,
+                "seconds": round(report.seconds, 1),
+            },
+        )
+        if not verify:
+            return
+        checks = found.verify_migration(json_path)
+        output.rows(
+            "Files beside the table",
+            [
+                {
+                    "file": check.file,
+                    "records": check.records,
+                    "rows": check.rows,
+                    "dead letters": check.dead_letters,
+                    "problem": check.problem or "",
+                }
+                for check in checks
+            ],
+            empty="no files",
+        )
+        if any(check.problem for check in checks):
+            output.error("files and table don't agree", kind="PipelineError")
+            raise typer.Exit(FAILED)

@@ -1,0 +1,184 @@
+"""JSON files of a folder, local or in a store, read as records in flat memory.
+
+A file is one array of objects, or an object a line; `.gz` too. Both are told apart by the first
+character.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import ijson
+import msgspec
+
+from bayou.errors import BayouError, FileMissingError, PipelineError
+from bayou.kernel import Engine
+from bayou.kernel.engine import ByteRange, FileStatus
+
+__all__ = ["JsonFile", "json_files", "records_of"]
+
+_NAMES = re.compile(r".*\.(json|jsonl|ndjson)(\.gz)?\Z")
+_DATED = (
+    re.compile(r"(?:^|/)year=(\d{4})/month=(\d{1,2})/day=(\d{1,2})/"),
+    re.compile(r"(?:^|/)(\d{4})/(\d{2})/(\d{2})/"),
+)
+_CHUNK = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonFile:
+    """A file.
+
+    Attributes:
+        path: decoded and absolute.
+        name: below the folder.
+        size: in bytes.
+        moment: microseconds since the epoch: midnight of the day that the folders name
+            (`year=2024/month=01/day=05` or `2024/01/05`), else when the file was written.
+    """
+
+    path: str
+    name: str
+    size: int
+    moment: int
+
+
+def json_files(engine: Engine, folder: str) -> list[JsonFile]:
+    """The JSON files below a folder, or the one file, by name; hidden ones are left out.
+
+    Raises:
+        StorageError: the store fails.
+    """
+    root = engine.files.resolve_path(folder)
+    if _NAMES.match(root):
+        try:
+            return [_file(engine.files.status(root), root.rsplit("/", 1)[-1])]
+        except FileMissingError:
+            return []
+
+    def hidden(path: str) -> bool:
+        return path.rsplit("/", 1)[-1].startswith(("_", "."))
+
+    found: list[JsonFile] = []
+    with engine.files.list_tree(root, hidden) as listed:
+        for status in listed:
+            name = status.path[len(root) :].lstrip("/")
+            if _NAMES.match(name) and not hidden(name):
+                found.append(_file(status, name))
+    return sorted(found, key=lambda file: file.name)
+
+
+def records_of(engine: Engine, file: JsonFile) -> Iterator[bytes]:
+    """The JSON text of each record; lines as they stand.
+
+    Raises:
+        PipelineError: an array can't be read on; the message says behind which record.
+        StorageError: the store fails.
+    """
+    chunks = _bytes(engine, file)
+    begin = b""
+    for chunk in chunks:
+        begin += chunk
+        if begin.lstrip(_SPACE):
+            break
+    rest = _chained(begin, chunks)
+    try:
+        if begin.lstrip(_SPACE).startswith(b"["):
+            yield from _elements(file, rest)
+        else:
+            yield from _lines(rest)
+    except zlib.error as error:
+        raise PipelineError(f"{file.path} isn't whole: {error}", topic="") from error
+
+
+_SPACE = b" \t\r\n\xef\xbb\xbf"
+
+
+def _file(status: FileStatus, name: str) -> JsonFile:
+    moment = status.modification_time * 1000
+    for pattern in _DATED:
+        if found := pattern.search(status.path):
+            try:
+                day = datetime(int(found[1]), int(found[2]), int(found[3]), tzinfo=UTC)
+            except ValueError:
+                continue
+            moment = int(day.timestamp()) * 1_000_000
+            break
+    return JsonFile(path=status.path, name=name, size=status.size, moment=moment)
+
+
+def _bytes(engine: Engine, file: JsonFile) -> Iterator[bytes]:
+    ranges = (
+        ByteRange(path=file.path, offset=start, length=min(_CHUNK, file.size - start))
+        for start in range(0, file.size, _CHUNK)
+    )
+    with engine.files.read_files(ranges) as chunks:
+        if not file.name.endswith(".gz"):
+            yield from chunks
+            return
+        unpacking = zlib.decompressobj(wbits=31)
+        for chunk in chunks:
+            waiting = chunk
+            while waiting:
+                yield unpacking.decompress(waiting, _CHUNK)
+                waiting = unpacking.unconsumed_tail
+                if unpacking.eof:
+                    waiting = unpacking.unused_data
+                    unpacking = zlib.decompressobj(wbits=31)
+
+
+def _chained(first: bytes, others: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from others
+
+
+def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    waiting = b""
+    for chunk in chunks:
+        lines = (waiting + chunk).split(b"\n")
+        waiting = lines.pop()
+        for line in lines:
+            if text := line.strip(_SPACE):
+                yield text
+    if text := waiting.strip(_SPACE):
+        yield text
+
+
+def _elements(file: JsonFile, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    number = 0
+    encoder = msgspec.json.Encoder()
+    try:
+        for number, element in enumerate(ijson.items(_Stream(chunks), "item", use_float=True), 1):  # noqa: B007
+            yield encoder.encode(element)
+    except ijson.JSONError as error:
+        raise PipelineError(
+            f"{file.path} can't be read behind its record {number}: {error}. Repair the file and "
+            "start again: what was migrated stays.",
+            topic="",
+        ) from error
+    except BayouError:
+        raise
+
+
+class _Stream:
+    """What ijson reads from."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._waiting = b""
+
+    def read(self, size: int) -> Any:
+        if size == 0:
+            return b""
+        while not self._waiting:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return b""
+            self._waiting = chunk
+        given, self._waiting = self._waiting[:size], self._waiting[size:]
+        return given
