@@ -13,11 +13,11 @@ from bayou.cli.completion import COMPLETE_VARIABLE, completion, prepare_completi
 from bayou.cli.demo import demo
 from bayou.cli.dlq import dlq
 from bayou.cli.history import history
+from bayou.cli.migrate import migrate
 from bayou.cli.optimize import optimize
 from bayou.cli.plan import plan
 from bayou.cli.read import read
 from bayou.cli.restore import restore
-from bayou.cli.migrate import migrate
 from bayou.cli.run import run
 from bayou.cli.schema import schema
 from bayou.cli.status import status

@@ -13,7 +13,7 @@ from bayou.cli.output import output_for
 __all__ = ["migrate"]
 
 
-def migrate(  # noqa: PLR0917 - typer gives them by name
+def migrate(
     json_path: Annotated[
         str, typer.Argument(help="Folder or file of JSON, local or s3://.", show_default=False)
     ],
