@@ -88,8 +88,7 @@ def replay_letters(
         ConfigurationError: the schema file isn't usable.
         CommitConflictError: other writers won five times in a row.
     """
-    delta = topic.config.destination.delta_config
-    if delta.enable_upsert:
+    if topic.upsert_keys is not None:
         raise PipelineError(
             f"topic {topic.key!r}: its table has one row a key, so that an old record may not go "
             "in as it is; produce the corrected record to the topic, and drop the letter.",
@@ -228,7 +227,7 @@ class _Replay:
     ) -> StructType:
         """The record's columns: the table's, the schema file's, and what the letters bring."""
         path = self._target.path
-        columns = record_part(snapshot.schema, snapshot.partition_columns)
+        columns = record_part(snapshot.schema, snapshot.partition_columns, self._topic.more_columns)
         if not self._topic.config.destination.delta_config.enable_schema_evolution:
             return columns
         if self._schema is not None:
@@ -306,7 +305,12 @@ class _Replay:
 
     def _layout(self, columns: StructType) -> RowLayout:
         config = self._topic.config
-        return RowLayout.of(columns, config.destination.partition_columns, config.event_time)
+        return RowLayout.of(
+            columns,
+            config.destination.partition_columns,
+            config.event_time,
+            self._topic.more_columns,
+        )
 
     def _take_out(self) -> None:
         done = pa.Table.from_batches(self._done) if self._done else None

@@ -89,7 +89,7 @@ class _KilledError(Exception):
     pass
 
 
-@pytest.mark.parametrize("moment", (0, 1, 4, 9))
+@pytest.mark.parametrize("moment", [0, 1, 4, 9])
 def test_killed_between_any_two_steps_nothing_is_lost_or_doubled(
     events, folder, moment, monkeypatch
 ):

@@ -125,7 +125,10 @@ def _sampled(
     stated = StructType() if schema is None else record_columns(schema)
     columns = target.merged(known, stated)
     layout = RowLayout.of(
-        columns, topic.config.destination.partition_columns, topic.config.event_time
+        columns,
+        topic.config.destination.partition_columns,
+        topic.config.event_time,
+        topic.more_columns,
     )
     evolves = delta.enable_schema_evolution or not layout.record.fields
     count = size = 0
@@ -165,6 +168,9 @@ def _sampled(
         refused=dict(sorted(refused.items(), key=lambda item: -item[1])),
         new_columns={name: str(field.data_type) for name, field in added.items()},
         columns=RowLayout.of(
-            columns, topic.config.destination.partition_columns, topic.config.event_time
+            columns,
+            topic.config.destination.partition_columns,
+            topic.config.event_time,
+            topic.more_columns,
         ).schema.names,
     )

@@ -68,7 +68,8 @@ def schema_file_changes(
             key=f"connector.topics.{topic.key}.schema-file",
         )
     return compare_schemas(
-        record_part(snapshot.schema, snapshot.partition_columns), record_columns(schema)
+        record_part(snapshot.schema, snapshot.partition_columns, topic.more_columns),
+        record_columns(schema),
     )
 
 

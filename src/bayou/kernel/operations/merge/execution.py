@@ -132,10 +132,8 @@ class MergeOperation:
         self._plan = check_merge(table, source.schema, definition)
         by_kind = {kind: [c for c in definition.clauses if c.kind == kind] for kind in _TAKING}
         self._taking = [clause for kind in _TAKING for clause in by_kind[kind]]
-        progress = [
-            *(transaction_ids or {}).items(),
-            *([] if application is None else [application]),
-        ]
+        progress = list((transaction_ids or {}).items())
+        progress += [] if application is None else [application]
         self._commits_progress = bool(progress)
         transaction = _transaction(
             table, self._plan, definition, engine_info=engine_info, user_metadata=user_metadata
