@@ -53,20 +53,19 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     offsets: str = "{}"
 
 
-_SCHEMA = pa.schema(
-    {
-        "source": pa.string(),
-        "batch": pa.int64(),
-        "file": pa.string(),
-        "size": pa.int64(),
-        "skipped": pa.int64(),
-        "records": pa.int64(),
-        "first": pa.int64(),
-        "complete": pa.bool_(),
-        "checksum": pa.string(),
-        "offsets": pa.string(),
-    }
-)
+_COLUMNS: dict[str, pa.DataType] = {
+    "source": pa.string(),
+    "batch": pa.int64(),
+    "file": pa.string(),
+    "size": pa.int64(),
+    "skipped": pa.int64(),
+    "records": pa.int64(),
+    "first": pa.int64(),
+    "complete": pa.bool_(),
+    "checksum": pa.string(),
+    "offsets": pa.string(),
+}
+_SCHEMA = pa.schema(_COLUMNS)
 
 
 class Ledger:
@@ -81,9 +80,7 @@ class Ledger:
         handle = open_table(self._path, self._storage_options)
         if not handle.exists():
             return []
-        rows = handle.to_arrow(filter=None).sort_by(
-            [("batch", "ascending"), ("first", "ascending")]
-        )
+        rows = handle.to_arrow().sort_by([("batch", "ascending"), ("first", "ascending")])
         return [Part(**row) for row in rows.to_pylist() if row["source"] == source]
 
     def next_number(self) -> int:

@@ -129,11 +129,11 @@ class _Migration:
         known: dict[str, Part] = {part.file: part for part in parts}
         todo: list[tuple[JsonFile, int]] = []
         for name, file in files.items():
-            part = known.get(name)
-            if part is not None and part.complete and part.size == file.size:
+            last = known.get(name)
+            if last is not None and last.complete and last.size == file.size:
                 self._report = replace(self._report, known=self._report.known + 1)
             else:
-                todo.append((file, 0 if part is None else part.skipped + part.records))
+                todo.append((file, 0 if last is None else last.skipped + last.records))
         for pieces in self._batches(todo):
             self._commit(pieces)
         return self._finished()

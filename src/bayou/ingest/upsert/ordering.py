@@ -170,7 +170,8 @@ def _with_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any) 
 
 def _per_key(ids: Any, values: Any, function: str) -> Any:
     """For each row the aggregate of its key's values."""
-    found = pa.table({"key": ids, "value": values}).group_by("key").aggregate([("value", function)])
+    grouped: Any = pa.table({"key": ids, "value": values}).group_by("key")
+    found = grouped.aggregate([("value", function)])
     keys = found.column("key").combine_chunks()
     return found.column(f"value_{function}").combine_chunks().take(pc.index_in(ids, value_set=keys))
 
@@ -191,7 +192,9 @@ def _key_numbers(columns: Sequence[Any]) -> Any:
 
 def _of_kind(schema: pa.Schema, rows: pa.Table, kind: int) -> pa.Table:
     """Rows of some of the columns, as candidates."""
-    columns = {name: rows.column(name).cast(schema.field(name).type) for name in rows.column_names}
+    columns: dict[str, Any] = {
+        name: rows.column(name).cast(schema.field(name).type) for name in rows.column_names
+    }
     count = rows.num_rows
     columns[DELETED] = pa.repeat(pa.scalar(True), count)
     columns[_KIND] = pa.repeat(pa.scalar(kind, pa.int8()), count)
