@@ -105,17 +105,48 @@ def test_a_file_without_a_broker_is_fine_to_validate_and_not_to_run(tmp_path, mo
     assert "KAFKA_BOOTSTRAP_SERVERS" in result.stderr
 
 
-def test_validate_shows_the_topics_and_what_is_not_done_yet(tmp_path):
+def test_validate_shows_the_topics_and_what_has_no_effect(tmp_path):
     file = tmp_path / "p.yaml"
     file.write_text(
         "connector:\n  kafka: {bootstrap-servers: 'h:1'}\n  topics:\n    events:\n"
         "      kafka-topic: events\n      destination:\n        table-path: lake/events\n"
-        "        delta-config: {enable-vacuum: true}\n"
+        "        delta-config: {vacuum-retention-hours: 168}\n"
     )
     result = invoke("validate", file)
     assert result.exit_code == 0
     assert "events" in result.stdout
-    assert "vacuum isn't run by this version" in result.stderr
+    assert "not used without enable-vacuum: true" in result.stderr
+
+
+def test_validate_refuses_a_retention_under_the_tables_own(tmp_path):
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "connector:\n  kafka: {bootstrap-servers: 'h:1'}\n  topics:\n    events:\n"
+        "      kafka-topic: events\n      destination:\n        table-path: lake/events\n"
+        "        delta-config: {enable-vacuum: true, vacuum-retention-hours: 24}\n"
+    )
+    result = invoke("validate", file)
+    assert result.exit_code == 2
+    assert "24 hours are shorter than the 168 hours" in result.stderr
+
+
+def test_migrate_moves_json_files_into_a_topics_table(tmp_path):
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "connector:\n  topics:\n    events:\n"
+        "      kafka-topic: events\n      destination:\n        table-path: lake/events\n"
+    )
+    (tmp_path / "json").mkdir()
+    (tmp_path / "json" / "batch_1.json").write_text('[{"id": 1}, {"id": 2}]')
+    arguments = ("migrate", tmp_path / "json", "events", "--config", file, "--verify", "--json")
+    result = invoke(*arguments)
+    assert result.exit_code == 0, result.output
+    facts, row = [json.loads(line) for line in result.stdout.splitlines()]
+    assert (facts["files"], facts["rows"], row["records"], row["problem"]) == (1, 2, 2, "")
+    (tmp_path / "json" / "batch_1.json").write_text('[{"id": 1}, {"id": 3}]')
+    result = invoke(*arguments)
+    assert result.exit_code == 1
+    assert "aren't those that were migrated" in result.stdout
 
 
 def test_the_schema_for_editors_is_a_json_schema():
