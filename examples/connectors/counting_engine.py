@@ -45,9 +45,16 @@ class CountingFiles:
         self.calls["list"] += 1
         return self._files.list_from(path)
 
-    def list_tree(self, path: str, skips: Callable[[str], bool]) -> CloseableIterator[FileStatus]:
+    def list_tree(
+        self,
+        path: str,
+        skips: Callable[[str], bool],
+        *,
+        after: str | None = None,
+        until: str | None = None,
+    ) -> CloseableIterator[FileStatus]:
         self.calls["list"] += 1
-        return self._files.list_tree(path, skips)
+        return self._files.list_tree(path, skips, after=after, until=until)
 
     def status(self, path: str) -> FileStatus:
         self.calls["status"] += 1

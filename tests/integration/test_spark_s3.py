@@ -98,6 +98,16 @@ say("frame", initial_snapshot_for_streaming(spark, snapshot, 2).count())
 scan = DistributedScanBuilder(spark, snapshot, 2).with_sort_key().build()
 say("scan", sum(b.num_selected for b in scan.scan_files(engine)))
 
+for number in range(3):
+    engine.files.put(f"{snapshot.path}/part={number}/forgotten", b"x")
+spark.conf.set("bayou.vacuum.localFiles", "0")
+spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+bayou.spark.DeltaTable.forPath(spark, path).vacuum(0)
+left = [f.path for f in engine.files.list_tree(snapshot.path, lambda f: f.endswith("_log"))]
+named = {f.status.path for batch in scan.scan_files(engine) for f in batch.rows()}
+vectors = sum(name.endswith(".bin") for name in left)
+say("vacuumed", set(left) >= named, len(left) - len(named) - vectors, read(path).count())
+
 for doing in (lambda: read(path + "/nothing").count(), lambda: write(rows).save(path)):
     try:
         doing()
@@ -149,6 +159,7 @@ def test_tables_on_s3_are_read_written_and_streamed(s3_server, bucket, tmp_path,
         "named 180",
         "frame 11",
         "scan 11",
+        "vacuumed True 0 94",
         "error TableNotFoundError There is no",
         "error TableAlreadyExistsError There is a",
         *(("wrong True", "options 97") if told == "conf" else ()),

@@ -1,10 +1,16 @@
-"""Folders on stores that have none: the prefixes of names that end with a slash."""
+"""Paths in listings; folders of stores that have none are the prefixes that end with a slash."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["SkippedPrefixes"]
+__all__ = ["SkippedPrefixes", "is_between"]
+
+
+def is_between(path: str, after: str | None, until: str | None) -> bool:
+    """Whether a path lies behind the one and up to the other; None for no end."""
+    # Python compares texts by code points, which is the order of their UTF-8 bytes.
+    return (after is None or path > after) and (until is None or path <= until)
 
 
 class SkippedPrefixes:

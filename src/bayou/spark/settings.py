@@ -217,7 +217,8 @@ OPTIMIZE_LOCAL_BYTES = Setting(
 )
 VACUUM_LOCAL_FILES = Setting(
     name="bayou.vacuum.localFiles",
-    meaning="VACUUM deletes up to so many files from the driver's process, more on executors.",
+    meaning="VACUUM deletes up to so many files from the driver's process, more on executors; "
+    "tables of more files on object stores are listed by executors, too.",
     default="10,000",
     minimum=0,
 )

@@ -138,9 +138,16 @@ class _Files:
         return self._files.list_from(path)
 
     @closeable
-    def list_tree(self, path: str, skips: Callable[[str], bool]) -> Iterator[FileStatus]:
+    def list_tree(
+        self,
+        path: str,
+        skips: Callable[[str], bool],
+        *,
+        after: str | None = None,
+        until: str | None = None,
+    ) -> Iterator[FileStatus]:
         self._plan.fail("list_tree", path)
-        with self._files.list_tree(path, skips) as found:
+        with self._files.list_tree(path, skips, after=after, until=until) as found:
             yield from found
 
     def status(self, path: str) -> FileStatus:

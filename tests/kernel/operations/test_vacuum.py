@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import pickle
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ from bayou.errors import (
 from bayou.kernel import Table
 from bayou.kernel.engine import UNFINISHED
 from bayou.kernel.operations.vacuum import VacuumMetrics, vacuum
+from bayou.kernel.upkeep.kept_files import KeptFiles
+from bayou.kernel.upkeep.vacuum_listing import FoundFiles, ListingShare, list_share
 from bayou.protocol.deletion_vectors import z85_encode
 from bayou.testing.faults import Fault, FaultInjectingEngine
 from bayou.testing.log_writer import LogWriter, add, metadata, protocol, remove
@@ -58,7 +62,22 @@ def names(log: LogWriter) -> list[str]:
 
 
 def run(log: LogWriter, hours: float | None = 0, **options: Any) -> VacuumMetrics:
+    """A vacuum, of which a dry run finds the same where the folder is listed in shares."""
     options.setdefault("enforce_retention_duration", False)
+
+    def in_shares(whole: ListingShare, kept: KeptFiles) -> Iterator[FoundFiles]:
+        sent = pickle.loads(pickle.dumps(kept))
+        for share in whole.split(kept, 3):
+            yield list_share(log.engine, share, sent)
+
+    if not options.get("lite"):
+        shared = vacuum(
+            log.engine, log.table, hours, **{**options, "dry_run": True}, list_shares=in_shares
+        )
+        alone = vacuum(log.engine, log.table, hours, **{**options, "dry_run": True})
+        assert shared.inventory.sort_by("path").equals(alone.inventory.sort_by("path"))
+        assert shared.num_files_to_delete == alone.num_files_to_delete
+        assert shared.num_vacuumed_directories == alone.num_vacuumed_directories
     return vacuum(log.engine, log.table, hours, **options)
 
 

@@ -28,8 +28,15 @@ class ArrowFiles:
     def list_from(self, path: str) -> CloseableIterator[FileStatus]:
         return self._of(path).list_from(path)
 
-    def list_tree(self, path: str, skips: Callable[[str], bool]) -> CloseableIterator[FileStatus]:
-        return self._of(path).list_tree(path, skips)
+    def list_tree(
+        self,
+        path: str,
+        skips: Callable[[str], bool],
+        *,
+        after: str | None = None,
+        until: str | None = None,
+    ) -> CloseableIterator[FileStatus]:
+        return self._of(path).list_tree(path, skips, after=after, until=until)
 
     def status(self, path: str) -> FileStatus:
         return self._of(path).status(path)

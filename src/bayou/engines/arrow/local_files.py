@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +21,7 @@ import pyarrow as pa
 
 from bayou.engines.arrow.made_folders import MadeFolders
 from bayou.engines.arrow.os_errors import storage_errors
+from bayou.engines.folders import is_between
 from bayou.errors import FileMissingError
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import ByteRange, FileStatus
@@ -50,6 +52,7 @@ class LocalFiles:
 
     def __init__(self) -> None:
         self._folders = MadeFolders()
+        self._deleting = threading.Lock()
 
     def resolve_path(self, path: str) -> str:
         return local_path(path)
@@ -67,7 +70,14 @@ class LocalFiles:
                 yield self.status(os.path.join(folder, name))
 
     @closeable
-    def list_tree(self, path: str, skips: Callable[[str], bool]) -> Iterator[FileStatus]:
+    def list_tree(
+        self,
+        path: str,
+        skips: Callable[[str], bool],
+        *,
+        after: str | None = None,
+        until: str | None = None,
+    ) -> Iterator[FileStatus]:
         folders = [local_path(path)]
         while folders:
             folder = folders.pop()
@@ -77,8 +87,9 @@ class LocalFiles:
                         if entry.is_dir(follow_symlinks=False):
                             if not skips(entry.path):
                                 folders.append(entry.path)
-                                yield _entry_status(entry, f"{entry.path}/", is_folder=True)
-                        else:
+                                if is_between(f"{entry.path}/", after, until):
+                                    yield _entry_status(entry, f"{entry.path}/", is_folder=True)
+                        elif is_between(entry.path, after, until):
                             try:
                                 found = _entry_status(entry, entry.path)
                             except FileNotFoundError:  # deleted since
@@ -152,19 +163,21 @@ class LocalFiles:
 
     def delete_files(self, paths: Iterable[str]) -> None:
         folders: dict[str, None] = {}
-        try:
-            for path in map(local_path, paths):  # of which there may be a great many
-                folders[path.rpartition("/")[0]] = None
-                try:
-                    os.unlink(path)
-                except (FileNotFoundError, NotADirectoryError):
-                    pass
-                except (OSError, ValueError):
-                    with storage_errors(path, "delete"):
-                        raise
-        finally:
-            for folder in folders:
-                self._folders.leave(folder)
+        # One thread at a time: unlinking takes less than handing over the interpreter's lock.
+        with self._deleting:
+            try:
+                for path in map(local_path, paths):
+                    folders[path.rpartition("/")[0]] = None
+                    try:
+                        os.unlink(path)
+                    except (FileNotFoundError, NotADirectoryError):
+                        pass
+                    except (OSError, ValueError):
+                        with storage_errors(path, "delete"):
+                            raise
+            finally:
+                for folder in folders:
+                    self._folders.leave(folder)
 
     def delete_empty_folders(self, paths: Iterable[str]) -> None:
         for path in map(local_path, paths):

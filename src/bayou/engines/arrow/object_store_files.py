@@ -91,12 +91,22 @@ class ObjectStoreFiles:
             )
 
     @closeable
-    def list_tree(self, path: str, skips: Callable[[str], bool]) -> Iterator[FileStatus]:
+    def list_tree(
+        self,
+        path: str,
+        skips: Callable[[str], bool],
+        *,
+        after: str | None = None,
+        until: str | None = None,
+    ) -> Iterator[FileStatus]:
         root, key = _split(path)
         base = key.rstrip("/")
         skipped = SkippedPrefixes(f"{root}/{base}".rstrip("/"), skips)
-        for meta in self._list(root, base, None):
+        begin = None if after is None else after.removeprefix(f"{root}/")
+        for meta in self._list(root, base, begin):
             found = _status(root, meta)
+            if until is not None and found.path > until:  # stores list in this order
+                return
             # An object whose name ends with a slash stands for a folder, and isn't one.
             if not found.path.endswith("/") and not skipped.holds(found.path):
                 yield found

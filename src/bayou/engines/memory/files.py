@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import IO, NamedTuple
 
-from bayou.engines.folders import SkippedPrefixes
+from bayou.engines.folders import SkippedPrefixes, is_between
 from bayou.errors import ArgumentError, FileMissingError
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import ByteRange, FileStatus
@@ -53,13 +53,20 @@ class MemoryFiles:
                 yield _status(f"{folder}/{name}", content)
 
     @closeable
-    def list_tree(self, path: str, skips: Callable[[str], bool]) -> Iterator[FileStatus]:
+    def list_tree(
+        self,
+        path: str,
+        skips: Callable[[str], bool],
+        *,
+        after: str | None = None,
+        until: str | None = None,
+    ) -> Iterator[FileStatus]:
         folder = path.rstrip("/")
         with _LOCK:
             below = sorted((p, c) for p, c in _SHARED.items() if p.startswith(f"{folder}/"))
         skipped = SkippedPrefixes(folder, skips)
         for found, content in below:
-            if not skipped.holds(found):
+            if is_between(found, after, until) and not skipped.holds(found):
                 yield _status(found, content)
 
     def status(self, path: str) -> FileStatus:

@@ -52,7 +52,14 @@ class FileSystemClient(Protocol):
         """
         ...
 
-    def list_tree(self, path: str, skips: Callable[[str], bool]) -> CloseableIterator[FileStatus]:
+    def list_tree(
+        self,
+        path: str,
+        skips: Callable[[str], bool],
+        *,
+        after: str | None = None,
+        until: str | None = None,
+    ) -> CloseableIterator[FileStatus]:
         """Everything below a folder, at any depth, lazily; the files of a folder follow each other.
 
         Files in no order to rely on. Folders too, where the store has any: their paths end with a
@@ -63,6 +70,9 @@ class FileSystemClient(Protocol):
             skips: asked once for each folder, and on stores without folders for each prefix that
                 stands for one, by its path without a slash, before what is in it; where it says
                 True neither the folder nor anything in it is listed.
+            after, until: only what lies behind the one path and up to the other, in the order of
+                their UTF-8 bytes, a folder by its path with a slash. Object stores begin there and
+                end there; others look at everything all the same.
         """
         ...
 

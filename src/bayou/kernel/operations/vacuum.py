@@ -20,7 +20,13 @@ from bayou.errors import ArgumentError, BayouError, TablePropertyError
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import Engine
 from bayou.kernel.table_state import TableState, load_table_state
-from bayou.kernel.upkeep.vacuum_plan import VacuumPlan, plan_full, plan_lite, record_lite
+from bayou.kernel.upkeep.vacuum_plan import (
+    ListShares,
+    VacuumPlan,
+    plan_full,
+    plan_lite,
+    record_lite,
+)
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.writability import check_writable
@@ -71,6 +77,7 @@ def vacuum(
     engine_info: str = "bayou",
     catalog: Catalog | None = None,
     delete_files: DeleteFiles | None = None,
+    list_shares: ListShares | None = None,
 ) -> VacuumMetrics:
     """Delete files below the table's folder that no version within the retention needs.
 
@@ -88,6 +95,7 @@ def vacuum(
         engine_info: who does it, for the table's history.
         catalog: the one that manages the table, if any; it must permit this.
         delete_files: deletes the files in other processes; None: threads of this one do.
+        list_shares: lists the folder in other processes; None: this one does.
 
     Raises:
         ArgumentError: a retention that is negative, or shorter than the table's.
@@ -102,7 +110,10 @@ def vacuum(
     default = _retention(state)
     asked = _asked(state, retention_hours, default, enforce=enforce_retention_duration)
     before = time.time_ns() // 1_000_000 - (default if asked is None else asked)
-    plan = (plan_lite if lite else plan_full)(engine, state, before)
+    if lite:
+        plan = plan_lite(engine, state, before)
+    else:
+        plan = plan_full(engine, state, before, list_shares)
     found = VacuumMetrics(
         dry_run=dry_run,
         inventory=plan.files,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import pyarrow as pa
@@ -35,14 +36,29 @@ _COLUMNS = ("path", "deletionVector")
 _ODD = r"[%:]|^/|//|(?:^|/)\.{1,2}(?:/|$)"
 """What makes a path in the log something else than the name of a file below the table."""
 
+_SAMPLE = 4096
 _DOTS = re.compile(r"//|(?:^|/)\.{1,2}(?:/|$)")
 
 
 class KeptFiles:
-    """Paths below a table, decoded and relative to it."""
+    """Paths below a table, decoded and relative to it.
 
-    def __init__(self, paths: Iterable[Sequence[str]]) -> None:
-        hashes = [pa.array(list(map(hash, some)), pa.int64()) for some in paths]
+    Args:
+        paths: in batches.
+        travels: other processes ask, too; where they don't, Python's own hash is quicker.
+    """
+
+    def __init__(self, paths: Iterable[Sequence[str]], *, travels: bool = False) -> None:
+        self._digest = _digest if travels else hash
+        self._sample: list[str] = []
+        stride = 1
+        hashes = []
+        for some in paths:
+            hashes.append(pa.array(list(map(self._digest, some)), pa.int64()))
+            self._sample += some[::stride]
+            while len(self._sample) > _SAMPLE:
+                self._sample = self._sample[::2]
+                stride *= 2
         self._hashes: Any = pc.unique(pa.chunked_array(hashes, pa.int64()))
 
     def __len__(self) -> int:
@@ -51,23 +67,38 @@ class KeptFiles:
     def hold(self, paths: Sequence[str]) -> list[bool]:
         """Which of some paths are among them; now and then one that isn't."""
         found: list[bool] = pc.is_in(
-            pa.array(list(map(hash, paths)), pa.int64()), value_set=self._hashes
+            pa.array(list(map(self._digest, paths)), pa.int64()), value_set=self._hashes
         ).to_pylist()
         return found
 
+    def boundaries(self, parts: int) -> list[str]:
+        """Paths that cut them into at most so many parts of about the same size, in order."""
+        paths = sorted(set(self._sample))
+        places = sorted({part * len(paths) // parts for part in range(1, parts)} - {0})
+        return [paths[place] for place in places]
 
-def kept_files(engine: Engine, state: TableState, deleted_before: int) -> KeptFiles:
+
+def kept_files(
+    engine: Engine, state: TableState, deleted_before: int, *, travels: bool = False
+) -> KeptFiles:
     """Live data files, files of tombstones that aren't old, and the files of their vectors.
 
     Memory is bounded by a batch of the log, and the hashes.
 
     Args:
         deleted_before: time of a tombstone in ms from which on its file still counts.
+        travels: see `KeptFiles`.
 
     Raises:
         CorruptTableError: the checkpoint can't be read, or a deletion vector can't be found.
     """
-    return KeptFiles(_paths(engine, state, deleted_before))
+    return KeptFiles(_paths(engine, state, deleted_before), travels=travels)
+
+
+def _digest(path: str) -> int:
+    """A hash that is the same in every process."""
+    data = path.encode("utf-8", "surrogateescape")
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)
 
 
 def relative_path(engine: Engine, table: str, uri: str) -> str | None:

@@ -9,40 +9,36 @@ stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import FileMissingError, VersionNotFoundError
-from bayou.kernel.column_mapping import physical_name
 from bayou.kernel.commit_times import last_version_at_or_before
-from bayou.kernel.engine import UNFINISHED, ByteRange, Engine, FileStatus
+from bayou.kernel.engine import ByteRange, Engine
 from bayou.kernel.log_segment import commit_files, log_path
 from bayou.kernel.replay import read_commits
 from bayou.kernel.table_state import TableState
-from bayou.kernel.upkeep.kept_files import kept_files, relative_path, vector_file
+from bayou.kernel.upkeep.kept_files import KeptFiles, kept_files, relative_path, vector_file
+from bayou.kernel.upkeep.vacuum_listing import (
+    FoundFiles,
+    ListingShare,
+    inventory,
+    list_share,
+)
 from bayou.protocol.actions import Action, AddCDCFile, RemoveFile
-from bayou.protocol.file_names import LOG_DIRECTORY, escape_partition_value
 
-__all__ = ["INVENTORY_SCHEMA", "VacuumPlan", "plan_full", "plan_lite", "record_lite"]
+__all__ = ["ListShares", "VacuumPlan", "plan_full", "plan_lite", "record_lite"]
 
 pc: Any = pyarrow.compute
 
-_INVENTORY_FIELDS: list[pa.Field[Any]] = [
-    pa.field("path", pa.string()),
-    pa.field("size", pa.int64()),
-    pa.field("modification_time", pa.int64()),
-]
-INVENTORY_SCHEMA = pa.schema(_INVENTORY_FIELDS)
-"""Decoded, fully qualified path; bytes; ms since the epoch (of lite: when it was removed)."""
+ListShares: TypeAlias = Callable[[ListingShare, KeptFiles], Iterable[FoundFiles]]
+"""Has a listing's shares (`ListingShare.split`) run by `list_share`, anywhere."""
 
-_BATCH = 8192
-_NEVER_HIDDEN = ("_delta_index", "_change_data")
 _LAST_VACUUM = "_last_vacuum_info"
 
 
@@ -51,7 +47,7 @@ class VacuumPlan:
     """What a vacuum would delete.
 
     Attributes:
-        files: `INVENTORY_SCHEMA`.
+        files: `vacuum_listing.INVENTORY_SCHEMA`.
         folders: those with nothing in them, deepest first.
         folders_seen: how many folders the table has, its own included; 1 where none were listed.
         last_version: of lite, the newest version whose removes are among the files.
@@ -69,7 +65,9 @@ class VacuumPlan:
         return total.as_py() or 0
 
 
-def plan_full(engine: Engine, state: TableState, before: int) -> VacuumPlan:
+def plan_full(
+    engine: Engine, state: TableState, before: int, list_shares: ListShares | None = None
+) -> VacuumPlan:
     """Compare the table's folder with the log.
 
     Memory is bounded by the hashes of the kept files, and what is to be deleted.
@@ -77,30 +75,28 @@ def plan_full(engine: Engine, state: TableState, before: int) -> VacuumPlan:
     Args:
         before: ms since the epoch; files changed then or later stay, and files of tombstones
             since then.
+        list_shares: lists the folder in other processes; None: this one does.
 
     Raises:
         CorruptTableError: the log can't be read.
         StorageError: the store failed.
     """
-    kept = kept_files(engine, state, before)
-    walk = _Walk(state)
-    unneeded: list[FileStatus] = []
-    with engine.files.list_tree(state.path, walk.skips) as found:
-        files = walk.files(found)
-        while some := list(islice(files, _BATCH)):
-            needed = kept.hold([path for path, _ in some])
-            unneeded += [
-                status
-                for (_, status), keep in zip(some, needed, strict=True)
-                if not keep and status.modification_time < before
-            ]
-    nested = walk.nested_tables
+    kept = kept_files(engine, state, before, travels=list_shares is not None)
+    whole = ListingShare.whole(state, before)
+    if list_shares is None:
+        found = list_share(engine, whole, kept)
+    else:
+        found = FoundFiles.combined(list_shares(whole, kept))
+    nested = tuple(found.nested)
+    files = found.files
     if nested:
-        unneeded = [s for s in unneeded if not _is_below(s.path, nested)]
+        paths: list[Any] = files.column("path").to_pylist()
+        below = pa.array([_is_below(path, nested) for path in paths])
+        files = files.filter(pc.invert(below))
     return VacuumPlan(
-        files=_inventory((s.path, s.size, s.modification_time) for s in unneeded),
-        folders=tuple(f for f in walk.empty_folders() if not _is_below(f, nested)),
-        folders_seen=walk.folders_seen,
+        files=files,
+        folders=tuple(f for f in found.empty_folders() if not _is_below(f, nested)),
+        folders_seen=len(found.folders) + 1,
     )
 
 
@@ -116,7 +112,7 @@ def plan_lite(engine: Engine, state: TableState, before: int) -> VacuumPlan:
     end = last_version_at_or_before(engine, state, before)
     seen = _last_vacuum(engine, table)
     if end is None:
-        return VacuumPlan(files=_inventory(()))
+        return VacuumPlan(files=inventory(()))
     files = [(v, f) for v, f in commit_files(engine, table, catalog=state.catalog) if v <= end]
     if files and files[0][0] > 0 and (seen is None or seen + 1 < files[0][0]):
         raise VersionNotFoundError(
@@ -135,7 +131,7 @@ def plan_lite(engine: Engine, state: TableState, before: int) -> VacuumPlan:
     paths = list(unneeded)
     needed = kept.hold(paths)
     return VacuumPlan(
-        files=_inventory(
+        files=inventory(
             (f"{table}/{path}", *unneeded[path])
             for path, keep in zip(paths, needed, strict=True)
             if not keep
@@ -188,71 +184,5 @@ def _removed(
                 pass
 
 
-class _Walk:
-    """What a listing of the table's folder shows, besides its files."""
-
-    def __init__(self, state: TableState) -> None:
-        self._root = state.path
-        self._prefixes = tuple(
-            f"{escape_partition_value(name)}="
-            for field in state.schema
-            if field.name in state.partition_columns
-            for name in (field.name, physical_name(field))
-        )
-        formats = state.properties.get("delta.universalFormat.enabledFormats", "")
-        self._iceberg = "iceberg" in formats.lower()
-        self._folders: set[str] = set()
-        self._holding: set[str] = set()  # folders with something in them
-        self._nested: set[str] = set()
-
-    @property
-    def nested_tables(self) -> tuple[str, ...]:
-        """Folders below with a log of their own."""
-        return tuple(self._nested)
-
-    @property
-    def folders_seen(self) -> int:
-        """Folders, the table's own included."""
-        return len(self._folders) + 1
-
-    def skips(self, folder: str) -> bool:
-        """Whether a folder isn't the table's; see `FileSystemClient.list_tree`."""
-        above, _, name = folder.rpartition("/")
-        self._holding.add(above)
-        if name == LOG_DIRECTORY and above != self._root:
-            self._nested.add(above)
-        return self._is_hidden(name) or (self._iceberg and name == "metadata")
-
-    def files(self, found: Iterable[FileStatus]) -> Iterator[tuple[str, FileStatus]]:
-        """Files that aren't hidden, and unfinished ones, with their paths relative to the table."""
-        begin = len(self._root) + 1
-        for status in found:
-            path = status.path
-            if path.endswith("/"):
-                self._folders.add(path[:-1])
-                continue
-            above, _, name = path.rpartition("/")
-            self._holding.add(above)
-            if not self._is_hidden(name) or UNFINISHED.fullmatch(name):
-                yield path[begin:], status
-
-    def empty_folders(self) -> list[str]:
-        """Folders with nothing in them, deepest first."""
-        return sorted(self._folders - self._holding, key=lambda f: f.count("/"), reverse=True)
-
-    def _is_hidden(self, name: str) -> bool:
-        return (
-            name.startswith((".", "_"))
-            and not name.startswith(_NEVER_HIDDEN)
-            and not (self._prefixes and name.startswith(self._prefixes))
-        )
-
-
 def _is_below(path: str, folders: Sequence[str]) -> bool:
     return any(path.startswith(f"{folder}/") or path == folder for folder in folders)
-
-
-def _inventory(files: Iterable[tuple[str, int, int]]) -> pa.Table:
-    rows = list(files)
-    columns = [pa.array([row[i] for row in rows], f.type) for i, f in enumerate(INVENTORY_SCHEMA)]
-    return pa.Table.from_arrays(columns, schema=INVENTORY_SCHEMA)

@@ -1,8 +1,9 @@
-"""VACUUM of a table from a session: planned here, many files deleted by executors."""
+"""VACUUM of a table from a session: many files are listed and deleted by executors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import pickle
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,6 +12,9 @@ from pyspark.sql import SparkSession
 from bayou.engines import from_description
 from bayou.kernel import Engine, Table
 from bayou.kernel.operations.vacuum import DeleteFiles, VacuumMetrics, vacuum
+from bayou.kernel.upkeep.kept_files import KeptFiles
+from bayou.kernel.upkeep.vacuum_listing import FoundFiles, ListingShare, list_share
+from bayou.kernel.upkeep.vacuum_plan import ListShares
 from bayou.spark.settings import VACUUM_LOCAL_FILES
 from bayou.spark.shares import number_of_tasks, run_shares
 from bayou.version import ENGINE_INFO
@@ -55,14 +59,50 @@ def vacuum_table(
         engine_info=f"{ENGINE_INFO} (spark)",
         catalog=table.catalog,
         delete_files=_deleting(spark, engine, table.path),
+        list_shares=_listing(spark, engine, table.path),
     )
+
+
+def _most_local(spark: Any) -> int:
+    local = VACUUM_LOCAL_FILES.integer(spark=spark)
+    return _LOCAL_FILES if local is None else local
+
+
+def _listing(spark: Any, engine: Engine, table: str) -> ListShares | None:
+    """By executors on object stores, which list a thousand files a request; a disk is quick."""
+    if not isinstance(spark, SparkSession) or "://" not in table:
+        return None
+    most = _most_local(spark)
+    reach = engine.description()
+
+    def list_shares(whole: ListingShare, kept: KeptFiles) -> Iterable[FoundFiles]:
+        if len(kept) <= most:
+            return [list_share(engine, whole, kept)]
+        sent = spark.sparkContext.broadcast(kept)
+
+        def listed(_: int, share: ListingShare) -> bytes:
+            return pickle.dumps(list_share(from_description(reach), share, sent.value))
+
+        try:
+            found = run_shares(
+                spark,
+                whole.split(kept, number_of_tasks(spark)),
+                listed,
+                table=table,
+                description=f"VACUUM {table}: list",
+                discard=lambda _: None,
+            )
+        finally:
+            sent.destroy()
+        return [pickle.loads(outcome) for outcome in found]  # noqa: S301  # our own tasks' bytes
+
+    return list_shares
 
 
 def _deleting(spark: Any, engine: Engine, table: str) -> DeleteFiles | None:
     if not isinstance(spark, SparkSession):
         return None
-    local = VACUUM_LOCAL_FILES.integer(spark=spark)
-    most = _LOCAL_FILES if local is None else local
+    most = _most_local(spark)
     reach = engine.description()
 
     def remove(_: int, batches: Sequence[Sequence[str]]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -97,6 +98,27 @@ class FileSystemClientSuite(HandlerSuite):
         files = sorted(s.path for s in found if not s.path.endswith("/"))
         assert files == [f"{root}/{name}" for name in ("xx/1", "xx/2", "y/1", "y/2")]
         assert sorted(asked) == [f"{root}/{name}" for name in ("x", "xx", "y")]
+
+    def test_ranges_of_a_tree_make_up_the_tree(self, engine: Engine, root: str) -> None:
+        for folder in ("x", "x/deep", "y"):
+            _put_all(engine, f"{root}/{folder}", ["1", "2", "\u00e4"])
+
+        def listed(after: str | None, until: str | None) -> list[str]:
+            return [
+                status.path
+                for status in engine.files.list_tree(
+                    root, lambda folder: folder.endswith("/deep"), after=after, until=until
+                )
+            ]
+
+        ends = [None, f"{root}/x/1", f"{root}/x/2b", f"{root}/y/2", None]
+        ranges = [listed(after, until) for after, until in itertools.pairwise(ends)]
+        assert sorted(itertools.chain(*ranges)) == sorted(listed(None, None))
+        files = [[p for p in found if not p.endswith("/")] for found in ranges]
+        assert files[0] == [f"{root}/x/1"]
+        assert files[1] == [f"{root}/x/2"]
+        assert files[3] == [f"{root}/y/\u00e4"]
+        assert len(files[2]) == 3
 
     def test_the_tree_of_a_missing_folder_is_empty(self, engine: Engine, root: str) -> None:
         assert list(engine.files.list_tree(f"{root}/missing", lambda _: False)) == []
