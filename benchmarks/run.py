@@ -11,7 +11,6 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import ingest
 import ingest_latency
@@ -24,6 +23,7 @@ import scan_rows
 import spark_replay
 import spark_scan
 import spark_stream
+import spark_tables
 import spark_upkeep
 import spark_write
 import write_rows
@@ -47,13 +47,10 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     ),
     "changes": lambda console, runs: read_changes.run(console, read_changes.ROWS, runs),
     "write": lambda console, _: write_rows.run(console, 1, 1),  # tens of seconds each
-    "spark": lambda console, runs: spark_scan.run(console, runs, Path(".venv-peers")),
-    "spark-upkeep": lambda console, _: spark_upkeep.run(
-        console, tuple(spark_upkeep.CASES), 8_000_000, 1000, Path(".venv-peers")
-    ),
-    "spark-write": lambda console, runs: spark_write.run(
-        console, spark_write.ROWS, runs, Path(".venv-peers")
-    ),
+    "spark": spark_scan.run,
+    "spark-tables": lambda console, _: spark_tables.run(console, tuple(spark_tables.CASES), 1),
+    "spark-upkeep": lambda console, _: spark_upkeep.run(console),
+    "spark-write": lambda console, runs: spark_write.run(console, spark_write.ROWS, runs),
     "optimize": lambda console, _: optimize.run(console, 1, 1),
     "ingest": ingest.run,
     "kafka": lambda console, _: kafka_to_delta.run(console, 1),  # a run takes minutes

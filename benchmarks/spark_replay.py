@@ -16,11 +16,11 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
+from spark_door import PEER, session
+
 WAYS = {
     "driver": "this process, as it comes",
     "slices": "executors, as it comes",
@@ -29,7 +29,7 @@ WAYS = {
     "window": "executors, repartition and window",
     "delta-spark": "delta-spark: number of files and size",
 }
-PEER = "delta-spark"
+MEMORY = "1g"
 REPORTED = {
     10_000: "0.8 s a query",
     100_000: "2 s a query, 12 s to a stream's first batch",
@@ -55,14 +55,13 @@ def measured(way: str, table: str, runs: int) -> None:
 def _bayou(way: str, table: str) -> Callable[[], int]:
     from bayou.engines.arrow import ArrowEngine
     from bayou.kernel import Table
-    from bayou.spark import DistributedScanBuilder, start_session
+    from bayou.spark import DistributedScanBuilder
 
     conf = {
-        "spark.driver.memory": "1g",
         "spark.bayou.replay.windowBytes": "0" if way == "window" else NO_LIMIT,
         "spark.bayou.replay.localBytes": NO_LIMIT if way.startswith("driver") else "0",
     }
-    spark = start_session("replay", conf, master="local[2]", time_zone="UTC")
+    spark = session("enable", MEMORY, conf)
     engine = ArrowEngine()
 
     def count() -> int:
@@ -77,21 +76,7 @@ def _bayou(way: str, table: str) -> Callable[[], int]:
 
 
 def _delta_spark(table: str) -> Callable[[], int]:
-    from delta import configure_spark_with_delta_pip
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[2]")
-    for key, value in {
-        "spark.driver.memory": os.environ.get("REPLAY_PEER_MEMORY", "1g"),
-        "spark.ui.enabled": "false",
-        "spark.log.level": "ERROR",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    }.items():
-        builder = builder.config(key, value)
-    spark = configure_spark_with_delta_pip(builder).getOrCreate()
+    spark = session(PEER, os.environ.get("REPLAY_PEER_MEMORY", MEMORY))
 
     def count() -> int:
         jvm: Any = spark._jvm  # noqa: SLF001  # its cache can be emptied nowhere else
@@ -106,6 +91,7 @@ def run(console: Any, files: Sequence[int], ways: Sequence[str], runs: int) -> N
     """Measure and print a table for each number of files."""
     import million_files
     import process_tree
+    import spark_sessions
     from rich.table import Table as Grid
 
     for number in files:
@@ -114,17 +100,15 @@ def run(console: Any, files: Sequence[int], ways: Sequence[str], runs: int) -> N
         for heading in ("", "cold s", "warm s", "driver MB", "JVM MB", "workers MB"):
             grid.add_column(heading, justify="left" if not heading else "right")
         for way in ways:
-            python = sys.executable
-            if way == PEER:
-                python = str(HERE.parent / ".venv-peers" / "bin" / "python")
-                if not Path(python).exists():
-                    console.print(f"{PEER}: there is no .venv-peers (make test-peers makes it)")
-                    continue
+            interpreter = spark_sessions.python(way)
+            if interpreter is None:
+                console.print(f"{PEER}: there is no {spark_sessions.PEERS} (make test-peers)")
+                continue
             if way == "window" and number > LARGEST_FOR_WINDOW:
                 continue
-            command = [python, __file__, "--measure", way, table, str(runs)]
+            command = [interpreter, __file__, "--measure", way, table, str(runs)]
             try:
-                watched = process_tree.run_watched(command)
+                watched = process_tree.run_watched(command, spark_sessions.environment(way))
             except RuntimeError as error:
                 grid.add_row(WAYS[way], f"failed: {_reason(str(error))}")
                 continue

@@ -21,8 +21,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-PEER = "delta-spark"
+from spark_door import PEER, session
+
 WAYS = {
     "enable": "Bayou: executors sort",
     "source": "Bayou, without enable: the source's process sorts",
@@ -35,7 +35,7 @@ ROWS = 1000
 
 def measured(way: str, table: str, runs: int) -> None:
     """In the measured process: seconds until the first batch of each run, as a line of JSON."""
-    spark = _session(way)
+    spark = session(way, os.environ.get("STREAM_PEER_MEMORY", "1g") if way == PEER else "1g")
     seconds = []
     for _ in range(runs + 1):
         with tempfile.TemporaryDirectory() as checkpoint:
@@ -54,35 +54,6 @@ def measured(way: str, table: str, runs: int) -> None:
             assert query.recentProgress[0]["numInputRows"] == ROWS
             query.stop()
     print(json.dumps({"seconds": seconds}))
-
-
-def _session(way: str) -> Any:
-    conf = {
-        "spark.driver.memory": os.environ.get("STREAM_PEER_MEMORY", "1g") if way == PEER else "1g",
-        "spark.ui.enabled": "false",
-        "spark.log.level": "ERROR",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.session.timeZone": "UTC",
-    }
-    if way != PEER:
-        import bayou.spark
-
-        spark = bayou.spark.start_session("stream", conf, master="local[2]")
-        if way == "source":
-            bayou.spark.disable(spark)
-        return spark
-    from delta import configure_spark_with_delta_pip
-    from pyspark.sql import SparkSession
-
-    conf |= {
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    }
-    builder = SparkSession.builder.master("local[2]")
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    return configure_spark_with_delta_pip(builder).getOrCreate()
 
 
 def _table_with(files: int) -> Path:
@@ -112,6 +83,7 @@ def _table_with(files: int) -> Path:
 def run(console: Any, files: Sequence[int], ways: Sequence[str], runs: int) -> None:
     """Measure and print a table for each number of files."""
     import process_tree
+    import spark_sessions
     from rich.table import Table as Grid
 
     for number in files:
@@ -120,15 +92,13 @@ def run(console: Any, files: Sequence[int], ways: Sequence[str], runs: int) -> N
         for heading in ("until the first batch", "cold s", "warm s", "driver", "JVM", "workers MB"):
             grid.add_column(heading, justify="right" if grid.columns else "left")
         for way in ways:
-            python = sys.executable
-            if way == PEER:
-                python = str(HERE.parent / ".venv-peers" / "bin" / "python")
-                if not Path(python).exists():
-                    console.print(f"{PEER}: there is no .venv-peers (make test-peers makes it)")
-                    continue
-            command = [python, __file__, "--measure", way, table, str(runs)]
+            interpreter = spark_sessions.python(way)
+            if interpreter is None:
+                console.print(f"{PEER}: there is no {spark_sessions.PEERS} (make test-peers)")
+                continue
+            command = [interpreter, __file__, "--measure", way, table, str(runs)]
             try:
-                watched = process_tree.run_watched(command)
+                watched = process_tree.run_watched(command, spark_sessions.environment(way))
             except RuntimeError as error:
                 grid.add_row(WAYS[way], f"failed: {str(error)[-200:]}")
                 continue

@@ -1,23 +1,23 @@
 """MERGE, UPDATE and DELETE of `DeltaTable` beside delta-spark: the same program, by turns.
 
-usage: spark_tables.py [--runs N] [--cases CASE,..] [--doors DOOR,..] [--peers ENVIRONMENT]
+usage: spark_tables.py [--runs N] [--cases CASE ..] [--doors DOOR ..] [--peers ENVIRONMENT]
 
-8,000,000 rows with 8 columns in 8 files, copied by links for every run. A session for each door,
-with two cores, one at work at a time; the first run of each case warms up and isn't counted.
+8,000,000 rows with 8 columns in 8 files, or 16 partitions, or 1,000,000 with 100 columns; copied by
+links for every run. Sessions stay up (`spark_sessions`), and each run is on a fresh copy; the first
+of each case warms up and isn't counted. Doors beside `enable` and the peer are ours with the work
+done in one place, by which the defaults of the settings stand.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import measure
@@ -25,134 +25,133 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from million_files import CACHE
 from rich.console import Console
-from rich.table import Table as Grid
+from spark_sessions import PEER, PEERS, Result, Sessions, grid
 
 import bayou
 
 ROWS, FILES = 8_000_000, 8
+WIDE_ROWS, WIDE_COLUMNS, WIDE_FILES = 1_000_000, 100, 4
+FIRST_DAY = 19_723  # 2024-01-01, in days since 1970
+BUDGET = 0.25
+OURS = ("enable", "driver", "executors", "plan")
+DOORS = ("enable", PEER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A change, of `spark_tables_session.CASES`.
+
+    Attributes:
+        title: what the results call it.
+        table: of the ones that `target` makes.
+    """
+
+    title: str
+    table: str = "vectors"
+
+
 CASES = {
-    "merge": 0.25,
-    "merge-half": 0.25,
-    "merge-inserts": 0.25,
-    "merge-rewriting": 0.25,
-    "update": 0.25,
-    "delete": 0.25,
-    "delete-point": 0.25,
+    "merge": Case(title="MERGE of 1%, updates"),
+    "merge-half": Case(title="MERGE of 50%, updates"),
+    "merge-inserts": Case(title="MERGE of 1%, inserts only"),
+    "merge-partitioned": Case(title="MERGE of 1%, 16 partitions", table="partitioned"),
+    "merge-rewriting": Case(title="MERGE of 1%, without deletion vectors", table="plain"),
+    "merge-wide": Case(title="MERGE of 1% of 1M rows, 100 columns", table="wide"),
+    "update": Case(title="UPDATE of 1%"),
+    "delete": Case(title="DELETE of 1%"),
+    "delete-point": Case(title="DELETE of a row"),
+    "delete-partition": Case(title="DELETE of a partition", table="partitioned"),
 }
-"""Budgets as multiples of the peer's time."""
-PEER = "delta-spark"
 
 
-def target(*, vectors: bool) -> Path:
-    """The table; made where it isn't there."""
-    path = CACHE / f"spark-tables{'-vectors' if vectors else ''}"
+def target(kind: str) -> Path:
+    """A table, made where it isn't there: `vectors`, `plain`, `partitioned` or `wide`."""
+    path = CACHE / f"spark-tables-{kind}-{ROWS}"
     if not bayou.table(str(path)).exists():
-        count = ROWS // FILES
-        for number in range(FILES):
-            ids: Any = pa.array(range(number * count, (number + 1) * count), pa.int64())
-            mixed = pc.bit_wise_and(pc.multiply(ids, 2_654_435_761), 0xFFFFFF)
-            moments = pc.add(pc.multiply(ids, 1000), 1_700_000_000_000_000)
-            rows = pa.table(
-                {
-                    "id": ids,
-                    "few": pc.cast(pc.bit_wise_and(mixed, 1023), pa.int32()),
-                    "number": pc.cast(mixed, pa.int32()),
-                    "amount": pc.multiply(pc.cast(ids, pa.float64()), 0.37),
-                    "who": pc.binary_join_element_wise("user", pc.cast(mixed, pa.string()), "-"),
-                    "note": pc.binary_join_element_wise(
-                        "a longer text of row", pc.cast(ids, pa.string()), " "
-                    ),
-                    "at": pc.cast(moments, pa.timestamp("us", "UTC")),
-                    "day": pc.cast(pc.cast(pc.bit_wise_and(ids, 15), pa.int32()), pa.date32()),
-                }
-            )
-            properties = {"delta.enableDeletionVectors": str(vectors).lower()}
-            bayou.write(str(path), rows, properties=None if number else properties)
+        properties = {"delta.enableDeletionVectors": str(kind != "plain").lower()}
+        partition_by = ["day"] if kind == "partitioned" else None
+        if kind == "wide":
+            parts = [_wide(n, WIDE_ROWS // WIDE_FILES) for n in range(WIDE_FILES)]
+        else:
+            parts = [_rows(n, ROWS // FILES) for n in range(FILES)]
+            parts = [pa.concat_tables(parts)] if partition_by else parts
+        for number, rows in enumerate(parts):
+            if number:
+                bayou.write(str(path), rows)
+            else:
+                bayou.write(str(path), rows, properties=properties, partition_by=partition_by)
     return path
 
 
-class Session:
-    """`spark_tables_session.py` in a process."""
-
-    def __init__(self, door: str, python: str, folder: Path) -> None:
-        folder.mkdir()
-        script = Path(__file__).with_name("spark_tables_session.py")
-        self._errors = (folder / "stderr").open("w+")
-        self._process = subprocess.Popen(
-            [python, str(script), door],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-            cwd=folder,
-            env={k: v for k, v in os.environ.items() if door != PEER or k != "PYTHONPATH"},
-        )
-        self._answer()
-
-    def change(self, case: str, table: Path) -> float:
-        """Seconds that a change took."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{case} {table}\n")
-        self._process.stdin.flush()
-        return float(self._answer()["seconds"])
-
-    def close(self) -> None:
-        """End the session."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(timeout=60)
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.startswith("{") and '"level"' not in line:
-                answer: dict[str, Any] = json.loads(line)
-                return answer
-        self._errors.seek(0)
-        sys.exit(f"a session failed:\n{self._errors.read()[-4000:]}")
-
-
-def run(cases: Sequence[str], doors: Sequence[str], runs: int, peers: Path) -> Grid:
-    """Measure."""
-    seconds: dict[tuple[str, str], list[float]] = {}
-    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-        for door in doors:
-            python = str(peers.resolve() / "bin" / "python") if door == PEER else sys.executable
-            session = Session(door, python, Path(folder, door))
-            for case in cases:
-                table = target(vectors=case != "merge-rewriting")
-                for number in range(runs + 1):
+def run(
+    console: Console,
+    cases: Sequence[str],
+    runs: int,
+    doors: Sequence[str] = DOORS,
+    peers: Path = PEERS,
+) -> None:
+    """Measure and print."""
+    results = []
+    with (
+        tempfile.TemporaryDirectory(dir=CACHE) as folder,
+        Sessions("spark_tables_session.py", peers) as sessions,
+    ):
+        for case in cases:
+            table = target(CASES[case].table)
+            seconds: dict[str, list[float]] = {door: [] for door in sessions.doors(doors)}
+            for number in range(runs + 1):
+                for door, taken in seconds.items():
                     copy = Path(folder, "copy")
                     shutil.copytree(table, copy, copy_function=os.link)
-                    taken = session.change(case, copy)
+                    answer = sessions[door].ask(case=case, table=str(copy))
                     shutil.rmtree(copy)
                     if number:
-                        seconds.setdefault((case, door), []).append(taken)
-            session.close()
-    grid = Grid(title=f"{ROWS:,} rows x 8 columns, {FILES} files", title_justify="left")
-    for heading in ("", *doors, "best beside the peer", "budget"):
-        grid.add_column(heading, justify="right" if heading else "left")
-    for case in cases:
-        taken = {door: median(seconds[case, door]) for door in doors}
-        ours = min((v for door, v in taken.items() if door != PEER), default=0.0)
-        beside = f"{ours / taken[PEER]:.2f}x" if PEER in taken else ""
-        shown = [f"{value:.2f} s" for value in taken.values()]
-        grid.add_row(case, *shown, beside, f"{CASES[case]}x")
-    return grid
+                        taken.append(answer["seconds"])
+            budgets = dict.fromkeys(OURS, BUDGET)
+            results.append(Result(title=CASES[case].title, seconds=seconds, budgets=budgets))
+    console.print(grid(f"Changing {ROWS:,} rows x 8 columns in {FILES} files", results))
+
+
+def _rows(part: int, count: int) -> pa.Table:
+    """As `spark_write_session.COLUMNS` has them, about."""
+    ids: Any = pa.array(range(part * count, (part + 1) * count), pa.int64())
+    mixed = pc.bit_wise_and(pc.multiply(ids, 2_654_435_761), 0xFFFFFF)
+    moments = pc.add(pc.multiply(ids, 1000), 1_700_000_000_000_000)
+    days = pc.add(pc.cast(pc.bit_wise_and(ids, 15), pa.int32()), pa.scalar(FIRST_DAY, pa.int32()))
+    numbers = pc.cast(ids, pa.string())
+    return pa.table(
+        {
+            "id": ids,
+            "few": pc.cast(pc.bit_wise_and(mixed, 1023), pa.int32()),
+            "number": pc.cast(mixed, pa.int32()),
+            "amount": pc.multiply(pc.cast(ids, pa.float64()), 0.37),
+            "who": pc.binary_join_element_wise("user", pc.cast(mixed, pa.string()), "-"),
+            "note": pc.binary_join_element_wise("a longer text of row", numbers, " "),
+            "at": pc.cast(moments, pa.timestamp("us", "UTC")),
+            "day": pc.cast(days, pa.date32()),
+        }
+    )
+
+
+def _wide(part: int, count: int) -> pa.Table:
+    ids: Any = pa.array(range(part * count, (part + 1) * count), pa.int64())
+    columns = {
+        f"c{n}": pc.bit_wise_and(pc.multiply(ids, 2_654_435_761 + n), 0xFFFFFF)
+        for n in range(1, WIDE_COLUMNS)
+    }
+    return pa.table({"id": ids, **columns})
 
 
 def main(arguments: Sequence[str]) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--cases", default=",".join(CASES))
-    parser.add_argument("--doors", default=f"driver,executors,plan,{PEER}")
-    parser.add_argument("--peers", type=Path, default=Path(".venv-peers"))
+    parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
+    parser.add_argument("--doors", nargs="+", choices=(*OURS, PEER), default=DOORS)
+    parser.add_argument("--peers", type=Path, default=PEERS)
     options = parser.parse_args(arguments)
-    for vectors in (True, False):
-        target(vectors=vectors)
-    cases, doors = options.cases.split(","), options.doors.split(",")
-    Console(width=measure.WIDTH).print(run(cases, doors, options.runs, options.peers))
+    console = Console(width=measure.WIDTH)
+    run(console, options.cases, options.runs, options.doors, options.peers)
 
 
 if __name__ == "__main__":

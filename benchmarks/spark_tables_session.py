@@ -2,67 +2,87 @@
 
 usage: spark_tables_session.py DOOR
 
-DOOR is `driver` or `executors` (Bayou, the work done there), `plan` (Bayou, merges joined by Spark)
-or `delta-spark`; it runs in either environment. Each line of the input is a case and a table; each
-answer is a line of JSON with the seconds.
+DOOR is `enable` (Bayou, as it comes), `driver` or `executors` (the work done there), `plan` (merges
+joined by Spark) or `delta-spark`; it runs in either environment. A question has a case and a table,
+the answer the seconds.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from spark_write_session import COLUMNS, session
+from spark_door import PEER, answer, session
+from spark_write_session import COLUMNS
 
 ROWS = 8_000_000
+WIDE_ROWS, WIDE_COLUMNS = 1_000_000, 100
 CHANGED = [*COLUMNS[:3], "-1D AS amount", *COLUMNS[4:]]
-CONF = {
+WIDE_CHANGED = ["id", *(f"id % {n + 7} AS c{n}" for n in range(1, WIDE_COLUMNS))]
+BOTH_DAYS = "t.id = s.id AND t.day = s.day"
+CONF: Mapping[str, Mapping[str, str]] = {
     "driver": {"bayou.rowOperations.localBytes": str(1 << 40)},
     "executors": {"bayou.rowOperations.localBytes": "0"},
     "plan": {"bayou.rowOperations.sourceBytes": "0"},
 }
 
 
-def change(spark: Any, tables: Any, case: str, path: str) -> float:
-    """Change rows; the seconds that it took."""
-    table = tables.forPath(spark, path)
-    step = 2 if case == "merge-half" else 100
-    keys = spark.range(0, ROWS, step, 2)
-    if case == "merge-inserts":
-        keys = spark.range(ROWS, ROWS + ROWS // 100, 1, 2)
-    source = keys.selectExpr(*CHANGED).alias("s")
-    merging = table.alias("t").merge(source, "t.id = s.id")
-    began = time.perf_counter()
-    if case == "merge-inserts":
-        merging.whenNotMatchedInsertAll().execute()
-    elif case.startswith("merge"):
+def merge(columns: Sequence[str], *ids: int, on: str = "t.id = s.id") -> Callable[[Any, Any], None]:
+    """An upsert of the rows with some ids, a range as Spark counts it."""
+
+    def work(spark: Any, table: Any) -> None:
+        source = spark.range(*ids, 2).selectExpr(*columns).alias("s")
+        merging = table.alias("t").merge(source, on)
         merging.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
-    elif case == "delete-point":
-        table.delete("id = 4000001")
-    elif case == "delete":
-        table.delete("id % 100 = 7")
-    else:
-        table.update("id % 100 = 7", {"amount": "amount + 1"})
-    return time.perf_counter() - began
+
+    return work
+
+
+def insert(spark: Any, table: Any) -> None:
+    """A merge of new rows by its only clause."""
+    source = spark.range(ROWS, ROWS + ROWS // 100, 1, 2).selectExpr(*CHANGED).alias("s")
+    table.alias("t").merge(source, "t.id = s.id").whenNotMatchedInsertAll().execute()
+
+
+def delete(condition: str) -> Callable[[Any, Any], None]:
+    """Deletes rows."""
+    return lambda _, table: table.delete(condition)
+
+
+CASES: dict[str, Callable[[Any, Any], None]] = {
+    "merge": merge(CHANGED, 0, ROWS, 100),
+    "merge-half": merge(CHANGED, 0, ROWS, 2),
+    "merge-inserts": insert,
+    "merge-partitioned": merge(CHANGED, 0, ROWS, 100, on=BOTH_DAYS),
+    "merge-rewriting": merge(CHANGED, 0, ROWS, 100),
+    "merge-wide": merge(WIDE_CHANGED, 0, WIDE_ROWS, 100),
+    "update": lambda _, table: table.update("id % 100 = 7", {"amount": "amount + 1"}),
+    "delete": delete("id % 100 = 7"),
+    "delete-point": delete("id = 4000001"),
+    "delete-partition": delete("day = DATE'2024-01-08'"),
+}
 
 
 def main(arguments: Sequence[str]) -> None:
     """The command line."""
     (door,) = arguments
-    spark = session("delta-spark" if door == "delta-spark" else "enable")
-    if door == "delta-spark":
+    spark = session(door if door == PEER else "enable")
+    if door == PEER:
         from delta.tables import DeltaTable
     else:
         from bayou.spark import DeltaTable
     for key, value in CONF.get(door, {}).items():
         spark.conf.set(key, value)
-    print(json.dumps({"ready": True}), flush=True)
-    for line in sys.stdin:
-        case, path = line.split()
-        print(json.dumps({"seconds": change(spark, DeltaTable, case, path)}), flush=True)
+
+    def work(asked: dict[str, Any]) -> dict[str, Any]:
+        table = DeltaTable.forPath(spark, asked["table"])
+        began = time.perf_counter()
+        CASES[asked["case"]](spark, table)
+        return {"seconds": time.perf_counter() - began}
+
+    answer(work)
     spark.stop()
 
 

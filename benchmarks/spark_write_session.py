@@ -1,15 +1,13 @@
 """A Spark session that appends when told, for `spark_write.py`; it runs in either environment.
 
-usage: spark_write_session.py DOOR FOLDER
+usage: spark_write_session.py DOOR
 
-DOOR is `enable`, `source` or `delta-spark`. Each line of the input is a case and a number of rows;
-each answer is a line of JSON with the seconds and the number of files.
+A question has a case and a number of rows, the answer the seconds and the number of files. The
+table is in the working directory.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import sys
 import time
@@ -17,19 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-CONF = {
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.memory": "2g",
-    "spark.log.level": "ERROR",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-}
-DELTA_SPARK = {
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-}
+from spark_door import answer, session
+
 COLUMNS = [
     "id",
     "cast(id % 1000 as int) AS few",
@@ -40,27 +27,6 @@ COLUMNS = [
     "timestamp_micros(1700000000000000 + id * 1000) AS at",
     "date_add(DATE'2024-01-01', cast(id % 16 as int)) AS day",
 ]
-
-
-def session(door: str) -> Any:
-    """A warm session."""
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName(door)
-    conf = CONF | (DELTA_SPARK if door == "delta-spark" else {})
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    if door == "delta-spark":
-        from delta import configure_spark_with_delta_pip
-
-        return configure_spark_with_delta_pip(builder).getOrCreate()
-    spark = builder.getOrCreate()
-    if door == "enable":
-        import bayou.spark
-
-        bayou.spark.enable(spark)
-    return spark
 
 
 def append(spark: Any, door: str, case: str, rows: int, folder: Path) -> float:
@@ -90,14 +56,15 @@ def make(table: str, frame: Any, case: str) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """The command line."""
-    door, folder = arguments
+    (door,) = arguments
     spark = session(door)
-    print(json.dumps({"ready": True}), flush=True)
-    for line in sys.stdin:
-        case, rows = line.split()
-        seconds = append(spark, door, case, int(rows), Path(folder))
-        files = sum(1 for _ in Path(folder, "table").rglob("part-*.parquet"))
-        print(json.dumps({"seconds": seconds, "files": files}), flush=True)
+
+    def work(asked: dict[str, Any]) -> dict[str, Any]:
+        seconds = append(spark, door, asked["case"], asked["rows"], Path.cwd())
+        files = sum(1 for _ in Path("table").rglob("part-*.parquet"))
+        return {"seconds": seconds, "files": files}
+
+    answer(work)
     spark.stop()
 
 
