@@ -34,10 +34,21 @@ class CheckpointAdds:
     Attributes:
         adds: `ADD_TYPE`, with nulls for fields that weren't read.
         parsed: their statistics as columns, by physical names; None where they are text.
+        statistics: what a filter asks of them (`Pruning.statistics`); None where that is yet to be
+            worked out.
     """
 
     adds: pa.StructArray
     parsed: pa.StructArray | None = None
+    statistics: pa.RecordBatch | None = None
+
+    def filter(self, selection: pa.BooleanArray) -> CheckpointAdds:
+        """Some of them."""
+        return CheckpointAdds(
+            self.adds.filter(selection),
+            None if self.parsed is None else self.parsed.filter(selection),
+            None if self.statistics is None else self.statistics.filter(selection),
+        )
 
 
 def stats_forms(*, as_json: bool, as_struct: bool) -> tuple[StatsForm, ...]:

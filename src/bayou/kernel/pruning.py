@@ -60,6 +60,16 @@ class Pruning:
         return self._plan.stats_schema is not None
 
     @property
+    def stats_schema(self) -> pa.Schema | None:
+        """See `SkippingPlan`."""
+        return self._plan.stats_schema
+
+    @property
+    def looks_at_partitions(self) -> bool:
+        """Whether partition values leave out files before statistics are looked at."""
+        return bool(self._plan.partition_columns)
+
+    @property
     def parsed_type(self) -> pa.DataType | None:
         """The statistics wanted of `stats_parsed`, by physical names; None where none are."""
         if self._plan.stats_schema is None:
@@ -88,15 +98,15 @@ class Pruning:
             EvaluationError: what the filter says of partition columns alone can't be computed for
                 a live file.
         """
-        plan, adds, parsed = self._plan, files.adds, files.parsed
+        plan, adds = self._plan, files.adds
         partitions = self._partition_arrays(adds)
         selection: Any = self._keep(partitions, None, adds, touched)
         kept = selection.true_count
         if counts is not None:
             counts.pruned_by_partition += len(adds) - kept
         if kept < len(adds) and (self.needs_statistics or kept < len(adds) // 2):
-            adds = adds.filter(selection)
-            parsed = None if parsed is None else parsed.filter(selection)
+            files = files.filter(selection)
+            adds = files.adds
             partitions = {name: array.filter(selection) for name, array in partitions.items()}
             selection = None
         elif kept == len(adds):
@@ -107,7 +117,9 @@ class Pruning:
         if untouched is not None:
             selection = untouched if selection is None else pc.and_(selection, untouched)
         if plan.stats_schema is not None:
-            stats = self._stats(engine, adds, parsed, plan.stats_schema)
+            stats = files.statistics
+            if stats is None:
+                stats = self.statistics(engine, files)
             matching = self._keep(partitions, stats, adds, touched)
             if counts is not None:
                 counts.skipped_by_statistics += len(adds) - matching.true_count
@@ -181,19 +193,23 @@ class Pruning:
         result: pa.Array[Any] = typed.take(encoded.indices)
         return result
 
-    def _stats(
-        self, engine: Engine, adds: pa.StructArray, parsed: Any, wanted: pa.Schema
-    ) -> pa.RecordBatch:
-        """Statistics by logical names, out of columns or texts, which have physical ones."""
-        if parsed is not None:
+    def statistics(self, engine: Engine, files: CheckpointAdds) -> pa.RecordBatch:
+        """Statistics by logical names, out of columns or texts, which have physical ones.
+
+        Raises:
+            CorruptTableError: a text that isn't JSON.
+        """
+        wanted = self._plan.stats_schema
+        assert wanted is not None  # needs_statistics
+        if files.parsed is not None:
             logical = parsed_stats_schema(wanted, self._schema)
             columns = pa.RecordBatch.from_arrays(
-                parsed.flatten(), schema=physical_stats_schema(logical, self._schema)
+                files.parsed.flatten(), schema=physical_stats_schema(logical, self._schema)
             )
             return relabelled(columns, logical, table=self._table)
         try:
             texts = engine.json.parse_json(
-                pc.struct_field(adds, "stats"), physical_stats_schema(wanted, self._schema)
+                pc.struct_field(files.adds, "stats"), physical_stats_schema(wanted, self._schema)
             )
         except SerializationError as error:
             raise CorruptTableError(

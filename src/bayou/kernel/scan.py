@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,8 @@ from bayou.kernel.checkpoint_contents import locate_checkpoint_files
 from bayou.kernel.checksum import FileTotals, compare_totals
 from bayou.kernel.closeable import CloseableIterator, closeable
 from bayou.kernel.column_mapping import to_physical_schema
-from bayou.kernel.engine import Engine
+from bayou.kernel.engine import Engine, FileSplit
+from bayou.kernel.known_statistics import keeping_statistics, with_known_statistics
 from bayou.kernel.live_files import live_files_without_checkpoint
 from bayou.kernel.parsed_stats import full_stats_type
 from bayou.kernel.predicates.evaluation import resolve
@@ -325,23 +327,46 @@ class Scan:
             yield from self._kept(engine, CheckpointAdds(part.adds), None, counts)
         if part.split is None:
             return
+        with self._checkpoint_adds(engine, part.split) as batches:
+            for files in batches:
+                yield from self._kept(engine, files, self._source.touched, counts)
+
+    def _checkpoint_adds(
+        self, engine: Engine, split: FileSplit
+    ) -> CloseableIterator[CheckpointAdds]:
+        known, pruning = self._source.known_statistics, self._pruning
+        wanted = None if pruning is None else pruning.stats_schema
+        if known is None or pruning is None or wanted is None or self._definition.statistics:
+            return self._read(engine, split, self._columns())
+        statistics = known.get(split, wanted)
+        if statistics is None:
+            files = self._read(engine, split, self._columns())
+            if pruning.looks_at_partitions:  # most are left out before theirs is parsed
+                return files
+            return keeping_statistics(
+                files, partial(pruning.statistics, engine), partial(known.keep, split, wanted)
+            )
+        plain = self._read(engine, split, (*_BASE_COLUMNS, *self._source.columns))
+        return with_known_statistics(plain, statistics)
+
+    def _read(
+        self, engine: Engine, split: FileSplit, columns: tuple[str, ...]
+    ) -> CloseableIterator[CheckpointAdds]:
         source = self._source
         parsed: pa.DataType | None = None
         if self._definition.statistics:
             parsed = full_stats_type(to_physical_schema(source.schema, source.column_mapping))
         elif self._pruning is not None:
             parsed = self._pruning.parsed_type
-        with read_checkpoint_adds(
+        return read_checkpoint_adds(
             engine,
             source.table,
-            part.split,
-            self._columns(),
+            split,
+            columns,
             parsed=parsed,
             forms=source.stats_forms,
             as_text=self._definition.statistics,
-        ) as batches:
-            for files in batches:
-                yield from self._kept(engine, files, source.touched, counts)
+        )
 
     def scan_state(self, engine: Engine) -> ScanState:
         """What a worker needs to read scan files, besides the files."""
@@ -434,7 +459,4 @@ class Scan:
 
 def _live(files: CheckpointAdds, touched: TouchedKeys | None) -> CheckpointAdds:
     untouched = None if touched is None else touched.untouched(files.adds)
-    if untouched is None:
-        return files
-    parsed = None if files.parsed is None else files.parsed.filter(untouched)
-    return CheckpointAdds(files.adds.filter(untouched), parsed)
+    return files if untouched is None else files.filter(untouched)

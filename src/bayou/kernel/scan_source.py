@@ -12,6 +12,7 @@ from bayou.kernel.checkpoint_adds import StatsForm, stats_forms
 from bayou.kernel.checkpoint_contents import CheckpointContents
 from bayou.kernel.checksum import FileTotals
 from bayou.kernel.column_mapping import ColumnMappingMode
+from bayou.kernel.known_statistics import KnownStatistics
 from bayou.kernel.log_listing import Checkpoint
 from bayou.kernel.predicates.model import Predicate
 from bayou.kernel.replay import TouchedKeys
@@ -45,6 +46,8 @@ class ScanSource:
         stats_forms: in which forms a checkpoint may have statistics, the likelier first.
         column_mapping: how columns are found in data files and statistics.
         catalog: the one that manages the table; None also where the scan came as bytes.
+        known_statistics: where statistics are kept for later scans; None also where the scan came
+            as bytes.
     """
 
     table: str
@@ -62,6 +65,7 @@ class ScanSource:
     stats_forms: tuple[StatsForm, ...]
     column_mapping: ColumnMappingMode
     catalog: Catalog | None = None
+    known_statistics: KnownStatistics | None = None
 
     @classmethod
     def of(cls, state: TableState) -> ScanSource:
@@ -82,6 +86,7 @@ class ScanSource:
             stats_forms=_stats_forms(state),
             column_mapping=state.column_mapping,
             catalog=state.catalog,
+            known_statistics=state.known_statistics,
         )
 
     def with_whole_adds(self) -> ScanSource:

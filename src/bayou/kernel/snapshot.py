@@ -9,6 +9,7 @@ from bayou.kernel.checksum import FileTotals
 from bayou.kernel.commit_times import commit_timestamp
 from bayou.kernel.engine import Engine
 from bayou.kernel.file_totals import stated_file_totals
+from bayou.kernel.known_statistics import KnownStatistics
 from bayou.kernel.refresh import refreshed_state
 from bayou.kernel.scan import ScanBuilder
 from bayou.kernel.snapshot_metrics import measured
@@ -52,7 +53,7 @@ class Snapshot(TableState):
         return cls._of(load() if reporter is None else measured(reporter, table, version, load))
 
     @classmethod
-    def _of(cls, state: TableState) -> Snapshot:
+    def _of(cls, state: TableState, known_statistics: KnownStatistics | None = None) -> Snapshot:
         return cls(
             segment=state.log_segment,
             replay=state.replay_state,
@@ -65,7 +66,15 @@ class Snapshot(TableState):
             schema=state.schema,
             transactions=state.transaction_actions,
             domains=state.domain_actions,
+            known_statistics=known_statistics,
         )
+
+    def keeping_statistics(self, known: KnownStatistics) -> Snapshot:
+        """The same version, whose scans keep a checkpoint's statistics for later ones.
+
+        `refreshed` versions with the same checkpoint keep them in the same place.
+        """
+        return self._of(self, known)
 
     def refreshed(self, engine: Engine) -> Snapshot:
         """The latest version; this very object where there is none behind it.
@@ -78,7 +87,10 @@ class Snapshot(TableState):
                 `Table.latest_snapshot`.
         """
         state = refreshed_state(engine, self)
-        return self if state is self else self._of(state)
+        if state is self:
+            return self
+        same = state.log_segment.checkpoint == self.log_segment.checkpoint
+        return self._of(state, self.known_statistics if same else None)
 
     def file_totals(self, engine: Engine) -> FileTotals | None:
         """Number of live files and their bytes, as the version's checksum says; None without one.

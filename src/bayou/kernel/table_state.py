@@ -25,6 +25,7 @@ from bayou.kernel.column_mapping import (
     column_mapping_mode,
 )
 from bayou.kernel.engine import Engine
+from bayou.kernel.known_statistics import KnownStatistics
 from bayou.kernel.log_listing import Checkpoint
 from bayou.kernel.log_segment import LogSegment, load_log_segment
 from bayou.kernel.readability import check_readable, table_schema
@@ -68,6 +69,7 @@ class TableState:
         schema: StructType,
         transactions: Mapping[str, Transaction],
         domains: Mapping[str, DomainMetadata],
+        known_statistics: KnownStatistics | None = None,
     ) -> None:
         self._segment = segment
         self._replay = replay
@@ -80,6 +82,7 @@ class TableState:
         self._schema = schema
         self._transactions = transactions
         self._domains = domains
+        self._known_statistics = known_statistics
         self._loaded_at = time.monotonic()
 
     def __repr__(self) -> str:
@@ -211,6 +214,11 @@ class TableState:
     def in_commit_timestamp(self) -> int | None:
         """Ms since the epoch, as the version's commit says; None where it doesn't."""
         return self._in_commit_timestamp
+
+    @property
+    def known_statistics(self) -> KnownStatistics | None:
+        """Where scans keep statistics for later ones; None for nowhere."""
+        return self._known_statistics
 
     @property
     def catalog(self) -> Catalog | None:

@@ -169,7 +169,8 @@ REPLAY_WINDOW_BYTES = Setting(
 )
 SNAPSHOT_CACHE_BYTES = Setting(
     name="bayou.snapshotCache.maxBytes",
-    meaning="Memory for snapshots that the driver's process keeps; 0 for none.",
+    meaning="Memory for snapshots that the driver's process keeps, up to half of it for statistics "
+    "that filters parsed; 0 for none.",
     default="256 MB",
     minimum=0,
 )

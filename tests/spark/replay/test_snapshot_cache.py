@@ -94,3 +94,24 @@ def test_many_threads_see_what_was_committed_before_they_asked(paths):
         assert all(pool.map(look, range(8)))
     assert len(cache) == 1
     assert cache.memory_bytes == cache.latest(engine, paths[0]).memory_bytes
+
+
+def test_statistics_count_and_go_with_their_table(tmp_path):
+    engine, names = ArrowEngine(), ("a", "b")
+    for name in names:
+        bayou.write(str(tmp_path / name), pa.table({"id": [1]}))
+        bayou.table(str(tmp_path / name)).checkpoint()
+    cache = SnapshotCache()
+    sizes = []
+    for name in names:
+        snapshot = cache.latest(engine, str(tmp_path / name))
+        before = cache.memory_bytes
+        list(snapshot.scan_builder().with_filter("id = 1").build().scan_files(engine))
+        sizes.append(cache.memory_bytes - before)
+    assert sizes[0] == sizes[1] > 0
+    (tmp_path / "a").rename(tmp_path / "moved")
+    with pytest.raises(TableNotFoundError):
+        cache.latest(engine, str(tmp_path / "a"))
+    assert cache.memory_bytes == snapshot.memory_bytes + sizes[1]
+    cache.clear()
+    assert cache.memory_bytes == 0

@@ -65,7 +65,7 @@ def load(request: ReadRequest) -> Any:
         session_zone = str(spark.conf.get("spark.sql.session.timeZone"))
         options = SourceOptions.parse({**stored, TIME_ZONE.name: session_zone, "path": path})
         zone = _time_zone(spark)
-        engine, snapshot = _opened(options)
+        engine, snapshot = _opened(spark, options)
         if (reason := _out_of_reach(spark, snapshot, stored)) is not None:
             _LOG.info("%s is read by the data source: %s.", snapshot.path, reason)
             return NotImplemented
@@ -110,12 +110,12 @@ def _narrowed(
     return frame
 
 
-def _opened(options: SourceOptions) -> tuple[Engine, Snapshot]:
+def _opened(spark: Any, options: SourceOptions) -> tuple[Engine, Snapshot]:
     """The version that is asked for; the latest one by what is known of the table already."""
     if options.version is not None or options.timestamp is not None:
         return open_pinned(options, None)
     engine = for_path(options.path, options.storage)
-    return engine, latest_snapshot(engine, options.path)
+    return engine, latest_snapshot(engine, options.path, spark)
 
 
 def _impossible(snapshot: Snapshot) -> str | None:

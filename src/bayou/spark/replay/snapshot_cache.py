@@ -1,15 +1,19 @@
 """The latest versions of tables that were read before, kept in the driver's process.
 
 A table whose log hasn't changed costs one listing; one that has grown costs that and the commits
-that are new. What isn't kept is the list of files: scans replay it.
+that are new. The list of files isn't kept: scans replay it. What they parse of statistics is, in
+up to half of the cache.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from typing import Any
 
 from bayou.kernel import Engine, Snapshot, Table
+from bayou.kernel.known_statistics import KnownStatistics, StatisticsStore
+from bayou.spark.settings import SNAPSHOT_CACHE_BYTES
 
 __all__ = ["DEFAULT_MAX_BYTES", "SnapshotCache", "clear_cache", "latest_snapshot"]
 
@@ -23,7 +27,8 @@ class SnapshotCache:
     nor do two tables that stand at one path one after the other: a listing tells them apart.
 
     Args:
-        max_bytes: about what the snapshots may take in memory; a larger one isn't kept.
+        max_bytes: about what the snapshots and statistics may take in memory; a larger snapshot
+            isn't kept.
     """
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
@@ -31,12 +36,13 @@ class SnapshotCache:
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[str, bytes], Snapshot] = OrderedDict()
         self._bytes = 0
+        self._statistics = StatisticsStore(max_bytes // 2)
         self._generation = 0
 
     @property
     def memory_bytes(self) -> int:
         """About what is kept."""
-        return self._bytes
+        return self._bytes + self._statistics.memory_bytes
 
     def __len__(self) -> int:
         """How many tables are kept."""
@@ -55,10 +61,14 @@ class SnapshotCache:
         table = Table.for_path(engine, path)
         key = (table.path, engine.description().to_bytes())
         with self._lock:
-            self._max_bytes = self._max_bytes if max_bytes is None else max_bytes
+            if max_bytes is not None:
+                self._max_bytes = max_bytes
+                self._statistics.limit(max_bytes // 2)
             known, generation = self._known.get(key), self._generation
         try:
             found = table.latest_snapshot(engine) if known is None else known.refreshed(engine)
+            if found.known_statistics is None:
+                found = found.keeping_statistics(KnownStatistics(self._statistics))
         except BaseException:
             self._forget(key)
             raise
@@ -69,6 +79,7 @@ class SnapshotCache:
         """Forget all tables, those too that are being opened now."""
         with self._lock:
             self._known.clear()
+            self._statistics.clear()
             self._bytes = 0
             self._generation += 1
 
@@ -79,27 +90,41 @@ class SnapshotCache:
             known = self._known.pop(key, None)
             if known is not None:
                 self._bytes -= known.memory_bytes
+                if known.known_statistics is not snapshot.known_statistics:
+                    _forget_statistics(known)
                 if known.table_id == snapshot.table_id and known.version > snapshot.version:
                     snapshot = known  # another thread has seen more
             self._known[key] = snapshot
             self._bytes += snapshot.memory_bytes
-            while self._bytes > self._max_bytes:
+            while self._known and self.memory_bytes > self._max_bytes:
                 _, oldest = self._known.popitem(last=False)
                 self._bytes -= oldest.memory_bytes
+                _forget_statistics(oldest)
 
     def _forget(self, key: tuple[str, bytes]) -> None:
         with self._lock:
             known = self._known.pop(key, None)
             if known is not None:
                 self._bytes -= known.memory_bytes
+                _forget_statistics(known)
+
+
+def _forget_statistics(snapshot: Snapshot) -> None:
+    if snapshot.known_statistics is not None:
+        snapshot.known_statistics.forget()
 
 
 _SNAPSHOTS = SnapshotCache()
 
 
-def latest_snapshot(engine: Engine, path: str, max_bytes: int | None = None) -> Snapshot:
-    """The latest version of a table, by the cache of this process; see `SnapshotCache.latest`."""
-    return _SNAPSHOTS.latest(engine, path, max_bytes)
+def latest_snapshot(engine: Engine, path: str, spark: Any = None) -> Snapshot:
+    """The latest version of a table, by the cache of this process; see `SnapshotCache.latest`.
+
+    Args:
+        spark: the session whose conf may limit the cache; None for the environment alone.
+    """
+    limit = SNAPSHOT_CACHE_BYTES.integer(spark=spark)
+    return _SNAPSHOTS.latest(engine, path, DEFAULT_MAX_BYTES if limit is None else limit)
 
 
 def clear_cache() -> None:

@@ -53,7 +53,7 @@ def offer_sorted_index(request: ReadRequest) -> Any:
     (path,) = request.paths
     try:
         engine = session_engine(request.spark, path, request.options)
-        if _is_large(request.spark, latest_snapshot(engine, path)):
+        if _is_large(request.spark, latest_snapshot(engine, path, request.spark)):
             folder = _keeper.watch(_Offer(spark=request.spark, engine=engine, path=path))
             request.reader.option(INDEX_FOLDER, str(folder))
     except BayouError:

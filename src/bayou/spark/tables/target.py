@@ -101,7 +101,7 @@ class TargetTable:
 
     def snapshot(self) -> Snapshot:
         """The latest version, as the log has it now."""
-        return latest_snapshot(self.engine, self.location)
+        return latest_snapshot(self.engine, self.location, self.spark)
 
     def named(self, alias: str) -> TargetTable:
         """The same table under an alias."""
