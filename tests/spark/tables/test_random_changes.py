@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812
 
 import bayou
+from bayou.engines.arrow import ArrowEngine
+from bayou.kernel import Table
 from bayou.spark import DeltaTable
+from bayou.testing.table_rows import read_feed, replayed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
@@ -29,6 +32,7 @@ PROPERTIES = (
     "delta.enableDeletionVectors",
     "delta.enableChangeDataFeed",
     "delta.enableRowTracking",
+    "delta.columnMapping.mode",
 )
 
 flags = st.lists(st.booleans(), min_size=len(PROPERTIES), max_size=len(PROPERTIES))
@@ -114,11 +118,14 @@ def test_rows_are_what_a_dictionary_says(spark, tmp_path, on, partitioned, first
     path = str(tmp_path / "t")
     shutil.rmtree(path, ignore_errors=True)
     properties = {key: str(value).lower() for key, value in zip(PROPERTIES, on, strict=True)}
+    properties["delta.columnMapping.mode"] = "name" if on[-1] else "none"
     bayou.write(
         path, arrow(first), partition_by=["p"] if partitioned else [], properties=properties
     )
     table, model = DeltaTable.forPath(spark, path), first
+    ids = check(path, first, {}, properties)
     for place, what in history:
+        before = model
         for key, value in PLACES[place].items():
             spark.conf.set(key, value)
         try:
@@ -128,7 +135,36 @@ def test_rows_are_what_a_dictionary_says(spark, tmp_path, on, partitioned, first
                 spark.conf.unset(key)
         found = {r["id"]: (r["n"], r["p"]) for r in table.toDF().collect()}
         assert found == model
-    if properties["delta.enableDeletionVectors"] == "false":
+        ids = check(path, model, {k: v for k, v in ids.items() if k in before}, properties)
+        check_feed(path, before, model, properties)
+    if properties["delta.enableDeletionVectors"] == "false" and not on[-1]:
         read = deltalake.DeltaTable(path).to_pyarrow_table().to_pylist()
         assert {r["id"]: (r["n"], r["p"]) for r in read} == model
-    assert bayou.table(path).to_arrow().num_rows == len(model)
+
+
+def check(path, model, ids, properties):
+    """Rows as the kernel reads them; rows that stay, or get new values, keep their ids."""
+    tracked = properties["delta.enableRowTracking"] == "true"
+    columns = ["id", "n", "p", *(["_metadata.row_id"] if tracked else [])]
+    read = [tuple(row.values()) for row in bayou.table(path).to_arrow(columns).to_pylist()]
+    assert len(read) == len(model)
+    assert {row[0]: row[1:3] for row in read} == model
+    found = {row[0]: row[3] for row in read} if tracked else {}
+    assert None not in found.values()
+    assert len(set(found.values())) == len(found)
+    assert {k: v for k, v in found.items() if k in ids} == {
+        k: v for k, v in ids.items() if k in found
+    }
+    return found
+
+
+def check_feed(path, before, after, properties):
+    """The feed of the latest version leads from the rows before to the rows after."""
+    if properties["delta.enableChangeDataFeed"] != "true" or before == after:
+        return
+    version = bayou.table(path).snapshot().version
+    engine = ArrowEngine()
+    feed = read_feed(engine, Table.for_path(engine, path), version, version)
+    first = {k: {"id": k, "n": n, "p": p} for k, (n, p) in before.items()}
+    last = {k: {"id": k, "n": n, "p": p} for k, (n, p) in after.items()}
+    assert replayed(feed, first, ("id", "n", "p")) == last

@@ -158,7 +158,8 @@ def _existing(engine: Engine, path: str, *, replace: bool) -> TableState | None:
         raise _exists(path)
     if _count(engine, state)[0]:
         raise TableAlreadyExistsError(
-            f"The table at {path} has files, and only an empty one can be replaced by a clone. "
+            f"The table at {path} has files, and only an empty one can be replaced by a clone "
+            "(DELTA_UNSUPPORTED_NON_EMPTY_CLONE). "
             "Overwrite it with no rows first, or clone to another path.",
             table=path,
         )
@@ -167,7 +168,8 @@ def _existing(engine: Engine, path: str, *, replace: bool) -> TableState | None:
 
 def _exists(path: str) -> TableAlreadyExistsError:
     return TableAlreadyExistsError(
-        f"There is a Delta table at {path} already. Clone to another path, or allow to replace it.",
+        f"There is a Delta table at {path} already (DELTA_TABLE_ALREADY_EXISTS). Clone to another "
+        "path, or allow to replace it.",
         table=path,
     )
 

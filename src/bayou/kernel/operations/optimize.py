@@ -124,7 +124,7 @@ def plan_zorder(
     if state.clustering_columns:
         raise ArgumentError(
             f"{state.path} is a clustered table: optimize() keeps its rows in order of its "
-            "clustering columns, and ZORDER BY isn't for it.",
+            "clustering columns, and ZORDER BY isn't for it (DELTA_CLUSTERING_WITH_ZORDER_BY).",
             argument="columns",
         )
     if not columns:
@@ -205,7 +205,8 @@ def partition_filter(state: TableState, where: Predicate | str | None) -> Predic
         name = ".".join(others[0])
         raise PredicateError(
             f"{state.path} can be rearranged by whole partitions only, and {name!r} isn't a "
-            f"partition column; those are ({', '.join(state.partition_columns)}).",
+            f"partition column; those are ({', '.join(state.partition_columns)}) "
+            "(DELTA_NON_PARTITION_COLUMN_REFERENCE).",
             expression=name,
         )
     return resolved
@@ -294,7 +295,7 @@ def _column_path(state: TableState, name: str) -> tuple[str, ...]:
     if rest or not path:
         raise SchemaError(
             f"{state.path} has no column {name!r} to order by; it has "
-            f"{', '.join(state.schema.names)}.",
+            f"{', '.join(state.schema.names)} (DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST).",
             table=state.path,
             column=name,
         )
@@ -310,7 +311,8 @@ def _check_ordering_columns(
         if path[0] in state.partition_columns:
             raise SchemaError(
                 f"{name!r} is a partition column of {state.path}: within a partition all rows have "
-                "one value of it, so there is nothing to order.",
+                "one value of it, so there is nothing to order "
+                "(DELTA_ZORDERING_ON_PARTITION_COLUMN).",
                 table=state.path,
                 column=name,
             )
@@ -318,8 +320,9 @@ def _check_ordering_columns(
         if not any(physical == i or physical.startswith(f"{i}.") for i in indexed):
             raise SchemaError(
                 f"{state.path} keeps no statistics of column {name!r}, so ordering by it would "
-                "skip no file. Name it in delta.dataSkippingStatsColumns, or raise "
-                "delta.dataSkippingNumIndexedCols, and rewrite the files.",
+                "skip no file (DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS). Name it in "
+                "delta.dataSkippingStatsColumns, or raise delta.dataSkippingNumIndexedCols, and "
+                "rewrite the files.",
                 table=state.path,
                 column=name,
             )

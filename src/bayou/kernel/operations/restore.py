@@ -83,7 +83,7 @@ def restore(
     if wanted.version >= latest.version:
         raise ArgumentError(
             f"{latest.path} is at version {latest.version}; only an earlier version can be "
-            f"restored, not {wanted.version}.",
+            f"restored, not {wanted.version} (DELTA_CANNOT_RESTORE_TABLE_VERSION).",
             argument="version",
         )
     restored, removed, counts = _difference(engine, wanted, latest)

@@ -172,14 +172,17 @@ def _asked(state: TableState, hours: float | None, default: int, *, enforce: boo
         return None
     if not hours >= 0:
         raise ArgumentError(
-            f"A retention of {hours} hours isn't one; it is 0 or more.", argument="retention_hours"
+            f"A retention of {hours} hours isn't one; it is 0 or more "
+            "(DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE).",
+            argument="retention_hours",
         )
     asked = round(hours * _HOUR)
     if enforce and asked < default:
         raise ArgumentError(
             f"A retention of {hours:g} hours is shorter than that of {state.path} "
             f"({default / _HOUR:g} hours, delta.deletedFileRetentionDuration): readers of older "
-            "versions, and writers that are still at work, would lose files. Leave retention_hours "
+            "versions, and writers that are still at work, would lose files "
+            "(DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT). Leave retention_hours "
             "out, or pass enforce_retention_duration=False if nobody else uses the table.",
             argument="retention_hours",
         )

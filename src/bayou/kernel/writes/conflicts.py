@@ -104,7 +104,8 @@ def check_winner(
     raise kind(
         f"The commit to {table} lost against version {winner.version}"
         + ("" if operation is None else f" ({operation})")
-        + f", which {what}: {_RULES[kind]}, under {writes.isolation_level}. Nothing was changed; "
+        + f", which {what}: {_RULES[kind]}, under {writes.isolation_level} "
+        f"({_CONDITIONS[kind]}). Nothing was changed; "
         f"read the table again and repeat the operation. (Attempts: {attempts}.)",
         table=table,
         winning_version=winner.version,
@@ -122,6 +123,17 @@ _RULES: dict[type[CommitConflictError], str] = {
     ConcurrentDeleteReadError: "concurrent delete of what was read",
     ConcurrentDeleteDeleteError: "concurrent delete of what is deleted",
 }
+
+
+_CONDITIONS: dict[type[CommitConflictError], str] = {
+    ProtocolChangedError: "DELTA_PROTOCOL_CHANGED",
+    MetadataChangedError: "DELTA_METADATA_CHANGED",
+    ConcurrentTransactionError: "DELTA_CONCURRENT_TRANSACTION",
+    ConcurrentAppendError: "DELTA_CONCURRENT_APPEND",
+    ConcurrentDeleteReadError: "DELTA_CONCURRENT_DELETE_READ",
+    ConcurrentDeleteDeleteError: "DELTA_CONCURRENT_DELETE_DELETE",
+}
+"""delta-spark's names."""
 
 
 @dataclass(slots=True)

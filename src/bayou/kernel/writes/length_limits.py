@@ -51,7 +51,8 @@ class LengthLimits:
                 raise ConstraintViolationError(
                     f"Rows break {name} {limit} of {self._table}: column {name!r} holds at most "
                     f"{limit.most} characters, and "
-                    f"{text if len(text) <= 60 else f'{text[:60]}...'} has more. Nothing was "
+                    f"{text if len(text) <= 60 else f'{text[:60]}...'} has more "
+                    "(DELTA_EXCEED_CHAR_VARCHAR_LIMIT). Nothing was "
                     "written; correct the rows, or leave them out.",
                     table=self._table,
                     constraint=f"{name} {limit}",

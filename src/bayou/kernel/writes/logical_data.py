@@ -80,7 +80,8 @@ def _conform_fields(
 def _missing(table: str, field: StructField, path: str, length: int) -> pa.Array[Any]:
     if not field.nullable:
         raise ConstraintViolationError(
-            f"Column {path!r} of {table} may not be null, and the data doesn't have it.",
+            f"Column {path!r} of {table} may not be null, and the data doesn't have it "
+            "(DELTA_MISSING_NOT_NULL_COLUMN_VALUE).",
             table=table,
             constraint=f"NOT NULL {path}",
         )
@@ -232,7 +233,8 @@ def _refuse_nulls(
         row = _shown(parent, null.index(True).as_py())
         raise ConstraintViolationError(
             f"Column {path!r} of {table} may not be null; {nulls} of {len(array)} values are"
-            f"{row}. Nothing was written; correct the rows, or leave them out.",
+            f"{row} (DELTA_NOT_NULL_CONSTRAINT_VIOLATED). Nothing was written; correct the rows, "
+            "or leave them out.",
             table=table,
             constraint=f"NOT NULL {path}",
         )

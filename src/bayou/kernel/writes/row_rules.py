@@ -194,8 +194,9 @@ class RowRules:
 
     def _violation(self, constraint: str, what: str) -> ConstraintViolationError:
         return ConstraintViolationError(
-            f"Rows break {constraint} of {self._table}: {what}. Nothing was written; correct the "
-            "rows, or leave them out.",
+            f"Rows break {constraint} of {self._table}: {what} "
+            "(DELTA_VIOLATE_CONSTRAINT_WITH_VALUES). Nothing was written; correct the rows, or "
+            "leave them out.",
             table=self._table,
             constraint=constraint,
         )

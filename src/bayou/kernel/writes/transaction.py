@@ -145,8 +145,8 @@ class Transaction:
         """
         if self._update.table_properties.append_only:
             raise ConstraintViolationError(
-                f"{self.table} is append-only (delta.appendOnly is true): rows can't be removed. "
-                "Nothing was changed.",
+                f"{self.table} is append-only (delta.appendOnly is true): rows can't be removed "
+                "(DELTA_CANNOT_MODIFY_APPEND_ONLY). Nothing was changed.",
                 table=self.table,
                 constraint="delta.appendOnly",
             )

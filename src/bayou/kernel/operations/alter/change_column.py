@@ -40,6 +40,7 @@ from bayou.protocol.type_changes import is_widening, with_type_changes
 from bayou.protocol.type_text import length_limits
 
 __all__ = [
+    "change_column",
     "change_comment",
     "change_default",
     "change_nullability",
@@ -101,14 +102,53 @@ def change_type(
             column.
         UnsupportedFeatureError: the table has no type widening, which this takes.
     """
-    table = state.path
-    path = spelled(table, state.schema, path)
-    field = field_at(table, state.schema, path)
-    change = _Change(engine=engine, state=state, path=path, engine_info=engine_info)
-    if field.data_type == STRING == to.data_type:
-        return change.commit(change.edited(lambda f: _with_limit(table, path, f, to)))
-    if field.data_type == to.data_type:
+    return change_column(engine, state, path, to=to, engine_info=engine_info)
+
+
+def change_column(
+    engine: Engine,
+    state: TableState,
+    path: ColumnPath,
+    *,
+    to: StructField | None = None,
+    comment: str | None = None,
+    position: Position = None,
+    engine_info: str,
+) -> AlterationMetrics:
+    """Change a column's type, comment and place in one commit; None leaves one as it is.
+
+    Args:
+        to, position: see `change_type` and `change_position`.
+
+    Raises:
+        SchemaError, UnsupportedFeatureError: see `change_type`, `change_comment` and
+            `change_position`.
+    """
+    path = spelled(state.path, state.schema, path)
+    schema = state.schema if to is None else _retyped(state, path, to)
+    if comment is not None:
+        _check_commented(state, path)
+        schema = with_changed_field(
+            state.path, schema, path, lambda f: _with_metadata(f, "comment", comment)
+        )
+    if position is not None:
+        schema = with_changed_field(state.path, schema, path, lambda f: f, position)
+    if schema == state.schema and comment is None and position is None:
         return AlterationMetrics(version=state.version, num_commits=0)
+    change = _Change(engine=engine, state=state, path=path, engine_info=engine_info)
+    return change.commit(schema, position=position)
+
+
+def _retyped(state: TableState, path: ColumnPath, to: StructField) -> StructType:
+    """The schema with a wider type of a column; as it is where it has the type."""
+    table = state.path
+    field = field_at(table, state.schema, path)
+    if field.data_type == STRING == to.data_type:
+        return with_changed_field(
+            table, state.schema, path, lambda f: _with_limit(table, path, f, to)
+        )
+    if field.data_type == to.data_type:
+        return state.schema
     if not is_widening(field.data_type, to.data_type):
         raise SchemaError(
             f"Column {path_text(path)!r} of {table} can't become {to.data_type} from "
@@ -140,8 +180,8 @@ def change_type(
             table=table,
             column=path_text(path),
         )
-    schema = change.edited(lambda f: f.with_data_type(to.data_type))
-    return change.commit(with_type_changes(state.schema, schema, preview_version(state)))
+    schema = with_changed_field(table, state.schema, path, lambda f: f.with_data_type(to.data_type))
+    return with_type_changes(state.schema, schema, preview_version(state))
 
 
 def change_nullability(
@@ -211,13 +251,7 @@ def change_comment(
         SchemaError: an unknown column, or the inside of an array or map.
     """
     path = spelled(state.path, state.schema, path)
-    if _column_of(state.schema, path) != path:
-        raise SchemaError(
-            f"{state.path}: {path_text(path)!r} is the inside of an array or map and can't have a "
-            "comment.",
-            table=state.path,
-            column=path_text(path),
-        )
+    _check_commented(state, path)
     change = _Change(engine=engine, state=state, path=path, engine_info=engine_info)
     return change.commit(change.edited(lambda f: _with_metadata(f, "comment", comment)))
 
@@ -237,6 +271,16 @@ def change_position(
     schema = with_changed_field(state.path, state.schema, path, lambda f: f, position)
     change = _Change(engine=engine, state=state, path=path, engine_info=engine_info)
     return change.commit(schema, position=position)
+
+
+def _check_commented(state: TableState, path: ColumnPath) -> None:
+    if _column_of(state.schema, path) != path:
+        raise SchemaError(
+            f"{state.path}: {path_text(path)!r} is the inside of an array or map and can't have a "
+            "comment.",
+            table=state.path,
+            column=path_text(path),
+        )
 
 
 def _with_metadata(field: StructField, key: str, value: str | None) -> StructField:

@@ -224,7 +224,8 @@ def _ask_for_mapping(state: TableState, what: str) -> None:
             f"A column of {state.path} can't be {what} while data files name columns as the table "
             "does. Turn column mapping on first: "
             "alter.set_properties({'delta.columnMapping.mode': 'name'}); it needs readers of "
-            "version 2 and writers of version 5.",
+            "version 2 and writers of version 5 "
+            f"(DELTA_UNSUPPORTED_{'DROP' if what == 'dropped' else 'RENAME'}_COLUMN).",
             table=state.path,
             features=["columnMapping"],
         )

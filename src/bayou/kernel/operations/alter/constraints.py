@@ -35,8 +35,8 @@ def add_constraint(
     there = _named(state, name)
     if there is not None:
         raise TablePropertyError(
-            f"{state.path} has a constraint {name!r} already ({state.properties[there]}). Drop it "
-            "first, or choose another name.",
+            f"{state.path} has a constraint {name!r} already ({state.properties[there]}) "
+            "(DELTA_CONSTRAINT_ALREADY_EXISTS). Drop it first, or choose another name.",
             table=state.path,
             key=there,
         )
@@ -75,7 +75,8 @@ def drop_constraint(
             return AlterationMetrics(version=state.version, num_commits=0)
         names = [k.removeprefix(CONSTRAINT_PREFIX) for k in _keys(state)]
         raise TablePropertyError(
-            f"{state.path} has no constraint {name!r}; it has {', '.join(names) or 'none'}.",
+            f"{state.path} has no constraint {name!r}; it has {', '.join(names) or 'none'} "
+            "(DELTA_CONSTRAINT_DOES_NOT_EXIST).",
             table=state.path,
             key=f"{CONSTRAINT_PREFIX}{name}",
         )

@@ -95,14 +95,16 @@ def _removal(state: TableState, name: str) -> FeatureRemoval:
     there = features.all_features(state.protocol)
     if name not in there:
         raise UnsupportedFeatureError(
-            f"{state.path} doesn't have the feature {name!r}; it has {', '.join(there) or 'none'}.",
+            f"{state.path} doesn't have the feature {name!r}; it has {', '.join(there) or 'none'} "
+            "(DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT).",
             table=state.path,
             features=[name],
         )
     removal = REMOVALS.get(name)
     if removal is None:
         raise UnsupportedFeatureError(
-            f"The feature {name!r} can't be dropped from {state.path}; {', '.join(REMOVALS)} can.",
+            f"The feature {name!r} can't be dropped from {state.path}; {', '.join(REMOVALS)} can "
+            "(DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE).",
             table=state.path,
             features=[name],
         )
@@ -113,7 +115,10 @@ def _refuse_needed(dropping: Dropping) -> None:
     there = features.all_features(dropping.state.protocol)
     needing = [other for other in features.requiring(dropping.name) if other in there]
     if needing:
-        raise dropping.in_use(f"{', '.join(needing)} needs it. Drop that first.")
+        raise dropping.in_use(
+            f"{', '.join(needing)} needs it (DELTA_FEATURE_DROP_DEPENDENT_FEATURE). Drop that "
+            "first."
+        )
 
 
 def _barrier(dropping: Dropping) -> None:
@@ -128,7 +133,8 @@ def _truncate(dropping: Dropping, removal: FeatureRemoval, *, changed: bool, now
     _barrier(dropping)
     if changed:
         raise dropping.in_use(
-            "its traces are out of the latest version, and older ones still have it. Those must "
+            "its traces are out of the latest version, and older ones still have it "
+            "(DELTA_FEATURE_DROP_WAIT_FOR_RETENTION_PERIOD). Those must "
             "be 24 hours old before they are deleted: call drop_feature again then, with "
             "truncate_history=True, or now without it."
         )
@@ -141,8 +147,9 @@ def _truncate(dropping: Dropping, removal: FeatureRemoval, *, changed: bool, now
         using = next((c.version for c in commits if uses(c)), None)
     if using is not None:
         raise dropping.in_use(
-            f"version {using} still uses it. Versions must be 24 hours old before they are "
-            "deleted: call drop_feature again later, with truncate_history=True, or now without it."
+            f"version {using} still uses it (DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST). "
+            "Versions must be 24 hours old before they are deleted: call drop_feature again later, "
+            "with truncate_history=True, or now without it."
         )
 
 

@@ -113,8 +113,8 @@ def _batches(
 
 def _broken(state: TableState, name: str, text: str, what: str) -> ConstraintViolationError:
     return ConstraintViolationError(
-        f"Rows of {state.path} break the new CHECK constraint {name} ({text}): {what}. Nothing was "
-        "changed; correct the rows first.",
+        f"Rows of {state.path} break the new CHECK constraint {name} ({text}): {what} "
+        "(DELTA_NEW_CHECK_CONSTRAINT_VIOLATION). Nothing was changed; correct the rows first.",
         table=state.path,
         constraint=f"CHECK constraint {name}",
     )

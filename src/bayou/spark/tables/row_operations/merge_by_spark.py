@@ -7,7 +7,7 @@ evaluate.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
@@ -45,6 +45,7 @@ from bayou.spark.types import from_spark
 
 __all__ = ["merge_by_spark"]
 
+_KEPT_ROWS_ARE_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _PRESENT = "__bayou_source"
 _VALUE = "__bayou_value_"
 
@@ -57,6 +58,30 @@ def merge_by_spark(
     Raises:
         MultipleMatchesError: several source rows match one row that a clause may change.
         Exception: as Spark throws it, where it doesn't understand an expression or can't run it.
+    """
+    known = functools.partial(materialized, target.spark, source)
+    try:
+        return _merged(target, snapshot, source, request, started=started, kept=known)
+    except Exception as error:
+        if _KEPT_ROWS_ARE_LOST not in str(error):
+            raise
+    # An executor died, and with it rows of the source: nobody knows the keys, then.
+    return _merged(target, snapshot, source, request, started=started, kept=lambda: None)
+
+
+def _merged(
+    target: TargetTable,
+    snapshot: Snapshot,
+    source: Any,
+    request: MergeRequest,
+    *,
+    started: float,
+    kept: Callable[[], Any],
+) -> MergeMetrics:
+    """See `merge_by_spark`.
+
+    Args:
+        kept: gives the source with rows that are known and stay as they are, None for no such.
     """
     columns = from_spark(source.schema, table="the source of the merge")
     alias = request.target_alias or "target"
@@ -78,7 +103,7 @@ def merge_by_spark(
     plan = _Plan(merge, request, snapshot, columns)
     rows = located_rows(target, snapshot)
     plan.joined(rows, source)  # an error in the condition comes before any work
-    small = materialized(target.spark, source)
+    small = kept()
     predicate = rows_that_matter(target, snapshot, small, columns, request)
     read = spark_filter(predicate)
     joined = plan.joined(rows if read is None else rows.where(read), small or source)
