@@ -28,6 +28,7 @@ from bayou.kernel.operations.alter.columns import (
 )
 from bayou.kernel.operations.alter.constraints import add_constraint, drop_constraint
 from bayou.kernel.operations.alter.drop_feature import drop_feature
+from bayou.kernel.operations.alter.identity import sync_identity
 from bayou.kernel.operations.alter.properties import set_properties, unset_properties
 from bayou.kernel.operations.alter.protocol import add_feature, upgrade_protocol
 from bayou.protocol.properties import column_paths
@@ -224,6 +225,16 @@ class Alter(BoundTable):
             checked_text(comment, "comment")
         return change_comment(
             self._engine, self._latest(), _path(name), comment, engine_info=ENGINE_INFO
+        ).version
+
+    def sync_identity(self, name: ColumnName) -> int:
+        """Let the next value of an identity column lie behind those that rows have.
+
+        Raises:
+            SchemaError: it isn't an identity column.
+        """
+        return sync_identity(
+            self._engine, self._latest(), _path(name), engine_info=ENGINE_INFO
         ).version
 
     def move_column(

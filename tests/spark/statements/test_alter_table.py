@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayou.errors import ConstraintViolationError, StatementError
+from bayou.errors import ConstraintViolationError, SchemaError, StatementError
 
 pytestmark = pytest.mark.spark
 
@@ -96,7 +96,7 @@ def test_a_table_is_shown_as_it_could_be_made_again(run, tmp_path):
 
 def test_what_cannot_be_altered_is_said(numbers):
     run = numbers(1)
-    with pytest.raises(StatementError, match="SYNC IDENTITY isn't supported"):
+    with pytest.raises(SchemaError, match="SYNC IDENTITY is for identity columns"):
         run("ALTER TABLE {t} ALTER COLUMN id SYNC IDENTITY")
     with pytest.raises(StatementError, match="REPLACE COLUMNS isn't supported"):
         run("ALTER TABLE {t} REPLACE COLUMNS (id BIGINT)")

@@ -183,8 +183,8 @@ def _changed_column(words: Words) -> list[Callable[[TargetTable], object]]:
         return [_altering(lambda a: a.set_comment(column, comment))]
     if words.begin_with("FIRST|AFTER"):
         return [_moved(column, position(words))]
-    if words.begin_with("SYNC", "IDENTITY"):
-        raise words.error("TYPE, COMMENT, DEFAULT, NOT NULL (SYNC IDENTITY isn't supported)")
+    if words.take("SYNC", "IDENTITY"):
+        return [_altering(lambda a: a.sync_identity(column))]
     return _as_hive_says(column, column_definition(words))
 
 

@@ -90,8 +90,7 @@ class Words:
     def table(self) -> TableName:
         """A table: a name, ``delta.`/path` `` or `'/path'`."""
         if self.at_text:
-            self._at += 1
-            found: TableName = ("delta", self._words[self._at - 1].text)
+            found: TableName = ("delta", self.string("a path"))
         else:
             found = self.column("a table: a name, delta.`/path` or '/path'")
         self.subject = self.subject or found
@@ -134,9 +133,10 @@ class Words:
     def number(self, what: str) -> float:
         """A number, with a sign or without; `10L` too."""
         sign = -1 if self.take("-") else 1
+        point = "." if self.take(".") else ""  # how sqlglot takes .5 apart
         if self.ended or not self._words[self._at].is_number:
-            raise self.error(what)
-        value = float(self._words[self._at].text)
+            raise self.error(what, back=len(point))
+        value = float(point + self._words[self._at].text)
         self._at += 1
         if self.take("::"):  # how sqlglot takes the L of 10L apart
             self._at += 1

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute
 
 from bayou.errors import ConstraintViolationError, EvaluationError
 from bayou.kernel.closeable import closeable
@@ -16,7 +18,9 @@ from bayou.kernel.transform import read_scan_file
 from bayou.kernel.writes.logical_data import conform
 from bayou.protocol.schema import ArrayType, MapType, StructField, StructType
 
-__all__ = ["refuse_broken", "refuse_nulls"]
+__all__ = ["extreme_value", "refuse_broken", "refuse_nulls"]
+
+pc: Any = pyarrow.compute
 
 
 def refuse_broken(
@@ -66,6 +70,16 @@ def refuse_nulls(engine: Engine, state: TableState, column: StructField) -> None
             table=error.table,
             constraint=error.constraint,
         ) from error
+
+
+def extreme_value(engine: Engine, state: TableState, column: str, *, highest: bool) -> int | None:
+    """The highest or lowest value of a column of whole numbers; None for none but nulls."""
+    ends: list[int] = []
+    with _batches(engine, state, state.schema.select([column]), None) as batches:
+        for batch in batches:
+            bounds = pc.min_max(batch.column(0)).as_py()
+            ends += [end for end in (bounds["max" if highest else "min"],) if end is not None]
+    return (max if highest else min)(ends, default=None)
 
 
 def _first_broken(
