@@ -6,7 +6,7 @@ import textwrap
 import pytest
 
 from bayou import spark as bayou_spark
-from bayou.errors import PrerequisiteError
+from bayou.errors import ArgumentError, PrerequisiteError
 
 ENABLED = "spark.bayou.enabled"
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
@@ -40,6 +40,13 @@ def test_enabling_twice_and_disabling_leaves_the_conf_as_it_was(spark):
     bayou_spark.disable(session)
     assert session.conf.get(PUSHDOWN) == "false"
     assert session.conf.get(ENABLED, "unset") == "unset"
+
+
+@pytest.mark.parametrize("method", ["enable", "disable", "sql"])
+def test_what_is_no_session_is_refused(method):
+    more = ("SELECT 1",) if method == "sql" else ()
+    with pytest.raises(ArgumentError, match="a str; it must be a SparkSession"):
+        getattr(bayou_spark, method)("spark", *more)
 
 
 def test_a_machine_without_java_is_told_so_before_spark_starts(monkeypatch, tmp_path):

@@ -390,7 +390,7 @@ _BY_FOLDED_KEY = {key.lower(): known for key, known in PROPERTIES.items()}
 
 def _unknown(key: str) -> str:
     close = difflib.get_close_matches(key.lower(), _BY_FOLDED_KEY, n=1, cutoff=0.6)
-    hint = f", did you mean {_BY_FOLDED_KEY[close[0]].key!r}?" if close else ""
+    hint = f" (did you mean {_BY_FOLDED_KEY[close[0]].key!r}?)" if close else ""
     return f"there is no table property {key!r}{hint}"
 
 

@@ -18,7 +18,9 @@ from typing import Any, Literal, TypeAlias
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrameReader, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from bayou.errors import ArgumentError
 from bayou.spark.requests import (
     SqlRequest,
     TableReadRequest,
@@ -29,7 +31,16 @@ from bayou.spark.requests import (
 )
 from bayou.spark.write_to_recording import write_to_wrappers
 
-__all__ = ["ENABLED", "Handler", "HookName", "install", "is_enabled", "plain_sql", "register"]
+__all__ = [
+    "ENABLED",
+    "Handler",
+    "HookName",
+    "check_session",
+    "install",
+    "is_enabled",
+    "plain_sql",
+    "register",
+]
 
 _LOG = logging.getLogger(__name__)
 
@@ -42,8 +53,9 @@ HookName: TypeAlias = Literal[
 """`load`: a `ReadRequest` of `DataFrameReader.load`. `save`: a `WriteRequest` of `save`,
 `saveAsTable` or `insertInto`. `stream_load`: a `ReadRequest` of `DataStreamReader.load`.
 `stream_start`: a `StreamWriteRequest` of `start` or `toTable`. `sql`: a `SqlRequest` of
-`SparkSession.sql`. `table`: a `TableReadRequest` of `SparkSession.table` or
-`DataFrameReader.table`. `write_to`: a `WriteToRequest` of the last method of `writeTo`."""
+`SparkSession.sql`. `table`: a `TableReadRequest` of `SparkSession.table`,
+`DataFrameReader.table` or `DataStreamReader.table`. `write_to`: a `WriteToRequest` of the last
+method of `writeTo`."""
 
 Handler: TypeAlias = Callable[[Any], Any]
 
@@ -76,6 +88,7 @@ def install(spark: Any) -> None:
         session = "pyspark.sql.session"
         batch, stream = "pyspark.sql.readwriter", "pyspark.sql.streaming.readwriter"
         _hook(DataFrameReader, {"table": _table})
+        _hook(DataStreamReader, {"table": _table})
         _hook(SparkSession, {"table": _table})
     else:
         session = "pyspark.sql.connect.session"
@@ -102,6 +115,19 @@ def _hook(hooked: type, wrappers: Mapping[str, Callable[[Any], Any]]) -> None:
             _hooked.add((hooked, name))
             original = getattr(hooked, name)
             setattr(hooked, name, functools.wraps(original)(wrap(original)))
+
+
+def check_session(spark: Any) -> None:
+    """Refuse what isn't a session, classic or Connect.
+
+    Raises:
+        ArgumentError: it isn't.
+    """
+    if not (hasattr(spark, "conf") and hasattr(spark, "sql")):
+        raise ArgumentError(
+            f"The first argument is a {type(spark).__name__}; it must be a SparkSession.",
+            argument="spark",
+        )
 
 
 def is_enabled(spark: Any) -> bool:

@@ -45,7 +45,7 @@ class NamedTable:
 
 
 def read(request: TableReadRequest) -> Any:
-    """`spark.table` and `spark.read.table` of a Delta table: its location is read."""
+    """`table` of a session, a reader or a stream's reader: a Delta table's location is read."""
     table = named_table(request.spark, request.table)
     if table is None or not table.exists:
         return NotImplemented

@@ -22,8 +22,14 @@ def path_option(given: Mapping[str, str]) -> str:
     """The option `path`. Arguments as of `integer_option`.
 
     Raises:
-        ArgumentError: there is none.
+        ArgumentError: there is none, or several.
     """
+    if "paths" in given:
+        raise ArgumentError(
+            f"load() got several paths, {given['paths']}; the format 'delta' reads one table at a "
+            "time. Load each and unite them with unionByName.",
+            argument="path",
+        )
     path = given.get("path", "").strip()
     if not path:
         raise ArgumentError(_NO_PATH, argument="path")

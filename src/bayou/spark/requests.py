@@ -72,7 +72,7 @@ class SqlRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableReadRequest:
-    """`SparkSession.table` or `DataFrameReader.table`, in a classic session.
+    """`SparkSession.table`, `DataFrameReader.table` or that of a stream, in a classic session.
 
     Attributes:
         spark: the session.

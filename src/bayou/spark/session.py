@@ -48,7 +48,11 @@ def enable(spark: Any) -> None:
 
     Args:
         spark: a `SparkSession`, classic or Connect (which has no JVM to look into).
+
+    Raises:
+        ArgumentError: it isn't one.
     """
+    hooks.check_session(spark)
     if isinstance(spark, SparkSession) and _has_delta_spark(spark):
         warnings.warn(
             "delta-spark's JAR is on the class path, so Spark takes it for the format 'delta' and "
@@ -79,7 +83,11 @@ def disable(spark: Any) -> None:
 
     The hooks stay where they are and do nothing. A streaming query that runs keeps the conf that it
     was started with.
+
+    Raises:
+        ArgumentError: it isn't a session.
     """
+    hooks.check_session(spark)
     for key in _CONF:
         spark.conf.unset(key)
         _new_sessions_conf(spark, key, None)

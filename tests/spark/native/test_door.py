@@ -104,6 +104,8 @@ def test_filters_of_one_query_are_not_those_of_the_next(spark, table):
 def test_a_version_and_a_time_are_read(spark, table):
     assert load(spark, table, versionAsOf=0).count() == 10
     assert load(spark, table, versionAsOf=0, filter="id < 3").count() == 3
+    assert is_native(load(spark, f"{table}@v0"))
+    assert load(spark, f"{table}@v0").count() == 10
     later = load(spark, table)
     bayou.write(table, pa.table({"id": [99], "name": ["x"], "day": ["2024-01-09"]}), mode="append")
     assert later.count() == 30  # it is pinned to the version that load saw
@@ -147,6 +149,15 @@ def test_errors_come_from_load_in_one_line(spark, table, tmp_path):
         load(spark, str(tmp_path / "nothing"))
     with pytest.raises(ArgumentError, match="versionAsOf and timestampAsOf"):
         load(spark, table, versionAsOf=1, timestampAsOf="2024-01-01")
+    for name in ("readChangeFeed", "metadataColumn"):
+        with pytest.raises(ArgumentError, match=f"{name} is 'yes'; it must be true or false"):
+            load(spark, table, **{name: "yes"})
+    spark.conf.set(DOOR, "front")
+    try:
+        with pytest.raises(ArgumentError, match="'front'; it must be auto, native or source"):
+            load(spark, table)
+    finally:
+        spark.conf.unset(DOOR)
 
 
 def test_metadata_columns_of_spark_are_there(spark, table):

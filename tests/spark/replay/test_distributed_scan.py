@@ -19,6 +19,8 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory import MemoryEngine
 from bayou.errors import ArgumentError
 from bayou.kernel import Scan, Snapshot, Table
+from bayou.kernel.file_actions import tail_bytes
+from bayou.protocol.schema import StructType
 from bayou.spark import (
     DistributedScanBuilder,
     initial_snapshot_for_streaming,
@@ -277,6 +279,38 @@ def test_few_files_are_replayed_in_this_process_unless_told_otherwise(spark, con
     conf("bayou.replay.localBytes", "1000000")
     scan = DistributedScanBuilder(spark, snapshot).build()
     assert (scan.is_distributed, scan.num_partitions) == (True, 7)
+
+
+def test_without_a_number_there_are_tasks_by_the_size_of_the_log(spark, conf, log, monkeypatch):
+    conf("bayou.replay.localBytes", "0")
+    snapshot = snapshot_of(log)
+    assert DistributedScanBuilder(spark, snapshot).build().num_partitions == 1
+    size = snapshot.checkpoint_bytes + tail_bytes(snapshot)
+    monkeypatch.setattr("bayou.spark.replay.distributed_scan.TASK_BYTES", size // 9)
+    tasks = DistributedScanBuilder(spark, snapshot).build().num_partitions
+    assert tasks == -(-size // (size // 9))
+    assert tasks > 8
+
+
+def test_columns_that_are_not_read_are_no_part_of_the_scan(spark, log):
+    snapshot = snapshot_of(log)
+    schema = StructType(tuple(f for f in snapshot.schema if f.name == "id"))
+    scan = DistributedScanBuilder(spark, snapshot, 2).with_read_schema(schema).build()
+    assert scan.scan_state(ENGINE).logical_schema == schema
+    assert len(paths(scan)) == 106
+
+
+def test_what_makes_no_scan_is_refused_at_once(spark, log):
+    snapshot = snapshot_of(log)
+    for number in (0, -1, "3"):
+        with pytest.raises(ArgumentError, match=rf"num_partitions is {number!r}.*at least 1"):
+            state_reconstruction(spark, snapshot, number)
+    with pytest.raises(ArgumentError, match="snapshot is a str.*latest_snapshot"):
+        initial_snapshot_for_streaming(spark, log.table)
+    with pytest.raises(ArgumentError, match="column 'add'"):
+        DistributedScanBuilder(spark, snapshot, frame=spark.range(1))
+    with pytest.raises(ArgumentError, match="a Snapshot; it must be a SparkSession"):
+        DistributedScanBuilder(snapshot, spark)
 
 
 @pytest.mark.parametrize("checksum", [True, False])

@@ -10,7 +10,9 @@ import pytest
 import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import TableNotFoundError
-from bayou.spark.replay.snapshot_cache import SnapshotCache
+from bayou.spark import clear_cache
+from bayou.spark.replay import snapshot_cache
+from bayou.spark.replay.snapshot_cache import SnapshotCache, latest_snapshot
 
 
 @pytest.fixture
@@ -63,6 +65,16 @@ def test_a_limit_of_zero_keeps_nothing(paths):
     cache.latest(ArrowEngine(), paths[0])
     cache.latest(ArrowEngine(), paths[1], max_bytes=0)
     assert (len(cache), cache.memory_bytes) == (0, 0)
+
+
+def test_the_setting_limits_the_cache_of_the_process(paths, monkeypatch):
+    clear_cache()
+    engine, kept = ArrowEngine(), snapshot_cache._SNAPSHOTS
+    latest_snapshot(engine, paths[0])
+    assert len(kept) == 1
+    monkeypatch.setenv("BAYOU_SNAPSHOTCACHE_MAXBYTES", "0")
+    latest_snapshot(engine, paths[0])
+    assert len(kept) == 0
 
 
 def test_a_table_that_is_gone_is_forgotten(paths, tmp_path):

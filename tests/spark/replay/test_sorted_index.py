@@ -6,9 +6,11 @@ import tempfile
 from functools import partial
 
 import pyarrow as pa
+import pytest
 
 import bayou
 from bayou.engines.arrow import ArrowEngine
+from bayou.errors import ArgumentError
 from bayou.kernel import Snapshot
 from bayou.kernel.changes.commit_files import without_statistics
 from bayou.kernel.changes.path_order import path_order
@@ -89,7 +91,7 @@ def test_executors_sort_for_a_stream_of_a_large_table(spark, tmp_path, monkeypat
     finally:
         spark.conf.unset(PARTITIONS)
     assert [[row.id for row in rows] for rows in batches] == [[0, 1], [2, 3], [4, 5], [6]]
-    assert jobs == [5]
+    assert jobs == [(5, 2)]
     assert not list(tmp_path.glob("bayou-index-*/*/sorted.arrow"))
 
 
@@ -97,6 +99,9 @@ def test_a_stream_sorts_itself_where_the_jobs_fail(spark, tmp_path, monkeypatch,
     table = str(tmp_path / "t")
     bayou.write(table, pa.table({"id": [1]}))
     monkeypatch.setattr(sorted_index, "write_index", _failing)
+    reader = spark.readStream.format("delta")
+    with pytest.raises(ArgumentError, match=f"{PARTITIONS} is 'few'"):
+        reader.option("bayou.streaming.initialSnapshot.numPartitions", "few").load(table)
     spark.conf.set(PARTITIONS, "2")
     try:
         frame = spark.readStream.format("delta").load(table)
@@ -108,10 +113,10 @@ def test_a_stream_sorts_itself_where_the_jobs_fail(spark, tmp_path, monkeypatch,
     assert "sorts its files itself: no room" in caplog.text
 
 
-def _noted(jobs, spark, engine, snapshot, folder):
-    jobs.append(snapshot.version)
-    write_index(spark, engine, snapshot, folder)
+def _noted(jobs, spark, engine, snapshot, folder, num_partitions):
+    jobs.append((snapshot.version, num_partitions))
+    write_index(spark, engine, snapshot, folder, num_partitions)
 
 
-def _failing(spark, engine, snapshot, folder):
+def _failing(spark, engine, snapshot, folder, num_partitions):
     raise OSError("no room")

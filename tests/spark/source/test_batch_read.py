@@ -10,6 +10,7 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import EqualTo
 
 from bayou.engines.arrow import ArrowEngine
@@ -146,6 +147,20 @@ def test_a_version_may_be_named_by_its_time(spark, days):
         os.utime(log, (moment, moment))
     assert delta(spark, days, timestampAsOf="2024-01-06 12:00:00").count() == 20
     assert delta(spark, days, timestampAsOf="2024-01-05").count() == 10
+    assert delta(spark, f"{days}@20240106120000000").count() == 20
+
+
+def test_a_version_may_stand_in_the_path(spark, days):
+    assert delta(spark, f"{days}@v1").count() == 20
+    write(f"{days}@v0", pa.table({"id": [1]}))
+    assert delta(spark, f"{days}@v0").count() == 1  # a table that is really called so
+    with pytest.raises(AnalysisException, match="MULTIPLE_FORMATS"):
+        delta(spark, f"{days}@v1", versionAsOf=0)
+
+
+def test_several_paths_are_refused_by_what_to_do(spark, days):
+    with pytest.raises(AnalysisException, match="one table at a time.*unionByName"):
+        spark.read.format("delta").load([str(days), str(days)])
 
 
 def test_a_load_stays_at_its_version_while_others_write(spark, tmp_path):
@@ -408,6 +423,11 @@ def test_tasks_replay_slices_of_a_large_log(many_files):
     partitions, ids = planned(many_files, minPartitions=3)
     assert {type(p) for p in partitions} == {SlicePartition}
     assert len(partitions) > 2
+    assert ids == list(range(31))
+    name = "spark.databricks.delta.v2.distributedLogReplay.numPartitions"
+    fewer, ids = planned(many_files, minPartitions=2, **{name: "2"})
+    assert {type(p) for p in fewer} == {SlicePartition}
+    assert 2 <= len(fewer) < len(partitions)
     assert ids == list(range(31))
 
 

@@ -10,6 +10,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.types import LongType, StructField, StructType
 
 import bayou
+from bayou.errors import StreamingSourceError
 from bayou.spark.source import stream_read
 
 pytestmark = pytest.mark.spark
@@ -141,6 +142,16 @@ def test_a_stream_follows_a_rename_with_a_schema_log(runs):
     (log,) = (runs.checkpoint / "schemas").iterdir()
     entry = json.loads((log / "1").read_text().split("\n")[1])
     assert entry["sourceMetadataPath"] == f"file:{runs.checkpoint}/sources/0"
+
+
+def test_a_stream_of_one_version_is_refused(runs):
+    append(runs.table, 1)
+    table, schema = str(runs.table), StructType([StructField("id", LongType())])
+    travels = ({"versionAsOf": "0"}, {"timestampAsOf": "2024-01-05"}, {"path": f"{table}@v0"})
+    for travel in travels:
+        reader = stream_read.DeltaStreamReader({"path": table, **travel}, schema, None)
+        with pytest.raises(StreamingSourceError, match="TIME_TRAVEL.*startingVersion"):
+            reader.initialOffset()
 
 
 def test_many_files_go_to_tasks_in_runs(runs, monkeypatch):

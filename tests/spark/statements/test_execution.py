@@ -147,3 +147,5 @@ def test_what_is_not_a_delta_table_is_said(spark, tmp_path):
         sql(spark, f"DESCRIBE DETAIL delta.`{tmp_path}`")
     with pytest.raises(StatementError, match="isn't a time"):
         sql(spark, f"SELECT * FROM delta.`{tmp_path}` TIMESTAMP AS OF NULL")
+    with pytest.raises(StatementError, match="'soon' isn't a time"):
+        sql(spark, f"SELECT * FROM delta.`{tmp_path}` TIMESTAMP AS OF 'soon'")

@@ -67,6 +67,7 @@ def test_the_offset_of_another_table_is_refused_with_both_ids():
     ("text", "condition"),
     [
         ('{"events": {"0": 23}}', "DELTA_INVALID_SOURCE_OFFSET_FORMAT"),
+        ("5", "DELTA_INVALID_SOURCE_OFFSET_FORMAT"),
         (
             '{"sourceVersion":4,"reservoirId":"t","reservoirVersion":3,"index":7}',
             "DELTA_INVALID_SOURCE_VERSION",

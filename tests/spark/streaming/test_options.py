@@ -52,10 +52,18 @@ def test_a_starting_version_is_a_number_or_latest():
         ("startingVersion", "first"),
         ("ignoreDeletes", "yes"),
         ("excludeRegex", "("),
+        ("allowSourceColumnDrop", "perhaps"),
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused_by_the_options_name(name, value):
     with pytest.raises(ArgumentError, match="DELTA_ILLEGAL_OPTION") as caught:
+        StreamOptions.parse({name: value})
+    assert caught.value.argument == name
+
+
+@pytest.mark.parametrize(("name", "value"), [("filter", "id = 1"), ("metadataColumn", "true")])
+def test_what_a_batch_read_takes_is_refused_and_not_passed_over(name, value):
+    with pytest.raises(ArgumentError, match="batch reads") as caught:
         StreamOptions.parse({name: value})
     assert caught.value.argument == name
 

@@ -154,6 +154,21 @@ def test_a_log_that_lost_its_beginning_is_refused_unless_data_may_be_lost():
     assert drain(log.stream(failOnDataLoss="false"), start) == [((3, -100, False), ["c"])]
 
 
+def test_a_table_that_was_set_back_is_refused_unless_data_may_be_lost():
+    log = Log()
+    log.create(add("a"))
+    for name in ("b", "c"):
+        log.commit(add(name))
+    stream = log.stream(startingVersion="0")
+    end = stream.latest_offset(stream.initial_offset())
+    assert end.version == 3
+    log.writer.delete(f"{2:020}.json")
+    with refused("DELTA_STREAMING_TRAILING_COMMIT_MISSING") as caught:
+        log.stream().latest_offset(end)
+    assert caught.value.version == 2
+    assert drain(log.stream(failOnDataLoss="false"), end) == []
+
+
 def test_left_out_files_keep_their_place():
     log = Log()
     log.create(add("a"), add("b"), add("c"))

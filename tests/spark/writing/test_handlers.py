@@ -241,10 +241,21 @@ def test_a_stream_into_a_name_goes_to_its_location(spark, frame, tmp_path):
     stream = stream.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
     with pytest.raises(ArgumentError, match="saveAsTable"):
         stream.toTable("streamed")
+    with pytest.raises(ArgumentError, match="'append' or 'complete'"):
+        stream.start(str(tmp_path / "updated"), outputMode="update")
+    stream.outputMode("append")
+    with pytest.raises(ArgumentError, match=r"save\(path\)"):
+        write(frame).save()
     write(frame.limit(0)).saveAsTable("streamed")
     try:
         stream.toTable("streamed").awaitTermination()
         warehouse = spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:")
         assert len(rows(f"{warehouse}/streamed")) == 6
+        copy = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).table("streamed")
+        assert spark.readStream.table("streamed").schema == copy.schema
+        copied = copy.writeStream.option("checkpointLocation", str(tmp_path / "d"))
+        copied = copied.trigger(availableNow=True)
+        copied.start(str(tmp_path / "copy"), "delta").awaitTermination()
+        assert len(rows(str(tmp_path / "copy"))) == 6
     finally:
         spark.sql("DROP TABLE streamed")

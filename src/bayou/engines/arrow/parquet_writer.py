@@ -244,7 +244,8 @@ def _codec(name: str) -> tuple[_Codec, str]:
         return _CODECS[name.lower()]
     except KeyError:
         raise ArgumentError(
-            f"unknown Parquet codec {name!r}; known are {', '.join(_CODECS)}",
+            f"There is no Parquet codec {name!r} (option compression, or the table's property "
+            f"delta.parquet.compression.codec); known are {', '.join(_CODECS)}.",
             argument="compression",
         ) from None
 

@@ -13,12 +13,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from bayou.engines import for_path
+from bayou.errors import ArgumentError
 from bayou.kernel import Engine, Snapshot
 from bayou.kernel.time_zones import checked_time_zone
 from bayou.protocol.schema import VOID, ArrayType, DataType, MapType, StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.native.listing import too_many_files
 from bayou.spark.native.relation import native_frame
+from bayou.spark.option_values import boolean_option
+from bayou.spark.path_travel import path_travel
 from bayou.spark.replay.snapshot_cache import latest_snapshot
 from bayou.spark.requests import ReadRequest
 from bayou.spark.session_storage import with_session_storage
@@ -35,13 +38,15 @@ _LOG = logging.getLogger(__name__)
 DOOR = "spark.bayou.read.door"
 """`auto`, `native` or `source`: who reads; `auto` decides by the table."""
 
+_DOORS = ("auto", "native", "source")
+
 MAX_FILES = 4_000_000
 """A table of more is read by the data source, which never lists them in the JVM, where every file
 that a query reads is held. A filtered query of a smaller table lists few."""
 
 _BYTES_A_DELETED_ROW = 200
-_OF_THE_SOURCE = ("readchangefeed", "readchangedata", "metadatacolumn")
-"""Options, in lower case, for what only the data source gives."""
+_OF_THE_SOURCE = ("readChangeFeed", "readChangeData", "metadataColumn")
+"""Options for what only the data source gives."""
 
 _NOT_HADOOP = ("aws_", "azure_", "google_")
 _ENDPOINTS = frozenset({"AWS_ENDPOINT_URL", "AWS_ENDPOINT"})
@@ -52,10 +57,10 @@ def load(request: ReadRequest) -> Any:
     """The DataFrame of a native scan; `NotImplemented` leaves the read to the data source."""
     given = {k.lower(): v for k, v in request.options.items()}
     spark = request.spark
-    door = str(spark.conf.get(DOOR, "auto")).lower()
+    door = _door(spark)
     if request.connect or len(request.paths) != 1 or door == "source":
         return NotImplemented
-    if any(given.get(name, "false").strip().lower() == "true" for name in _OF_THE_SOURCE):
+    if any(boolean_option(given, name) for name in _OF_THE_SOURCE):
         return NotImplemented
     if TIME_ZONE.text(given) not in (None, spark.conf.get("spark.sql.session.timeZone")):
         return NotImplemented  # Spark's own reader knows the session's only
@@ -93,6 +98,16 @@ def load(request: ReadRequest) -> Any:
         return _narrowed(frame, request, options, snapshot)
 
 
+def _door(spark: Any) -> str:
+    door = str(spark.conf.get(DOOR, "auto")).strip().lower()
+    if door not in _DOORS:
+        raise ArgumentError(
+            f"The setting {DOOR} is {door!r}; it must be {', '.join(_DOORS[:-1])} or {_DOORS[-1]}.",
+            argument=DOOR,
+        )
+    return door
+
+
 def _narrowed(
     frame: DataFrame, request: ReadRequest, options: SourceOptions, snapshot: Snapshot
 ) -> DataFrame:
@@ -112,7 +127,8 @@ def _narrowed(
 
 def _opened(spark: Any, options: SourceOptions) -> tuple[Engine, Snapshot]:
     """The version that is asked for; the latest one by what is known of the table already."""
-    if options.version is not None or options.timestamp is not None:
+    travels = options.version is not None or options.timestamp is not None
+    if travels or path_travel(options.path) is not None:
         return open_pinned(options, None)
     engine = for_path(options.path, options.storage)
     return engine, latest_snapshot(engine, options.path, spark)

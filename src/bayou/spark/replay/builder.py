@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pyspark.sql.types import StructType as SparkStructType
+
+from bayou.errors import ArgumentError
 from bayou.kernel import Predicate, ScanBuilder, Snapshot
 from bayou.protocol.schema import StructType
+from bayou.spark.hooks import check_session
 from bayou.spark.replay.distributed_scan import DistributedScan, Replay
 from bayou.spark.settings import (
     REPLAY_LOCAL_BYTES,
@@ -44,6 +48,34 @@ class DistributedScanBuilder:
     frame: Any = field(default=None, repr=False)
     _files: ScanBuilder | None = field(default=None, repr=False, kw_only=True)
     _sorted: bool = field(default=False, repr=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Refuse what would be found out by a task.
+
+        Raises:
+            ArgumentError: an argument is of another kind.
+        """
+        check_session(self.spark)
+        snapshot: object = self.snapshot
+        if not isinstance(snapshot, Snapshot):
+            raise ArgumentError(
+                f"snapshot is a {type(snapshot).__name__}; it must be a Snapshot, such as "
+                "Table.for_path(engine, path).latest_snapshot(engine) of bayou.kernel gives.",
+                argument="snapshot",
+            )
+        tasks: object = self.num_partitions
+        if tasks is not None and (not isinstance(tasks, int) or tasks < 1):
+            raise ArgumentError(
+                f"num_partitions is {tasks!r}; it must be a whole number, at least 1, or None for "
+                "as many as the size of the log asks for.",
+                argument="num_partitions",
+            )
+        if self.frame is not None and not _has_adds(self.frame):
+            raise ArgumentError(
+                "frame has no struct column 'add' with a path; give a DataFrame such as "
+                "state_reconstruction gives.",
+                argument="frame",
+            )
 
     def with_sort_key(self) -> DistributedScanBuilder:
         """Files in (modificationTime, path) order, as the initial snapshot of a stream has them."""
@@ -99,3 +131,9 @@ class DistributedScanBuilder:
                 frame=self.frame,
             ),
         )
+
+
+def _has_adds(frame: Any) -> bool:
+    types = {field.name: field.dataType for field in frame.schema}
+    add = types.get("add")
+    return isinstance(add, SparkStructType) and "path" in add.names

@@ -53,8 +53,8 @@ def initial_snapshot_for_streaming(
     Raises:
         ArgumentError: the table has more files than the setting allows; see `check_file_count`.
     """
-    engine = session_engine(spark, snapshot.path) if engine is None else engine
     scan = initial_snapshot_scan(spark, snapshot, num_partitions)
+    engine = session_engine(spark, snapshot.path) if engine is None else engine
     check_file_count(spark, engine, snapshot)
     time = F.coalesce(F.col("add.modificationTime"), F.lit(0))
     return scan.dataframe(engine).orderBy(time, F.col("add.path"))

@@ -45,25 +45,42 @@ pc: Any = pyarrow.compute
 
 
 def offer_sorted_index(request: ReadRequest) -> Any:
-    """Let executors sort the initial snapshot of a stream, where its table is large; declines."""
+    """Let executors sort the initial snapshot of a stream, where its table is large; declines.
+
+    Raises:
+        ArgumentError: a setting that makes no sense.
+    """
     given = {key.lower() for key in request.options}
     starts_somewhere = given & {"startingversion", "startingtimestamp", INDEX_FOLDER}
     if request.connect or starts_somewhere or len(request.paths) != 1:
         return NotImplemented
     (path,) = request.paths
+    spark = request.spark
+    tasks = INITIAL_SNAPSHOT_NUM_PARTITIONS.integer(request.options, spark)
     try:
-        engine = session_engine(request.spark, path, request.options)
-        if _is_large(request.spark, latest_snapshot(engine, path, request.spark)):
-            folder = _keeper.watch(_Offer(spark=request.spark, engine=engine, path=path))
+        engine = session_engine(spark, path, request.options)
+        if tasks is not None or _is_large(spark, latest_snapshot(engine, path, spark)):
+            offer = _Offer(spark=spark, engine=engine, path=path, num_partitions=tasks)
+            folder = _keeper.watch(offer)
             request.reader.option(INDEX_FOLDER, str(folder))
     except BayouError:
         pass  # the source says what is wrong, as it does without a session
     return NotImplemented
 
 
-def write_index(spark: Any, engine: Engine, snapshot: Snapshot, folder: Path) -> None:
-    """Sort a version's files by a Spark job and write them to a folder, for `SortedFiles.open`."""
-    scan = initial_snapshot_scan(spark, snapshot)
+def write_index(
+    spark: Any,
+    engine: Engine,
+    snapshot: Snapshot,
+    folder: Path,
+    num_partitions: int | None = None,
+) -> None:
+    """Sort a version's files by a Spark job and write them to a folder, for `SortedFiles.open`.
+
+    Args:
+        num_partitions: tasks of the replay; None: by setting, else by the log's size.
+    """
+    scan = initial_snapshot_scan(spark, snapshot, num_partitions)
 
     def files() -> Iterator[tuple[pa.StructArray, pa.Array[Any]]]:
         with scan.scan_files(engine) as batches:
@@ -75,8 +92,6 @@ def write_index(spark: Any, engine: Engine, snapshot: Snapshot, folder: Path) ->
 
 
 def _is_large(spark: Any, snapshot: Snapshot) -> bool:
-    if INITIAL_SNAPSHOT_NUM_PARTITIONS.integer(spark=spark) is not None:
-        return True
     limit = REPLAY_LOCAL_BYTES.integer(spark=spark)
     return snapshot.checkpoint_bytes + tail_bytes(snapshot) > (
         LOCAL_BYTES if limit is None else limit
@@ -90,6 +105,7 @@ class _Offer:
     spark: Any
     engine: Engine
     path: str
+    num_partitions: int | None
 
     @property
     def holds(self) -> bool:
@@ -103,7 +119,7 @@ class _Offer:
             snapshot = table.snapshot_as_of_version(self.engine, request.version)
             if snapshot.table_id != request.table_id:
                 raise BayouError(f"{table.path} was replaced by another table")
-            write_index(self.spark, self.engine, snapshot, request.folder)
+            write_index(self.spark, self.engine, snapshot, request.folder, self.num_partitions)
         except Exception as error:  # noqa: BLE001  # whatever it is, the stream helps itself
             _LOG.warning("A stream of %s sorts its files itself: %s", self.path, error)
             with contextlib.suppress(OSError):

@@ -173,9 +173,8 @@ class DeltaReader(DataSourceReader):
 
     def _plan_slices(self, scan: Scan) -> tuple[ReadTask, list[InputPartition]] | None:
         """Tasks that replay slices of the log; None where it can't be cut into enough of them."""
-        slices = scan.slices(
-            self._engine, max(self._min_tasks(), scan.checkpoint_bytes // SLICE_BYTES)
-        )
+        by_size = max(self._min_tasks(), scan.checkpoint_bytes // SLICE_BYTES)
+        slices = scan.slices(self._engine, self._options.replay_partitions or by_size)
         if len(slices) < self._min_tasks():
             return None  # a checkpoint in one row group, as Spark writes it
         partitions: list[InputPartition] = [SlicePartition(s.to_bytes()) for s in slices]

@@ -16,7 +16,7 @@ from bayou.spark.option_values import (
     path_option,
     whole_number,
 )
-from bayou.spark.settings import TIME_ZONE
+from bayou.spark.settings import REPLAY_NUM_PARTITIONS, TIME_ZONE
 from bayou.spark.source.timestamps import parse_timestamp
 from bayou.spark.storage_options import storage_options
 
@@ -35,6 +35,8 @@ class SourceOptions:
         push_filters: `pushFilters`, whether filters that Spark pushes skip files.
         min_partitions: `minPartitions`, the number of tasks to aim at for a small table.
         max_partition_bytes: `maxPartitionBytes`, about how much a task reads.
+        replay_partitions: `bayou.replay.numPartitions`, in how many slices tasks replay a large
+            log.
         time_zone: `bayou.timeZone`, of timestamps in options and partition values that say none.
         storage: storage options in deltalake's names.
     """
@@ -46,6 +48,7 @@ class SourceOptions:
     push_filters: bool = False
     min_partitions: int | None = None
     max_partition_bytes: int | None = None
+    replay_partitions: int | None = None
     time_zone: str = "UTC"
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -75,6 +78,7 @@ class SourceOptions:
             push_filters=boolean_option(given, "pushFilters"),
             min_partitions=integer_option(given, "minPartitions"),
             max_partition_bytes=integer_option(given, "maxPartitionBytes"),
+            replay_partitions=REPLAY_NUM_PARTITIONS.integer(given),
             time_zone=zone,
             storage=storage_options(given),
         )

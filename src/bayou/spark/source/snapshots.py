@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bayou.engines import for_path
-from bayou.errors import MetadataChangedError
+from bayou.errors import ArgumentError, MetadataChangedError
 from bayou.kernel import Snapshot, Table
 from bayou.kernel.engine import Engine
+from bayou.spark.path_travel import path_travel
 from bayou.spark.source.options import SourceOptions
+from bayou.spark.source.timestamps import parse_timestamp
 
-__all__ = ["PinnedVersion", "open_pinned"]
+__all__ = ["PinnedVersion", "open_pinned", "travelled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +27,12 @@ def open_pinned(options: SourceOptions, pinned: PinnedVersion | None) -> tuple[E
     """The engine for the path, and the version that is pinned or that the options ask for.
 
     Raises:
+        ArgumentError: options and path say two versions.
         TableNotFoundError, VersionNotFoundError: there is no such table or version.
         MetadataChangedError: another table stands at the path now.
     """
     engine = for_path(options.path, options.storage)
+    options = travelled(engine, options)
     table = Table.for_path(engine, options.path)
     if pinned is not None:
         snapshot = table.snapshot_as_of_version(engine, pinned.version)
@@ -45,3 +49,29 @@ def open_pinned(options: SourceOptions, pinned: PinnedVersion | None) -> tuple[E
     if options.timestamp is not None:
         return engine, table.snapshot_as_of_timestamp(engine, options.timestamp)
     return engine, table.latest_snapshot(engine)
+
+
+def travelled(engine: Engine, options: SourceOptions) -> SourceOptions:
+    """Options that say what the end of a path says, unless a table stands at the very path.
+
+    Raises:
+        ArgumentError: they say a version or time already.
+    """
+    travel = path_travel(options.path)
+    if travel is None or Table.for_path(engine, options.path).exists(engine):
+        return options
+    if options.version is not None or options.timestamp is not None:
+        raise ArgumentError(
+            f"[DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS] The path {options.path} says which "
+            "version, and so does versionAsOf or timestampAsOf; a read takes one of them.",
+            argument="versionAsOf",
+        )
+    timestamp = travel.timestamp
+    return replace(
+        options,
+        path=travel.path,
+        version=travel.version,
+        timestamp=None
+        if timestamp is None
+        else parse_timestamp("The time at the end of the path", timestamp, options.time_zone),
+    )

@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType as SparkStructType
 
+from bayou.engines import for_path
 from bayou.kernel import LogSlice, ScanFileBatch, Snapshot
 from bayou.kernel.engine import Engine
 from bayou.kernel.engine_description import EngineDescription
@@ -34,7 +35,7 @@ from bayou.spark.source.columns import conform, table_columns
 from bayou.spark.source.offset_text import OffsetText, write_as_delta_spark
 from bayou.spark.source.options import SourceOptions
 from bayou.spark.source.partitions import FILE_COST_BYTES, MAX_TASK_BYTES, deal, task_bytes
-from bayou.spark.source.snapshots import PinnedVersion, open_pinned
+from bayou.spark.source.snapshots import PinnedVersion, open_pinned, travelled
 from bayou.spark.source.timestamps import parse_timestamp
 from bayou.spark.streaming import (
     SchemaTracking,
@@ -43,6 +44,7 @@ from bayou.spark.streaming import (
     TableStream,
     reads_change_feed,
 )
+from bayou.spark.streaming.errors import refusal
 from bayou.spark.types import from_spark, to_spark, to_spark_arrow
 
 __all__ = ["DeltaStreamReader", "StreamPartition", "StreamTask", "source_schema"]
@@ -178,6 +180,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._opened is None:
             write_as_delta_spark()
             options = StreamOptions.parse(self._options)
+            _refuse_travel(self._source_options)
             engine, snapshot = open_pinned(self._source_options, None)
             if self._pinned is not None:
                 snapshot = self._as_loaded(engine, snapshot)
@@ -296,6 +299,17 @@ def source_schema(engine: Engine, snapshot: Snapshot, options: Mapping[str, str]
     if reads_change_feed(given):
         return StructType((*schema.fields, *CHANGE_COLUMNS.fields))
     return schema
+
+
+def _refuse_travel(options: SourceOptions) -> None:
+    asked = travelled(for_path(options.path, options.storage), options)
+    if asked.version is not None or asked.timestamp is not None:
+        raise refusal(
+            "DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS",
+            f"A stream of {asked.path} can't be of one version (versionAsOf, timestampAsOf, or '@' "
+            "in the path). Set startingVersion or startingTimestamp to say where it begins.",
+            table=asked.path,
+        )
 
 
 def _rows(partition: StreamPartition) -> Iterator[pa.RecordBatch]:

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from pyspark.errors import DateTimeException
 from pyspark.sql import DataFrame
 
 from bayou.errors import StatementError
-from bayou.spark.hooks import plain_sql
+from bayou.spark.hooks import check_session, plain_sql
 from bayou.spark.requests import SqlRequest
 from bayou.spark.statements.context import Statement, StatementContext, location_of
 from bayou.spark.statements.lexer import tokens
@@ -51,6 +52,7 @@ def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
             for no Delta table.
         BayouError: the statement can't be; see the methods of `DeltaTable`.
     """
+    check_session(spark)
     answer = _answered(spark, text, args, frames)
     return plain_sql(spark, text, args, **frames) if answer is NotImplemented else answer
 
@@ -193,7 +195,10 @@ def _boundary(spark: Any, reader: Any, place: str, text: str) -> Any:
 def _moment(spark: Any, expression: str) -> str:
     """The value of an expression, as a time with its offset, in the session's time zone."""
     value = f"date_format(CAST({expression} AS TIMESTAMP), \"yyyy-MM-dd'T'HH:mm:ss.SSSXXX\")"
-    found = plain_sql(spark, f"SELECT {value} AS value").first()["value"]
+    try:
+        found = plain_sql(spark, f"SELECT {value} AS value").first()["value"]
+    except DateTimeException:
+        found = None
     if found is None:
         raise StatementError(
             f"TIMESTAMP AS OF {expression} isn't a time: give '2024-01-05 10:00:00' or an "

@@ -6,7 +6,6 @@ the words before them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from bayou.errors import StatementError
+from bayou.spark.path_travel import path_travel
 from bayou.spark.statements.lexer import DIALECT, Token, tokens
 from bayou.spark.statements.words import Words
 
@@ -21,7 +21,6 @@ __all__ = ["TableReference", "table_references"]
 
 _PARSED = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
 _BEFORE_A_TABLE = ("FROM", "JOIN", "USING", "INTO", "TABLE", ",")
-_TRAVEL_IN_PATH = re.compile(r"(?P<path>.+)@(?:v(?P<version>\d+)|(?P<time>\d{17}))", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,26 +212,17 @@ def _version(text: str, word: Token) -> int:
 
 def _with_travel_in_path(reference: TableReference) -> TableReference:
     """`/table@v12` and `/table@20240105100000000`, as delta-spark takes them."""
-    found = None if reference.path is None else _TRAVEL_IN_PATH.fullmatch(reference.path)
+    found = None if reference.path is None else path_travel(reference.path)
     if found is None or reference.travels:
         return reference
-    version, time = found["version"], found["time"]
     return TableReference(
-        parts=(reference.parts[0], found["path"]),
+        parts=(reference.parts[0], found.path),
         start=reference.start,
         end=reference.end,
-        version=None if version is None else int(version),
-        timestamp=None if time is None else _timestamp(time),
+        version=found.version,
+        timestamp=None if found.timestamp is None else f"'{found.timestamp}'",
         named=reference.named,
     )
-
-
-def _timestamp(digits: str) -> str:
-    """`20240105103000123` as an expression: no pattern of Spark's takes it as it is."""
-    year, month, day, hour, minute, second, fraction = (
-        digits[a:b] for a, b in ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12), (12, 14), (14, 17))
-    )
-    return f"'{year}-{month}-{day} {hour}:{minute}:{second}.{fraction}'"
 
 
 def _is_path(parts: Sequence[str]) -> bool:

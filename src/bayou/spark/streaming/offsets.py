@@ -89,14 +89,16 @@ class SourceOffset:
             ArgumentError: that isn't an offset of a Delta table, or one of a newer format.
             StreamingSourceError: it is an offset of another table.
         """
-        offset_format = data.get("sourceVersion")
+        given: object = data
+        known = data if isinstance(given, Mapping) else {}
+        offset_format = known.get("sourceVersion")
         found: tuple[Any, ...] = tuple(
-            data.get(name) for name in ("reservoirId", "reservoirVersion", "index")
+            known.get(name) for name in ("reservoirId", "reservoirVersion", "index")
         )
         if not isinstance(offset_format, int) or [type(v) for v in found] != [str, int, int]:
             raise ArgumentError(
                 "[DELTA_INVALID_SOURCE_OFFSET_FORMAT] The checkpoint's offset isn't that of a "
-                f"Delta table: {dict(data)!r}. Start with a checkpoint of its own.",
+                f"Delta table: {given!r}. Start with a checkpoint of its own.",
                 argument="checkpointLocation",
             )
         if offset_format not in (_FIRST_FORMAT, _METADATA_FORMAT):

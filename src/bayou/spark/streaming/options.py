@@ -23,6 +23,7 @@ DEFAULT_MAX_FILES = 1000
 _UNITS = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 _SIZE = re.compile(r"(\d+)\s*([kmgtp]?)b?")
 _LARGEST = 2**63 - 1
+_CONSENTS = ("allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceColumnTypeChange")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +105,7 @@ class StreamOptions:
                 "startingTimestamp are both set; a stream takes one of them.",
                 argument="startingVersion",
             )
+        _refuse_batch_options(given)
         ignores_files = _boolean(given, "ignoreFileDeletion")
         return cls(
             max_files=_positive(given, "maxFilesPerTrigger"),
@@ -120,9 +122,9 @@ class StreamOptions:
             or given.get("schemalocation"),
             source_tracking_id=given.get("streamingsourcetrackingid"),
             allowed={
-                word: given[f"allowsourcecolumn{word}"].strip().lower()
-                for word in ("rename", "drop", "typechange")
-                if f"allowsourcecolumn{word}" in given
+                name.lower().removeprefix("allowsourcecolumn"): _consent(name, given[name.lower()])
+                for name in _CONSENTS
+                if name.lower() in given
             },
             sort_memory=_size(given, "initialSnapshotSortMemory"),
             max_initial_files=MAX_INITIAL_SNAPSHOT_FILE_COUNT.integer(given),
@@ -134,6 +136,27 @@ class StreamOptions:
 def reads_change_feed(given: Mapping[str, str]) -> bool:
     """Whether `readChangeFeed` is on, also under its older name; keys in lower case."""
     return _boolean(given, "readChangeFeed") or _boolean(given, "readChangeData")
+
+
+def _refuse_batch_options(given: Mapping[str, str]) -> None:
+    """What would be passed over, and give rows that weren't asked for."""
+    if "filter" in given:
+        raise ArgumentError(
+            "The option 'filter' is one of batch reads. Put where(...) behind load(...).",
+            argument="filter",
+        )
+    if _boolean(given, "metadataColumn"):
+        raise ArgumentError(
+            "The option 'metadataColumn' is one of batch reads; leave it out of a stream.",
+            argument="metadataColumn",
+        )
+
+
+def _consent(name: str, text: str) -> str:
+    value = text.strip().lower()
+    if value != "always" and not value.isdecimal():
+        raise illegal_option(name, text, "the version of the change, or 'always'")
+    return value
 
 
 def _starting_version(text: str) -> int | str:

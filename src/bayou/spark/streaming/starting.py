@@ -1,4 +1,4 @@
-"""At which commit a new stream begins."""
+"""At which commit a new stream begins, and whether the table is there for one that goes on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bayou.kernel.table_state import TableState, load_table_state
 from bayou.spark.streaming.errors import refusal
 from bayou.spark.streaming.options import LATEST, StreamOptions
 
-__all__ = ["starting_version"]
+__all__ = ["latest_version_behind", "starting_version"]
 
 
 def starting_version(
@@ -39,6 +39,26 @@ def starting_version(
             f"startingTimestamp {options.starting_timestamp}: {error.message}",
             table=state.path,
         ) from error
+
+
+def latest_version_behind(engine: Engine, table: str, next_version: int) -> int:
+    """The latest version of a table of which a stream has read all that comes before one.
+
+    Raises:
+        StreamingSourceError: the table doesn't reach that far. It was set back, and what is
+            committed now would be passed over in silence.
+    """
+    latest = load_table_state(engine, table).version
+    if next_version > latest + 1:
+        raise refusal(
+            "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
+            f"The checkpoint says that {table} has version {next_version - 1}, but its latest one "
+            f"is {latest}: commits are missing, as in a table that was brought back from an older "
+            "copy. Restore them, or start over with a new checkpoint.",
+            table=table,
+            version=latest + 1,
+        )
+    return latest
 
 
 def _existing(engine: Engine, table: str, version: int) -> int:

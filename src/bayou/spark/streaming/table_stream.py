@@ -36,7 +36,7 @@ from bayou.spark.streaming.progress import CommitPlaces, next_feed_offset, next_
 from bayou.spark.streaming.schema_changes import ReadSchema
 from bayou.spark.streaming.schema_tracking import SchemaTracking
 from bayou.spark.streaming.sorted_files import SortedFiles
-from bayou.spark.streaming.starting import starting_version
+from bayou.spark.streaming.starting import latest_version_behind, starting_version
 from bayou.spark.streaming.tail import Tail
 
 __all__ = ["StreamBatch", "TableStream"]
@@ -149,6 +149,8 @@ class TableStream:
         """
         if not start.initial:
             self.close()  # the initial snapshot is behind us
+            if self._options.fail_on_data_loss and start.version > self._tail.latest + 1:
+                self._tail.latest = latest_version_behind(self._engine, self.table, start.version)
         if self._tracking is not None:
             self._initialize_tracking(start, None)
             pending = self._tracking.pending(self._engine, start)

@@ -44,9 +44,7 @@ def save(request: WriteRequest) -> Any:
         if table is None or (request.method == "insertInto" and not table.exists):
             return NotImplemented
         path = table.path if table.exists else path or table.path
-    if not path:
-        return request.proceed()
-    given = with_session_defaults(request.spark, path, {**request.options, "path": path})
+    given = with_session_defaults(request.spark, path, {**request.options, "path": path or ""})
     options = WriteOptions.parse(given)
     if table is None:
         write_rows(request.df, options, _MODES[request.mode], _by(request), _clustering(request))
@@ -59,9 +57,15 @@ def start(request: StreamWriteRequest) -> Any:
     """`DataStreamWriter.start` and `toTable`: what the sink can't be told otherwise.
 
     Raises:
-        ArgumentError: a name that stands for no Delta table.
+        ArgumentError: a name that stands for no Delta table, or output mode `update`.
     """
     writer = request.writer
+    if request.output_mode == "update":
+        raise ArgumentError(
+            "A Delta table takes no stream in output mode 'update': use 'append' or 'complete', or "
+            "foreachBatch with a merge.",
+            argument="outputMode",
+        )
     _hand_over_defaults(request)
     if request.partition_columns:
         writer.option("bayou.partitionBy", "\n".join(request.partition_columns))
