@@ -191,6 +191,9 @@ _NAME = re.compile(
     r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>[^`.,]*[^`.,\s]))\s*(?P<end>[.,]|$)"
 )
 
+SYMLINK_MANIFESTS = TableProperty(
+    key="delta.compatibility.symlinkFormatManifest.enabled", default=False, parse=_boolean
+)
 APPEND_ONLY = TableProperty(key="delta.appendOnly", default=False, parse=_boolean)
 CHECKPOINT_INTERVAL = TableProperty(key="delta.checkpointInterval", default=10, parse=_at_least(1))
 CHECKPOINT_POLICY = TableProperty(
@@ -327,9 +330,7 @@ PROPERTIES: Mapping[str, TableProperty[object]] = {
         TableProperty(key="delta.parquet.format.version", default="1.0.0", parse=_text),
         TableProperty(key="delta.sampleRetentionDuration", default=None, parse=_interval),
         TableProperty(key="delta.checkpointRetentionDuration", default=None, parse=_interval),
-        TableProperty(
-            key="delta.compatibility.symlinkFormatManifest.enabled", default=False, parse=_boolean
-        ),
+        SYMLINK_MANIFESTS,
         TableProperty(key="delta.autoOptimize", default=None, parse=_text),
         TableProperty(key="delta.autoOptimize.autoCompact", default=None, parse=_text),
         TableProperty(key="delta.autoOptimize.optimizeWrite", default=None, parse=_text),

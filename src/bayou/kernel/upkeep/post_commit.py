@@ -1,4 +1,4 @@
-"""What a commit makes due: checksum, checkpoint, log compaction, log cleanup, in this order.
+"""What a commit makes due: checksum, checkpoint, compaction, cleanup, manifests, in this order.
 
 The checksum comes first, because it is small and all others gain by it; the cleanup last, because
 it deletes what a new checkpoint covers.
@@ -19,13 +19,16 @@ from bayou.kernel.upkeep.checksum import write_checksum
 from bayou.kernel.upkeep.cleanup import clean_up_log
 from bayou.kernel.upkeep.commit_effect import CommitEffect
 from bayou.kernel.upkeep.compaction import compact_log, is_compaction_due
-from bayou.protocol.properties import TableProperties
+from bayou.kernel.upkeep.symlink_manifest import update_symlink_manifests
+from bayou.protocol.properties import SYMLINK_MANIFESTS, TableProperties
 
 __all__ = ["HookName", "PostCommitHook", "due_hooks", "run_hooks"]
 
 _LOG = logging.getLogger(__name__)
 
-HookName: TypeAlias = Literal["checksum", "checkpoint", "log_compaction", "log_cleanup"]
+HookName: TypeAlias = Literal[
+    "checksum", "checkpoint", "log_compaction", "log_cleanup", "symlink_manifest"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +39,7 @@ class PostCommitHook:
     nobody. In the order in which they are given each costs least.
 
     Attributes:
-        name: `checksum`, `checkpoint`, `log_compaction` or `log_cleanup`.
+        name: `checksum`, `checkpoint`, `log_compaction`, `log_cleanup` or `symlink_manifest`.
         version: the version that was committed.
         first_version: of a log compaction, the first version that it covers.
         effect: of a checksum, what the commit changed; None: the commit is read.
@@ -70,6 +73,8 @@ class PostCommitHook:
                 clean_up_log(
                     engine, self.table, retention_ms=self.retention_ms, catalog=self.catalog
                 )
+            case "symlink_manifest":
+                update_symlink_manifests(engine, self.table, self.version, self.catalog)
 
 
 def due_hooks(
@@ -104,6 +109,8 @@ def due_hooks(
         hooks.append(
             PostCommitHook(name="log_cleanup", table=table, version=version, retention_ms=retention)
         )
+    if SYMLINK_MANIFESTS.read(configuration):
+        hooks.append(PostCommitHook(name="symlink_manifest", table=table, version=version))
     if catalog is not None:
         hooks = [replace(hook, catalog=catalog) for hook in hooks]
     return tuple(hooks)

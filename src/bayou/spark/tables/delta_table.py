@@ -18,7 +18,7 @@ from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.kernel.operations.clone import clone
 from bayou.kernel.operations.create_table import CreationMode
 from bayou.kernel.operations.restore import restore
-from bayou.kernel.operations.symlink_manifest import write_symlink_manifests
+from bayou.kernel.upkeep.symlink_manifest import write_symlink_manifests
 from bayou.spark.named_tables import named_table
 from bayou.spark.source.timestamps import parse_timestamp
 from bayou.spark.tables.arguments import flag, number, text, texts

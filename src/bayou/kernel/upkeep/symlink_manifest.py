@@ -1,0 +1,162 @@
+"""Manifests of a table's files for Presto, Athena and others that read symlinks (Hive's format).
+
+Below `_symlink_format_manifest` each partition has a file `manifest`: the addresses of its data
+files, one a line. Source: `GenerateSymlinkManifest` of delta-spark 4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.errors import FileMissingError, UnsupportedFeatureError
+from bayou.kernel.catalog import Catalog
+from bayou.kernel.engine import Engine
+from bayou.kernel.log_segment import commit_files
+from bayou.kernel.replay import read_commits
+from bayou.kernel.scan import ScanBuilder
+from bayou.kernel.scan_file import data_file_path
+from bayou.kernel.table_state import TableState, load_table_state
+from bayou.protocol import features
+from bayou.protocol.actions import Action, AddFile, Metadata, RemoveFile
+from bayou.protocol.file_names import partition_directory
+
+__all__ = ["update_symlink_manifests", "write_symlink_manifests"]
+
+pc: Any = pyarrow.compute
+
+_FOLDER = "_symlink_format_manifest"
+
+
+def update_symlink_manifests(
+    engine: Engine, table: str, version: int, catalog: Catalog | None = None
+) -> None:
+    """Bring the manifests of the partitions that a commit touched up to the latest version.
+
+    All of them, where the commit changed the table's metadata, or doesn't say which it touched.
+
+    Raises:
+        UnsupportedFeatureError: as `write_symlink_manifests`.
+        CorruptTableError: the log can't be read.
+    """
+    state = load_table_state(engine, table, catalog=catalog)
+    commits = [
+        (v, file) for v, file in commit_files(engine, table, catalog=catalog) if v == version
+    ]
+    touched: set[str] | None = set()
+    for commit in read_commits(engine, state.path, commits):
+        touched = _touched(state, commit.actions)
+    if not commits or not state.partition_columns:
+        touched = None
+    write_symlink_manifests(engine, state, touched)
+
+
+def write_symlink_manifests(
+    engine: Engine, state: TableState, folders: Collection[str] | None = None
+) -> int:
+    """Write the manifests of a version, and delete those of partitions that are gone.
+
+    Args:
+        folders: of partitions, as their data files' folders are called; only theirs. None: all.
+
+    Returns:
+        How many manifests there are.
+
+    Raises:
+        UnsupportedFeatureError: files whose rows others would read wrongly: with deletion vectors,
+            or with mapped columns.
+    """
+    if state.column_mapping != "none":
+        raise _unreadable(state, features.COLUMN_MAPPING, "mapped columns")
+    root = f"{state.path}/{_FOLDER}"
+    lines = _lines(engine, state)
+    if folders is not None:
+        lines = {folder: paths for folder, paths in lines.items() if folder in folders}
+    elif not lines and not state.partition_columns:
+        lines = {"": []}
+    written = set()
+    for folder, paths in lines.items():
+        place = f"{root}/{folder}" if folder else root
+        engine.files.mkdirs(place)
+        path = f"{place}/manifest"
+        engine.files.put(path, "".join(f"{line}\n" for line in paths).encode())
+        written.add(path)
+    if folders is None:
+        old = [path for path in _existing(engine, root) if path not in written]
+    else:
+        old = [f"{root}/{folder}/manifest" for folder in folders if folder not in lines]
+    engine.files.delete_files(old)
+    engine.files.delete_empty_folders(path.rpartition("/")[0] for path in old)
+    return len(written)
+
+
+def _touched(state: TableState, actions: Collection[Action]) -> set[str] | None:
+    """Folders of partitions that have files in a commit; None for any."""
+    found: set[str] = set()
+    names = state.partition_columns
+    for action in actions:
+        if isinstance(action, Metadata):
+            return None
+        if isinstance(action, AddFile | RemoveFile):
+            values = action.partition_values
+            if values is None or any(name not in values for name in names):
+                return None
+            found.add(partition_directory(names, {name: values[name] for name in names}))
+    return found
+
+
+def _lines(engine: Engine, state: TableState) -> dict[str, list[str]]:
+    """Addresses of data files by the folder of their partition."""
+    found: dict[str, list[str]] = {}
+    with ScanBuilder(state).build().scan_files(engine) as batches:
+        for batch in batches:
+            add: Any = batch.selected().column("add")
+            if pc.any(pc.is_valid(pc.struct_field(add, "deletionVector"))).as_py():
+                raise _unreadable(state, features.DELETION_VECTORS, "deletion vectors")
+            for folder, paths in _by_folder(state, add):
+                found.setdefault(folder, []).extend(paths)
+    return found
+
+
+def _by_folder(state: TableState, add: Any) -> Iterator[tuple[str, list[str]]]:
+    """A batch's addresses, the partition values looked at once for each partition."""
+    uris: Any = pc.struct_field(add, "path")
+    names = state.partition_columns
+    if not names:
+        yield "", [_address(state.path, str(uri)) for uri in uris.to_pylist()]
+        return
+    maps: Any = pc.struct_field(add, "partitionValues")
+    columns = [pc.map_lookup(maps, pa.scalar(name), "first") for name in names]
+    table: Any = pa.table([*columns, uris], names=[*(str(i) for i in range(len(names))), "uri"])
+    keys = [str(i) for i in range(len(names))]
+    grouped = table.group_by(keys).aggregate([("uri", "list")])
+    for row in grouped.to_pylist():
+        values = {name: row[key] for name, key in zip(names, keys, strict=True)}
+        folder = partition_directory(names, values)
+        yield folder, [_address(state.path, uri) for uri in row["uri_list"]]
+
+
+def _address(table: str, uri: str) -> str:
+    path = data_file_path(table, uri)
+    return path if "://" in path else f"file:{path}"
+
+
+def _existing(engine: Engine, root: str) -> list[str]:
+    try:
+        with engine.files.list_tree(root, lambda _: False) as files:
+            return [file.path for file in files if file.path.endswith("/manifest")]
+    except FileMissingError:
+        return []
+
+
+def _unreadable(state: TableState, feature: str, what: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"{state.path} has {what}, which readers of symlink manifests know nothing of "
+        "(DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS for deletion vectors: rid the files of "
+        "them with REORG TABLE ... APPLY (PURGE)).",
+        table=state.path,
+        features=[feature],
+    )
