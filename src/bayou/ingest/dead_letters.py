@@ -30,7 +30,17 @@ from bayou.protocol.schema import (
 )
 from bayou.spark.kafka.columns import unpack_headers
 
-__all__ = ["DEAD_LETTER_SCHEMA", "dead_letter_rows", "dead_letters_path"]
+__all__ = ["DEAD_LETTER_SCHEMA", "HEADERS", "dead_letter_rows", "dead_letters_path"]
+
+HEADERS = ArrayType(
+    element_type=StructType(
+        (
+            StructField(name="key", data_type=STRING),
+            StructField(name="value", data_type=BINARY),
+        )
+    )
+)
+"""The type of a column of headers."""
 
 DEAD_LETTER_SCHEMA = StructType(
     (
@@ -41,14 +51,7 @@ DEAD_LETTER_SCHEMA = StructType(
         StructField(name="timestamp", data_type=TIMESTAMP),
         StructField(
             name="headers",
-            data_type=ArrayType(
-                element_type=StructType(
-                    (
-                        StructField(name="key", data_type=STRING),
-                        StructField(name="value", data_type=BINARY),
-                    )
-                )
-            ),
+            data_type=HEADERS,
         ),
         StructField(name="key", data_type=BINARY),
         StructField(name="value", data_type=BINARY),

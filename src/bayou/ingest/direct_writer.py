@@ -18,13 +18,15 @@ from bayou.engines import for_path
 from bayou.errors import BayouError, CommitFailedError
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letters import DEAD_LETTER_SCHEMA, dead_letters_path
-from bayou.ingest.decode import JsonDecoder, merge_fields, record_columns
+from bayou.ingest.decode import merge_fields
+from bayou.ingest.decode.formats import RecordDecoder
 from bayou.ingest.progress import BatchReport
 from bayou.ingest.record_reader import RecordReader, RecordReading
 from bayou.ingest.rows import RowLayout
 from bayou.ingest.schema_policy import SchemaPolicy
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.target_table import ENGINE_INFO, TargetTable
+from bayou.ingest.topic_format import topic_columns, topic_format
 from bayou.kernel import Engine, Operation, Table, delete_data_files, write_data
 from bayou.protocol.schema import StructType
 
@@ -49,12 +51,13 @@ class DirectWriter:
         schema = topic_schemas(replace(configuration, topics=(topic,)))[topic.key]
         storage_options = configuration.connector.storage.storage_options()
         self._engine: Engine = for_path(topic.table_path, storage_options)
+        self._format = topic_format(configuration, topic, schema)
         self._target = TargetTable(self._engine, topic, None)
         self._policy = SchemaPolicy(
             topic,
             self._target,
             json_schema=schema,
-            schema_columns=StructType() if schema is None else record_columns(schema),
+            schema_columns=topic_columns(topic, schema),
         )
 
     def transactions(self) -> Mapping[str, int]:
@@ -86,6 +89,8 @@ class DirectWriter:
                     ingestion_timestamp=read_at,
                     upsert=self._topic.upsert_keys,
                     debezium=self._topic.config.decode == "debezium",
+                    format=self._format,
+                    masks=self._topic.config.masks,
                 )
             )
             found = [pair for batch in records for pair in reader.read(batch)]
@@ -117,7 +122,7 @@ class DirectWriter:
         while True:
             layout = self._policy.layout(columns)
             plan = self._policy.plan(layout)
-            new = JsonDecoder(plan).decode(pa.array(values, pa.binary())).new_fields
+            new = RecordDecoder(self._format, plan).decode(pa.array(values, pa.binary())).new_fields
             if not new.fields:
                 break
             columns = self._policy.widened(columns, new)

@@ -22,6 +22,7 @@ from bayou.ingest.broker import TopicWatch
 from bayou.ingest.config import Topic
 from bayou.ingest.dead_letter_table import DeadLetterTable
 from bayou.ingest.decode import merge_fields
+from bayou.ingest.decode.formats import RecordFormat
 from bayou.ingest.gathered import gathered_rows
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.progress import BatchReport
@@ -63,6 +64,7 @@ class MicroBatchWriter:
         schema_columns: StructType,
         storage_options: Mapping[str, str],
         kafka_options: Mapping[str, str],
+        record_format: RecordFormat | None = None,
     ) -> None:
         self._topic = topic
         self._engine = engine
@@ -74,6 +76,7 @@ class MicroBatchWriter:
         )
         self._storage_options = storage_options
         self._kafka_options = kafka_options
+        self._record_format = RecordFormat() if record_format is None else record_format
         self._covered: dict[int, int] = {}
         self._decided: dict[int, tuple[int, ...]] = {}
 
@@ -186,6 +189,8 @@ class MicroBatchWriter:
             ingestion_timestamp=read_at,
             upsert=self._topic.upsert_keys,
             debezium=self._topic.config.decode == "debezium",
+            format=self._record_format,
+            masks=self._topic.config.masks,
         )
         task = BatchTask(
             topic=self._topic.key,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from bayou.ingest.dead_letters import dead_letter_rows
-from bayou.ingest.decode import Decoded, DecodePlan, JsonDecoder, merge_fields
+from bayou.ingest.decode import Decoded, DecodePlan, merge_fields
+from bayou.ingest.decode.formats import RecordDecoder, RecordFormat
+from bayou.ingest.masks import masked
 from bayou.ingest.rows import RowLayout
 from bayou.ingest.upsert import DELETED, ChangeReader, UpsertKeys
 from bayou.protocol.schema import StructType
@@ -25,6 +27,8 @@ class RecordReading:
         plan: how to decode.
         layout: the target's columns.
         ingestion_timestamp: microseconds since the epoch.
+        format: what values are.
+        masks: by the path of a field, see `masked`.
         upsert: the key where rows are upserted; None where they are appended.
         debezium: records are in Debezium's envelope.
     """
@@ -32,6 +36,8 @@ class RecordReading:
     plan: DecodePlan
     layout: RowLayout
     ingestion_timestamp: int
+    format: RecordFormat = field(default_factory=RecordFormat)
+    masks: Mapping[str, str] = field(default_factory=dict)
     upsert: UpsertKeys | None = None
     debezium: bool = False
 
@@ -46,7 +52,7 @@ class RecordReader:
 
     def __init__(self, reading: RecordReading) -> None:
         self._reading = reading
-        self._decoder = JsonDecoder(reading.plan)
+        self._decoder = RecordDecoder(reading.format, reading.plan)
         self._changes: ChangeReader | None = None
         if reading.upsert is not None:
             self._changes = ChangeReader(
@@ -73,7 +79,10 @@ class RecordReader:
             if len(decoded.bad_positions):
                 letters = dead_letter_rows(decoded, part, reading.ingestion_timestamp)
             if len(decoded.positions):
-                rows = reading.layout.rows(decoded, part, reading.ingestion_timestamp)
+                good = decoded
+                if reading.masks:
+                    good = replace(decoded, columns=masked(decoded.columns, reading.masks))
+                rows = reading.layout.rows(good, part, reading.ingestion_timestamp)
                 if reading.upsert is not None:
                     flags: Any = pa.repeat(pa.scalar(deleted), rows.num_rows)
                     rows = rows.append_column(DELETED, flags)

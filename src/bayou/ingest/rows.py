@@ -6,7 +6,8 @@
 | `_kafka_topic`, `_kafka_partition`, `_kafka_offset` | string, int, long | not null |
 | `_ingestion_timestamp` | timestamp | when the batch was read, not null |
 | `_processed_at` | timestamp | when the row was written, not null |
-| `_kafka_timestamp` | timestamp | the record's; where rows are upserted |
+| `_kafka_timestamp` | timestamp | the record's; on wish, and where rows are upserted |
+| `_kafka_key`, `_kafka_headers` | binary, array of (`key`, `value`) | on wish |
 | `year`, `month`, `day` | strings `2024`, `01`, `05` | of the event time, UTC; not null |
 
 The last three are made only where they are partition columns and the record has no such field.
@@ -22,9 +23,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
+from bayou.ingest.dead_letters import HEADERS, header_lists
 from bayou.ingest.decode import Decoded
-from bayou.kernel.arrow_types import to_arrow_schema
-from bayou.protocol.schema import INTEGER, LONG, STRING, TIMESTAMP, StructField, StructType
+from bayou.kernel.arrow_types import to_arrow_schema, to_arrow_type
+from bayou.protocol.schema import BINARY, INTEGER, LONG, STRING, TIMESTAMP, StructField, StructType
 
 __all__ = ["KAFKA_COLUMNS", "RECORD_COLUMNS", "RowLayout", "record_part"]
 
@@ -40,7 +42,13 @@ KAFKA_COLUMNS = StructType(
     )
 )
 
-RECORD_COLUMNS = StructType((StructField(name="_kafka_timestamp", data_type=TIMESTAMP),))
+RECORD_COLUMNS = StructType(
+    (
+        StructField(name="_kafka_timestamp", data_type=TIMESTAMP),
+        StructField(name="_kafka_key", data_type=BINARY),
+        StructField(name="_kafka_headers", data_type=HEADERS),
+    )
+)
 """More of what Kafka says of a record; a layout has those that its topic asks for."""
 
 _TIME_PARTS = {"year": (pc.year, 4), "month": (pc.month, 2), "day": (pc.day, 2)}
@@ -115,12 +123,24 @@ class RowLayout:
             _repeated(ingestion_timestamp, count),
             _repeated(time.time_ns() // 1000, count),
         ]
-        if "_kafka_timestamp" in self.more:
-            columns.append(kafka_time)
+        columns += [
+            self._said(f.name, source.take(decoded.positions), kafka_time)
+            for f in RECORD_COLUMNS
+            if f.name in self.more
+        ]
         if self.time_parts:
             event_time = self._event_time(decoded, kafka_time)
             columns += [_time_part(part, event_time) for part in self.time_parts]
         return pa.RecordBatch.from_arrays(columns, schema=to_arrow_schema(self.schema))
+
+    def _said(self, name: str, records: pa.RecordBatch, kafka_time: pa.Array[Any]) -> pa.Array[Any]:
+        match name:
+            case "_kafka_timestamp":
+                return kafka_time
+            case "_kafka_key":
+                return records.column("key").cast(pa.binary())
+            case _:
+                return header_lists(records.column("headers"), to_arrow_type(HEADERS))
 
     def _event_time(self, decoded: Decoded, kafka_time: pa.Array[Any]) -> pa.Array[Any]:
         if self.event_time is None:

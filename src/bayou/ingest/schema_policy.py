@@ -13,9 +13,12 @@ from bayou.errors import PipelineError
 from bayou.ingest.config import Topic
 from bayou.ingest.decode import DecodePlan, additions
 from bayou.ingest.key_columns import check_keys
+from bayou.ingest.masks import unfit_mask
 from bayou.ingest.rows import RowLayout
 from bayou.ingest.target_table import TargetTable
+from bayou.ingest.topic_format import validated_by
 from bayou.ingest.upsert import DELETED, FORCED
+from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, StructType
 
 __all__ = ["SchemaPolicy"]
@@ -76,6 +79,13 @@ class SchemaPolicy:
             self._topic.more_columns,
         )
         check_keys(self._topic, layout)
+        schema = to_arrow_schema(columns)
+        for path, mask in config.masks.items():
+            reason = unfit_mask(schema, path, mask)
+            if reason is not None:
+                raise PipelineError(
+                    f"topic {self._topic.key!r}: masks: {reason}.", topic=self._topic.key
+                )
         if layout.time_parts and config.event_time is not None and columns.fields:
             field = columns.get(config.event_time)
             if field is None or field.data_type not in (TIMESTAMP, TIMESTAMP_NTZ, DATE):
@@ -92,7 +102,7 @@ class SchemaPolicy:
         policy = self._topic.config.policy
         return DecodePlan(
             columns=layout.record,
-            json_schema=self._json_schema,
+            json_schema=validated_by(self._topic, self._json_schema),
             discover=policy == "evolve" or not layout.record.fields,
             ignore=policy == "freeze" and bool(layout.record.fields),
             taken=layout.taken | self._refused_names | {DELETED, FORCED},

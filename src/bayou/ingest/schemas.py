@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from bayou.errors import ConfigurationError
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.decode import read_json_schema, record_columns
+from bayou.ingest.decode import read_json_schema
 from bayou.ingest.key_columns import unfit_key
 from bayou.ingest.rows import KAFKA_COLUMNS
+from bayou.ingest.topic_format import topic_columns
 from bayou.protocol.schema import DATE, TIMESTAMP, StructType
 
 __all__ = ["topic_schemas"]
@@ -28,9 +30,12 @@ def topic_schemas(configuration: Configuration) -> Mapping[str, str | None]:
 def _schema(configuration: Configuration, topic: Topic) -> str | None:
     if topic.schema_file is None:
         return None
+    if topic.config.decode == "avro":
+        return _avro_schema(configuration, topic, topic.schema_file)
     text = read_json_schema(topic.schema_file)
-    fields = record_columns(text).names
-    taken = {n.lower() for n in KAFKA_COLUMNS.names}
+    columns = topic_columns(topic, text)
+    fields = columns.names
+    taken = {n.lower() for n in (*KAFKA_COLUMNS.names, *topic.more_columns)}
     reserved = [n for n in fields if n.lower() in taken]
     if reserved:
         raise ConfigurationError(
@@ -44,8 +49,8 @@ def _schema(configuration: Configuration, topic: Topic) -> str | None:
     named = {"partition-columns": destination.partition_columns}
     if config.event_time is not None:
         named["event-time"] = (config.event_time,)
-    for key, columns in named.items():
-        missing = [c for c in columns if c not in known]
+    for key, wanted in named.items():
+        missing = [c for c in wanted if c not in known]
         if missing:
             section = "destination." if key == "partition-columns" else ""
             path = f"connector.topics.{topic.key}.{section}{key}"
@@ -55,8 +60,19 @@ def _schema(configuration: Configuration, topic: Topic) -> str | None:
                 file=configuration.file,
                 key=path,
             )
-    _check_event_time(configuration, topic, record_columns(text))
-    _check_keys(configuration, topic, record_columns(text))
+    _check_event_time(configuration, topic, columns)
+    _check_keys(configuration, topic, columns)
+    return text
+
+
+def _avro_schema(configuration: Configuration, topic: Topic, file: Path) -> str:
+    try:
+        text = file.read_text(encoding="utf-8")
+        columns = topic_columns(topic, text)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{file}: not an Avro schema: {error}", file=str(file)) from error
+    _check_event_time(configuration, topic, columns)
+    _check_keys(configuration, topic, columns)
     return text
 
 

@@ -16,7 +16,6 @@ from bayou.errors import BayouError, KafkaError
 from bayou.ingest.broker import TopicWatch, describe_topic
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letter_table import DeadLetterTable
-from bayou.ingest.decode import record_columns
 from bayou.ingest.errand import Errand
 from bayou.ingest.maintenance import TopicUpkeep
 from bayou.ingest.micro_batch import MicroBatchWriter
@@ -26,7 +25,7 @@ from bayou.ingest.retries import pause_before
 from bayou.ingest.spark_errors import SparkFailedError, as_error, translated
 from bayou.ingest.state import topic_state
 from bayou.ingest.target_table import TargetTable
-from bayou.protocol.schema import StructType
+from bayou.ingest.topic_format import topic_columns, topic_format
 
 __all__ = ["TopicRun"]
 
@@ -185,7 +184,7 @@ class TopicRun:
         engine = for_path(self._topic.table_path, storage_options)
         target = TargetTable(engine, self._topic, kafka)
         dead_letters = DeadLetterTable(engine, self._topic, kafka)
-        columns = StructType() if self._schema is None else record_columns(self._schema)
+        columns = topic_columns(self._topic, self._schema)
         writer = MicroBatchWriter(
             topic=self._topic,
             engine=engine,
@@ -196,6 +195,7 @@ class TopicRun:
             schema_columns=columns,
             storage_options=storage_options,
             kafka_options=self._kafka_options(kafka.name),
+            record_format=topic_format(self._configuration, self._topic, self._schema),
         )
         covered, start = writer.open(), config.starting_offsets
         if start == "latest" and not covered:

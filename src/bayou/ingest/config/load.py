@@ -52,7 +52,10 @@ class Topic:
     @property
     def more_columns(self) -> tuple[str, ...]:
         """Columns of what Kafka says of a record that rows have besides the usual ones."""
-        return () if self.upsert_keys is None else ("_kafka_timestamp",)
+        more = tuple(f"_kafka_{name}" for name in self.config.kafka_columns)
+        if self.upsert_keys is not None and "_kafka_timestamp" not in more:
+            more += ("_kafka_timestamp",)
+        return more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

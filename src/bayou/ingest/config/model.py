@@ -33,6 +33,7 @@ __all__ = [
     "ObjectiveConfig",
     "PipelineConfig",
     "ProcessingConfig",
+    "SchemaRegistryConfig",
     "SparkConfig",
     "StorageConfig",
     "TopicConfig",
@@ -449,10 +450,29 @@ class TopicConfig(_Section):
         description="Timestamp or date field that gives year, month and day. "
         "Default, and where it is null: the record's Kafka timestamp. UTC.",
     )
-    decode: Literal["json", "debezium"] = Field(
+    decode: Literal["json", "debezium", "avro", "protobuf", "csv", "string", "binary"] = Field(
         default="json",
-        description="What a record's value is: a JSON object, or Debezium's envelope (op, before, "
-        "after) around one, which needs enable-upsert.",
+        description="What a record's value is: a JSON object; Debezium's envelope (op, before, "
+        "after) around one, which needs enable-upsert; Avro or Protobuf by connector."
+        "schema-registry, Avro also by an .avsc as schema-file; a line of CSV, whose values "
+        "schema-file names in order; a text or bytes, which become the column value.",
+    )
+    csv_delimiter: str = Field(default=",", min_length=1, max_length=1, description="Of csv.")
+    flatten: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Nested fields become columns of their own, with this between the names: "
+        '"_" makes place.city the column place_city.',
+    )
+    masks: dict[str, str] = Field(
+        default_factory=dict,
+        description="Fields made unreadable before anything is written, by their path: hash "
+        "(SHA-256 in hex), drop (null), truncate:N (the first characters).",
+    )
+    kafka_columns: tuple[Literal["key", "headers", "timestamp"], ...] = Field(
+        default=(),
+        description="More of what Kafka says of a record, as columns: _kafka_key (binary), "
+        "_kafka_headers (array of key and value), _kafka_timestamp.",
     )
     schema_policy: Literal["evolve", "freeze", "dead-letter"] | None = Field(
         default=None,
@@ -468,6 +488,14 @@ class TopicConfig(_Section):
     slo: ObjectiveConfig = Field(
         default_factory=ObjectiveConfig, description="What the topic promises to its readers."
     )
+
+    @field_validator("masks")
+    @classmethod
+    def _are_masks(cls, value: dict[str, str]) -> dict[str, str]:
+        for path, mask in value.items():
+            if not re.fullmatch(r"hash|drop|truncate:[1-9][0-9]*", mask):
+                raise ValueError(f"{path} is {mask!r}; write hash, drop, or truncate:3")
+        return value
 
     @property
     def policy(self) -> Literal["evolve", "freeze", "dead-letter"]:
@@ -498,6 +526,14 @@ class TopicConfig(_Section):
                 f"{value!r} can't be a Kafka topic: 1 to 249 of letters, digits, '.', '_', '-'"
             )
         return value
+
+
+class SchemaRegistryConfig(_Section):
+    """The schema registry of Avro and Protobuf records."""
+
+    url: str = Field(description="Such as http://localhost:8081.")
+    username: str | None = Field(default=None, description="For basic authentication.")
+    password: SecretStr | None = Field(default=None, description="For basic authentication.")
 
 
 class MaintenanceConfig(_Section):
@@ -535,6 +571,9 @@ class ConnectorConfig(_Section):
     kafka: KafkaConfig = Field(default_factory=KafkaConfig, description="The broker.")
     storage: StorageConfig = Field(default_factory=StorageConfig, description="The object store.")
     spark: SparkConfig = Field(default_factory=SparkConfig, description="Spark.")
+    schema_registry: SchemaRegistryConfig | None = Field(
+        default=None, description="Where the schemas of Avro and Protobuf records are."
+    )
     maintenance: MaintenanceConfig = Field(
         default_factory=MaintenanceConfig, description="When tables are looked after by the clock."
     )

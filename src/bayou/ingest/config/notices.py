@@ -121,6 +121,14 @@ def refusals(config: PipelineConfig, document: Document) -> tuple[Notice, ...]:
         ]
         if topic.decode == "debezium" and not destination.upsert_keys:
             found.append(_notice(document, ("connector", "topics", key, "decode"), _NO_ENVELOPE))
+        if topic.decode == "protobuf" and config.connector.schema_registry is None:
+            at = ("connector", "topics", key, "decode")
+            found.append(_notice(document, at, "protobuf needs connector.schema-registry"))
+        if topic.decode == "avro" and not (config.connector.schema_registry or topic.schema_file):
+            at = ("connector", "topics", key, "decode")
+            found.append(
+                _notice(document, at, "avro needs connector.schema-registry, or a schema-file")
+            )
         if "enable_upsert" not in delta.model_fields_set:
             found += [_notice(document, at, _ONLY_KEYS) for at, columns in wanted if columns]
     return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -75,9 +76,18 @@ def _primitive(value: Any, kind: PrimitiveType, path: str) -> Any:
                 return int(value)
         case ("double" | "float", int() | float()) if not isinstance(value, bool):
             return float(value)
+        case ("binary", str()):
+            return _bytes(value, kind, path)
         case ("timestamp" | "timestamp_ntz" | "date", str()):
             return _moment(value, kind, path)
     raise _unfit(value, kind, path)
+
+
+def _bytes(value: str, kind: PrimitiveType, path: str) -> bytes:
+    try:
+        return b64decode(value, validate=True)
+    except ValueError as error:
+        raise _unfit(value, kind, path) from error
 
 
 def _moment(value: str, kind: PrimitiveType, path: str) -> date | datetime:

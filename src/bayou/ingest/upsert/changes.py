@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.ingest.decode import Decoded, DecodePlan, JsonDecoder
+from bayou.ingest.decode.formats import RecordDecoder
 from bayou.ingest.upsert.ordering import UpsertKeys
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.protocol.schema import STRING, StructType
@@ -52,7 +53,7 @@ class ChangeReader:
     """
 
     def __init__(
-        self, decoder: JsonDecoder, columns: StructType, keys: UpsertKeys, *, debezium: bool
+        self, decoder: RecordDecoder, columns: StructType, keys: UpsertKeys, *, debezium: bool
     ) -> None:
         self._decoder = decoder
         self._keys = keys

@@ -1,0 +1,9 @@
+"""Records that aren't plain JSON objects, by way of JSON objects."""
+
+from bayou.ingest.decode.formats.avro import avro_schema_columns
+from bayou.ingest.decode.formats.decoder import RecordDecoder
+from bayou.ingest.decode.formats.flattening import flat_columns
+from bayou.ingest.decode.formats.record_format import RecordFormat
+from bayou.ingest.decode.formats.registry import Registry
+
+__all__ = ["RecordDecoder", "RecordFormat", "Registry", "avro_schema_columns", "flat_columns"]

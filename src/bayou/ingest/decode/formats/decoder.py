@@ -1,0 +1,172 @@
+"""Values of any format, decoded to columns: what isn't a JSON object is made one first."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from bayou.ingest.decode.formats.avro import AvroReader
+from bayou.ingest.decode.formats.flattening import flat_columns, flattened
+from bayou.ingest.decode.formats.protobuf import ProtobufReader
+from bayou.ingest.decode.formats.record_format import RecordFormat
+from bayou.ingest.decode.inference import merge_fields
+from bayou.ingest.decode.json import Decoded, DecodePlan, JsonDecoder
+from bayou.ingest.decode.json_schema import record_validator
+from bayou.ingest.decode.unknown_fields import additions
+from bayou.protocol.schema import StructType
+
+__all__ = ["RecordDecoder"]
+
+_MAX_REASON = 300
+
+
+class RecordDecoder:
+    """Decodes batches by one plan. Not for several threads at once.
+
+    Args:
+        format: what values are.
+        plan: of the columns that come out. A schema to satisfy is that of the format where it
+            flattens.
+    """
+
+    def __init__(self, format: RecordFormat, plan: DecodePlan) -> None:
+        self._format = format
+        self._plan = plan
+        self._json = JsonDecoder(plan)
+        self._validator = (
+            None if format.json_schema is None else record_validator(format.json_schema)
+        )
+        self._read = _reader(format, plan.columns)
+        self._columns = StructType()
+
+    def decode(self, values: pa.Array[Any]) -> Decoded:
+        """Decode Kafka values; see `JsonDecoder.decode`."""
+        if self._format.plain:
+            return self._json.decode(values)
+        texts: list[bytes | None] = []
+        kept: list[int] = []
+        bad: list[int] = []
+        reasons: list[str] = []
+        for position, value in enumerate(values.to_pylist()):
+            try:
+                texts.append(None if value is None else self._text(value))
+                kept.append(position)
+            except ValueError as error:
+                bad.append(position)
+                reasons.append(str(error)[:_MAX_REASON])
+        decoded = self._json.decode(pa.array(texts, pa.binary()))
+        places: Any = pa.array(kept, pa.int64())
+        new_fields = decoded.new_fields
+        if self._plan.discover:
+            found = additions(self._plan.columns, self._columns)
+            of_schema = merge_fields(StructType(), [partial for _, partial in found])
+            if of_schema.fields:
+                new_fields = of_schema  # its types are better than what values look like
+        return Decoded(
+            columns=decoded.columns,
+            positions=places.take(decoded.positions),
+            bad_positions=pa.concat_arrays(
+                [places.take(decoded.bad_positions), pa.array(bad, pa.int64())]
+            ),
+            reasons=pa.concat_arrays([decoded.reasons, pa.array(reasons, pa.string())]),
+            new_fields=new_fields,
+            ignored=decoded.ignored,
+        )
+
+    def _text(self, value: bytes) -> bytes:
+        record, columns = self._read(value)
+        separator = self._format.flatten
+        if separator is not None:
+            if not isinstance(record, dict):
+                raise ValueError("not an object")  # of the record
+            if self._validator is not None and not self._validator.is_valid(record):
+                error = next(iter(self._validator.iter_errors(record)))
+                raise ValueError(f"schema: {error.message}")
+            columns = flat_columns(columns, separator)
+            record = flattened(record, separator, self._plan.columns)
+        if columns.fields and columns is not self._columns:
+            self._columns = merge_fields(self._columns, columns)
+        return msgspec.json.encode(record, enc_hook=_encoded)
+
+
+def _reader(format: RecordFormat, columns: StructType) -> Callable[[bytes], tuple[Any, StructType]]:
+    kinds = {f.name: str(f.data_type) for f in columns}
+    match format.name:
+        case "avro":
+            avro = AvroReader(format.registry, format.schema)
+            return lambda value: _without_odd_numbers(avro.read(value))
+        case "protobuf":
+            assert format.registry is not None  # the configuration has seen to it
+            protobuf = ProtobufReader(format.registry)
+            return lambda value: _without_odd_numbers(protobuf.read(value))
+        case "csv":
+            return lambda value: (_csv(value, format, kinds), StructType())
+        case "string":
+            return lambda value: ({"value": _utf8(value)}, StructType())
+        case "binary":
+            return lambda value: ({"value": base64.b64encode(value).decode()}, StructType())
+        case "json":
+            return lambda value: (_json(value), StructType())
+
+
+def _json(value: bytes) -> Any:
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"not valid JSON: {error}") from error
+
+
+def _utf8(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError("not UTF-8") from error
+
+
+def _csv(value: bytes, format: RecordFormat, kinds: Mapping[str, str]) -> dict[str, Any]:
+    """A line as an object: texts for texts, JSON for anything else, null for nothing."""
+    lines = list(csv.reader([_utf8(value)], delimiter=format.csv_delimiter, strict=True))
+    cells = lines[0] if lines else []
+    if len(lines) != 1 or len(cells) != len(format.csv_columns):
+        raise ValueError(f"a line of {len(cells)} values, not {len(format.csv_columns)}")
+    return {
+        name: _cell(cell, kinds.get(name, "string"))
+        for name, cell in zip(format.csv_columns, cells, strict=True)
+        if cell
+    }
+
+
+def _cell(cell: str, kind: str) -> Any:
+    if kind in _NOT_TEXT:
+        try:
+            return msgspec.json.decode(cell.lower() if kind == "boolean" else cell)
+        except msgspec.DecodeError:
+            return cell  # the schema will refuse it
+    return cell
+
+
+_NOT_TEXT = frozenset(("long", "integer", "short", "byte", "double", "float", "boolean"))
+
+
+def _without_odd_numbers(read: tuple[Any, StructType]) -> tuple[Any, StructType]:
+    """JSON has no NaN; a record with one is told, not changed."""
+    waiting = [read[0]]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list | tuple):
+            waiting += value
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"a number is {value}, which no column takes from here")
+    return read
+
+
+def _encoded(value: object) -> Any:
+    return str(value)

@@ -1,0 +1,52 @@
+"""Nested objects as columns of their own: `place.city` becomes `place_city`.
+
+Arrays, and objects without fields of a known name, stay what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from bayou.protocol.schema import StructField, StructType
+
+__all__ = ["flat_columns", "flattened"]
+
+
+def flat_columns(columns: StructType, separator: str) -> StructType:
+    """The columns of flattened records."""
+    return StructType(tuple(_fields(columns, separator, "")))
+
+
+def flattened(record: Mapping[str, Any], separator: str, columns: StructType) -> dict[str, Any]:
+    """A record without nested objects.
+
+    Args:
+        columns: of flattened records; an object that has a column, as JSON text, stays.
+
+    Raises:
+        ValueError: two fields get one name.
+    """
+    found: dict[str, Any] = {}
+    whole = set(columns.names)
+    waiting = [("", record)]
+    while waiting:
+        prefix, part = waiting.pop()
+        for name, value in part.items():
+            path = prefix + name
+            if isinstance(value, dict) and value and path not in whole:
+                waiting.append((path + separator, value))
+            elif path in found:
+                raise ValueError(f"two fields are called {path!r} once objects are flattened")
+            else:
+                found[path] = value
+    return found
+
+
+def _fields(columns: StructType, separator: str, prefix: str) -> Iterator[StructField]:
+    for field in columns:
+        if isinstance(field.data_type, StructType):
+            yield from _fields(field.data_type, separator, prefix + field.name + separator)
+        else:
+            yield replace(field, name=prefix + field.name)

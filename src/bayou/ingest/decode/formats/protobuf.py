@@ -1,0 +1,208 @@
+"""Protobuf values by descriptors of a schema registry.
+
+Behind the registry's header stands which message of the file it is: a list of indexes. Fields that
+weren't set are null where Protobuf knows that, else their default.
+
+| Protobuf | Delta type |
+|---|---|
+| `int32`, `sint32`, `sfixed32`; `uint32`, 64 bits; `uint64` | `integer`; `long`; `decimal(20,0)` |
+| `float`, `double`, `bool`, `string`, `bytes`; `enum` | `float`, ...; `string` |
+| `google.protobuf.Timestamp` | `timestamp` |
+| a message, `repeated`, `map` | `struct`, `array`, `map` with text as keys |
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError, Message
+
+from bayou.ingest.decode.formats.registry import Registry, split_header
+from bayou.ingest.decode.json_schema import JSON_TEXT
+from bayou.protocol.schema import (
+    BINARY,
+    BOOLEAN,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    StructField,
+    StructType,
+)
+
+__all__ = ["ProtobufReader"]
+
+_TIMESTAMP_NAME = "google.protobuf.Timestamp"
+_SCALARS: Mapping[int, DataType] = {
+    FieldDescriptor.CPPTYPE_INT32: INTEGER,
+    FieldDescriptor.CPPTYPE_INT64: LONG,
+    FieldDescriptor.CPPTYPE_UINT32: LONG,
+    FieldDescriptor.CPPTYPE_UINT64: DecimalType(precision=20, scale=0),
+    FieldDescriptor.CPPTYPE_DOUBLE: DOUBLE,
+    FieldDescriptor.CPPTYPE_FLOAT: FLOAT,
+    FieldDescriptor.CPPTYPE_BOOL: BOOLEAN,
+    FieldDescriptor.CPPTYPE_ENUM: STRING,
+}
+
+
+class ProtobufReader:
+    """Reads values by the schemas that they were written with."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._files: dict[int, Any] = {}
+
+    def read(self, value: bytes) -> tuple[Any, StructType]:
+        """A value, and the columns of its message.
+
+        Raises:
+            ValueError: it can't be read.
+            KafkaError: the registry doesn't answer.
+        """
+        header = split_header(value)
+        if header is None:
+            raise ValueError("not Protobuf with a schema registry's header")
+        indexes, body = _indexes(header[1])
+        descriptor = self._descriptor(header[0], indexes)
+        message = message_factory.GetMessageClass(descriptor)()
+        try:
+            message.ParseFromString(body)
+        except DecodeError as error:
+            raise ValueError(f"not Protobuf of its schema: {error}") from error
+        return _plain(message), _columns(descriptor, ())
+
+    def _descriptor(self, number: int, indexes: list[int]) -> Descriptor:
+        file = self._files.get(number)
+        if file is None:
+            pool = descriptor_pool.DescriptorPool()
+            told = self._registry.schema(number, serialized=True)
+            file = self._files[number] = self._add(pool, told, f"schema-{number}.proto")
+        try:
+            found = list(file.message_types_by_name.values())[indexes[0]]
+            for index in indexes[1:]:
+                found = found.nested_types[index]
+        except IndexError as error:
+            raise ValueError(f"schema {number} has no message {indexes}") from error
+        return found
+
+    def _add(self, pool: Any, told: Mapping[str, Any], name: str) -> Any:
+        try:
+            file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(told["schema"]))
+        except (DecodeError, ValueError) as error:
+            raise ValueError(f"{name} of the registry isn't a Protobuf descriptor") from error
+        for reference in told.get("references") or ():
+            other = self._registry.version(
+                reference["subject"], reference["version"], serialized=True
+            )
+            self._add(pool, other, reference["name"])
+        for dependency in file.dependency:
+            if dependency.startswith("google/protobuf/"):
+                known = descriptor_pool.Default().FindFileByName(dependency)  # type: ignore[no-untyped-call]
+                pool.Add(descriptor_pb2.FileDescriptorProto.FromString(known.serialized_pb))
+        file.name = name
+        return pool.AddSerializedFile(file.SerializeToString()) or pool.FindFileByName(name)
+
+
+def _indexes(data: bytes) -> tuple[list[int], bytes]:
+    """Zigzag varints: how many, then each; a lone zero is the first message."""
+    count, at = _varint(data, 0)
+    if count == 0:
+        return [0], data[at:]
+    found: list[int] = []
+    for _ in range(count):
+        index, at = _varint(data, at)
+        found.append(index)
+    return found, data[at:]
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(data) or shift > 63:
+            raise ValueError("not Protobuf with a schema registry's header")
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+
+
+def _columns(descriptor: Descriptor, inside: tuple[str, ...]) -> StructType:
+    names = (*inside, descriptor.full_name)
+    return StructType(tuple(_field(f, names) for f in descriptor.fields))
+
+
+def _field(field: Any, inside: tuple[str, ...]) -> StructField:
+    kind = _type(field, inside)
+    if kind is None:
+        return StructField(name=field.name, data_type=STRING, metadata=JSON_TEXT)
+    return StructField(name=field.name, data_type=kind)
+
+
+def _type(field: Any, inside: tuple[str, ...]) -> DataType | None:
+    """None for a message inside itself, or without fields."""
+    if _is_map(field):
+        value = _single(field.message_type.fields_by_name["value"], inside)
+        return None if value is None else MapType(key_type=STRING, value_type=value)
+    single = _single(field, inside)
+    if single is not None and field.is_repeated:
+        return ArrayType(element_type=single)
+    return single
+
+
+def _single(field: Any, inside: tuple[str, ...]) -> DataType | None:
+    if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
+        message = field.message_type
+        if message.full_name == _TIMESTAMP_NAME:
+            return TIMESTAMP
+        if message.full_name in inside or not message.fields:
+            return None
+        return _columns(message, inside)
+    if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
+        return BINARY if field.type == FieldDescriptor.TYPE_BYTES else STRING
+    return _SCALARS[field.cpp_type]
+
+
+def _is_map(field: Any) -> bool:
+    return bool(field.message_type and field.message_type.GetOptions().map_entry)
+
+
+def _plain(message: Message) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field in message.DESCRIPTOR.fields:
+        value = getattr(message, field.name)
+        if _is_map(field):
+            kind = field.message_type.fields_by_name["value"]
+            found[field.name] = {_key(k): _value(v, kind) for k, v in value.items()}
+        elif field.is_repeated:
+            found[field.name] = [_value(v, field) for v in value]
+        elif field.has_presence and not message.HasField(field.name):
+            found[field.name] = None
+        else:
+            found[field.name] = _value(value, field)
+    return found
+
+
+def _key(key: Any) -> str:
+    return str(key).lower() if isinstance(key, bool) else str(key)
+
+
+def _value(value: Any, field: Any) -> Any:
+    if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
+        if field.message_type.full_name == _TIMESTAMP_NAME:
+            return f"{value.ToJsonString()}"
+        return _plain(value)
+    if field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
+        named = field.enum_type.values_by_number.get(value)
+        return str(value) if named is None else named.name
+    return value

@@ -1,0 +1,77 @@
+"""What a topic's records are, as its configuration says."""
+
+from __future__ import annotations
+
+import json
+
+from bayou.errors import ConfigurationError
+from bayou.ingest.config import Configuration, Topic
+from bayou.ingest.decode import record_columns
+from bayou.ingest.decode.formats import RecordFormat, Registry, avro_schema_columns, flat_columns
+from bayou.protocol.schema import BINARY, STRING, StructField, StructType
+
+__all__ = ["topic_columns", "topic_format", "validated_by"]
+
+
+def topic_format(configuration: Configuration, topic: Topic, schema: str | None) -> RecordFormat:
+    """How values become records.
+
+    Args:
+        schema: text of the topic's schema file, None for none.
+
+    Raises:
+        ConfigurationError: it needs a schema file.
+    """
+    config = topic.config
+    name = "json" if config.decode == "debezium" else config.decode
+    flatten = config.flatten
+    columns: tuple[str, ...] = ()
+    if name == "csv":
+        if schema is None:
+            raise ConfigurationError(
+                f"{configuration.file}: connector.topics.{topic.key}.decode: csv needs a "
+                "schema-file: its properties, in their order, name the values of a line",
+                file=configuration.file,
+                key=f"connector.topics.{topic.key}.decode",
+            )
+        columns = tuple(json.loads(schema).get("properties", {}))
+    section = configuration.connector.schema_registry
+    registry = None
+    if section is not None:
+        password = section.password
+        registry = Registry(
+            url=section.url,
+            user=section.username,
+            password=None if password is None else password.get_secret_value(),
+        )
+    return RecordFormat(
+        name=name,
+        registry=registry,
+        schema=schema if name == "avro" else None,
+        csv_columns=columns,
+        csv_delimiter=config.csv_delimiter,
+        flatten=flatten,
+        json_schema=schema if flatten is not None and name == "json" else None,
+    )
+
+
+def topic_columns(topic: Topic, schema: str | None) -> StructType:
+    """The record's columns that are known before any record; none where nothing says."""
+    config = topic.config
+    match config.decode:
+        case "string" | "binary" as kind:
+            data_type = STRING if kind == "string" else BINARY
+            return StructType((StructField(name="value", data_type=data_type),))
+        case "avro":
+            columns = StructType() if schema is None else avro_schema_columns(schema)
+        case _:
+            columns = StructType() if schema is None else record_columns(schema)
+    return columns if config.flatten is None else flat_columns(columns, config.flatten)
+
+
+def validated_by(topic: Topic, schema: str | None) -> str | None:
+    """The JSON Schema that records have to satisfy once they are flat."""
+    config = topic.config
+    if config.decode in ("json", "debezium", "csv") and config.flatten is None:
+        return schema
+    return None

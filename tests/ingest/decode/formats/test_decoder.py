@@ -1,0 +1,251 @@
+"""Avro, Protobuf, CSV and the rest become columns."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import decimal
+import io
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import fastavro
+import pyarrow as pa
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
+
+from bayou.errors import KafkaError
+from bayou.ingest.decode import DecodePlan, additions
+from bayou.ingest.decode.formats import RecordDecoder, RecordFormat, Registry
+from bayou.kernel.writes.schema_evolution import merge_schemas
+from bayou.protocol.schema import BINARY, BOOLEAN, DOUBLE, LONG, STRING, StructField, StructType
+
+AVRO = {
+    "type": "record",
+    "name": "Event",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "name", "type": ["null", "string"]},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {
+            "name": "price",
+            "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        },
+        {"name": "raw", "type": "bytes"},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
+        {"name": "tags", "type": {"type": "map", "values": "int"}},
+        {"name": "place", "type": "Place"},
+        {"name": "either", "type": ["null", "int", "string"]},
+    ],
+}
+PLACE = {
+    "type": "record",
+    "name": "Place",
+    "fields": [
+        {"name": "city", "type": "string"},
+        {"name": "near", "type": {"type": "array", "items": "Place"}},
+    ],
+}
+EVENT = {
+    "id": 7,
+    "name": None,
+    "at": dt.datetime(2024, 1, 5, 10, 0, 0, 5, tzinfo=dt.UTC),
+    "day": dt.date(2024, 1, 5),
+    "price": decimal.Decimal("12.50"),
+    "raw": b"\x00\xff",
+    "kind": "B",
+    "tags": {"x": 1},
+    "place": {"city": "Ulm", "near": []},
+    "either": "x",
+}
+
+
+@pytest.fixture(scope="module")
+def registry():
+    """The registry's protocol on loopback."""
+    answers: dict[str, dict] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            answer = answers.get(self.path)
+            self.send_response(404 if answer is None else 200)
+            self.end_headers()
+            self.wfile.write(json.dumps(answer or {"error_code": 40403}).encode())
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    answers["/schemas/ids/1"] = {
+        "schema": json.dumps(AVRO),
+        "references": [{"name": "Place", "subject": "place", "version": 3}],
+    }
+    answers["/subjects/place/versions/3"] = {"schema": json.dumps(PLACE)}
+    wider = {**AVRO, "fields": [*AVRO["fields"], {"name": "more", "type": "float", "default": 0}]}
+    answers["/schemas/ids/2"] = {**answers["/schemas/ids/1"], "schema": json.dumps(wider)}
+    answers["/schemas/ids/9?format=serialized"] = {
+        "schema": base64.b64encode(protobuf_file().SerializeToString()).decode()
+    }
+    yield Registry(url=f"http://127.0.0.1:{server.server_port}")
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def header(number, body):
+    return b"\x00" + number.to_bytes(4, "big") + body
+
+
+def avro(number, record, schema):
+    out = io.BytesIO()
+    named = {}
+    fastavro.parse_schema(PLACE, named_schemas=named)
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema, named_schemas=named), record)
+    return header(number, out.getvalue())
+
+
+def decoded(format, values, columns=None, *, discover=True):
+    """Decode as the pipeline does: again with wider columns where there are new ones."""
+    columns = columns or StructType()
+    while True:
+        plan = DecodePlan(columns=columns, json_schema=None, discover=discover)
+        found = RecordDecoder(format, plan).decode(pa.array(values, pa.binary()))
+        if not found.new_fields.fields:
+            return found
+        for _, field in additions(columns, found.new_fields):
+            columns = merge_schemas("t", columns, StructType((field,)))
+
+
+def test_avro_of_a_registry_has_the_types_of_its_schema(registry):
+    wider = {**AVRO, "fields": [*AVRO["fields"], {"name": "more", "type": "float"}]}
+    values = [
+        avro(1, EVENT, AVRO),
+        b"no header",
+        avro(2, {**EVENT, "more": 1.5, "either": 3}, wider),
+        avro(1, EVENT, AVRO) + b"x",
+        avro(2, {**EVENT, "more": float("nan")}, wider),
+    ]
+    found = decoded(RecordFormat(name="avro", registry=registry), values)
+    rows = found.columns.to_pylist()
+    assert found.positions.to_pylist() == [0, 2]
+    expected = {**EVENT, "tags": [("x", 1)], "place": {"city": "Ulm", "near": "[]"}}
+    assert rows[0] == {**expected, "either": '"x"', "more": None}
+    assert rows[1] == {**expected, "either": "3", "more": 1.5}
+    reasons = dict(zip(found.bad_positions.to_pylist(), found.reasons.to_pylist(), strict=True))
+    assert reasons[1] == "not Avro with a schema registry's header"
+    assert "bytes behind it" in reasons[3]
+    assert "a number is nan" in reasons[4]
+
+
+def test_avro_without_a_registry_is_read_by_a_schema_file():
+    schema = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]}
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), {"id": 5})
+    found = decoded(RecordFormat(name="avro", schema=json.dumps(schema)), [out.getvalue()])
+    assert found.columns.to_pylist() == [{"id": 5}]
+    assert found.columns.schema.field("id").type == pa.int32()
+
+
+def test_a_registry_that_has_no_such_schema_stops_the_batch(registry):
+    with pytest.raises(KafkaError, match="there is no such schema"):
+        decoded(RecordFormat(name="avro", registry=registry), [header(77, b"")])
+    away = Registry(url="http://127.0.0.1:9")
+    with pytest.raises(KafkaError, match="doesn't answer"):
+        decoded(RecordFormat(name="avro", registry=away), [header(78, b"")])
+
+
+def protobuf_file():
+    file = descriptor_pb2.FileDescriptorProto(name="event.proto", package="p", syntax="proto3")
+    file.dependency.append("google/protobuf/timestamp.proto")
+    file.message_type.add(name="Unused")
+    event = file.message_type.add(name="Event")
+    types = descriptor_pb2.FieldDescriptorProto
+    for number, (name, kind) in enumerate(
+        [("id", types.TYPE_INT64), ("name", types.TYPE_STRING), ("raw", types.TYPE_BYTES)], 1
+    ):
+        event.field.add(name=name, number=number, type=kind, label=types.LABEL_OPTIONAL)
+    event.field.add(
+        name="at",
+        number=4,
+        type=types.TYPE_MESSAGE,
+        type_name=".google.protobuf.Timestamp",
+        label=types.LABEL_OPTIONAL,
+    )
+    event.field.add(name="scores", number=5, type=types.TYPE_DOUBLE, label=types.LABEL_REPEATED)
+    inner = event.nested_type.add(name="Inner")
+    inner.field.add(name="flag", number=1, type=types.TYPE_BOOL, label=types.LABEL_OPTIONAL)
+    event.field.add(
+        name="inner",
+        number=6,
+        type=types.TYPE_MESSAGE,
+        type_name=".p.Event.Inner",
+        label=types.LABEL_OPTIONAL,
+    )
+    return file
+
+
+def test_protobuf_of_a_registry_has_the_types_of_its_message(registry):
+    pool = descriptor_pool.DescriptorPool()
+    stamp = descriptor_pb2.FileDescriptorProto.FromString(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    pool.Add(stamp)
+    pool.Add(protobuf_file())
+    kind = message_factory.GetMessageClass(pool.FindMessageTypeByName("p.Event"))
+    message = kind(id=2**40, name="é", raw=b"\x00", scores=[1.5])
+    message.at.FromJsonString("2024-01-05T10:00:00.000005Z")
+    message.inner.flag = True
+    body = message.SerializeToString()
+    values = [header(9, b"\x02\x02" + body), header(9, b"\x02\x02\xff"), header(9, b"\x02\x08")]
+    found = decoded(RecordFormat(name="protobuf", registry=registry), values)
+    assert found.columns.to_pylist() == [
+        {
+            "id": 2**40,
+            "name": "é",
+            "raw": b"\x00",
+            "at": dt.datetime(2024, 1, 5, 10, 0, 0, 5, tzinfo=dt.UTC),
+            "scores": [1.5],
+            "inner": {"flag": True},
+        }
+    ]
+    assert found.bad_positions.to_pylist() == [1, 2]
+
+
+def columns(**kinds):
+    return StructType(tuple(StructField(name=n, data_type=k) for n, k in kinds.items()))
+
+
+def test_a_line_of_csv_has_the_types_of_its_columns():
+    values_are = RecordFormat(name="csv", csv_columns=("a", "b", "c", "d"), csv_delimiter=";")
+    lines = [b'1;"x;y";2.5;TRUE', b";;;", b"1;2", b"x;1;1;false", b"\xff;;;"]
+    found = decoded(format, lines, columns(a=LONG, b=STRING, c=DOUBLE, d=BOOLEAN), discover=False)
+    assert found.columns.to_pylist() == [
+        {"a": 1, "b": "x;y", "c": 2.5, "d": True},
+        {"a": None, "b": None, "c": None, "d": None},
+    ]
+    assert found.bad_positions.to_pylist() == [3, 2, 4]
+
+
+def test_texts_and_bytes_are_a_column():
+    values = [b"abc", b"\xff", None]
+    text = decoded(RecordFormat(name="string"), values, columns(value=STRING))
+    assert text.columns.to_pylist() == [{"value": "abc"}]
+    raw = decoded(RecordFormat(name="binary"), values, columns(value=BINARY))
+    assert raw.columns.to_pylist() == [{"value": b"abc"}, {"value": b"\xff"}]
+    assert raw.reasons.to_pylist() == ["the record has no value"]
+
+
+def test_nested_fields_become_columns():
+    schema = {"properties": {"a": {"properties": {"b": {"type": "integer"}}}}}
+    values_are = RecordFormat(flatten="_", json_schema=json.dumps(schema))
+    values = [
+        b'{"a": {"b": 1, "c": {"d": "x"}}, "l": [{"e": 1}]}',
+        b'{"a": {"b": "no"}}',
+        b'{"a": {"b": 1}, "a_b": 2}',
+    ]
+    found = decoded(values_are, values)
+    assert found.columns.to_pylist() == [{"a_b": 1, "a_c_d": "x", "l": [{"e": 1}]}]
+    assert "schema:" in found.reasons[0].as_py()
+    assert "two fields are called 'a_b'" in found.reasons[1].as_py()
