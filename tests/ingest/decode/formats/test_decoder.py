@@ -220,7 +220,9 @@ def columns(**kinds):
 def test_a_line_of_csv_has_the_types_of_its_columns():
     values_are = RecordFormat(name="csv", csv_columns=("a", "b", "c", "d"), csv_delimiter=";")
     lines = [b'1;"x;y";2.5;TRUE', b";;;", b"1;2", b"x;1;1;false", b"\xff;;;"]
-    found = decoded(format, lines, columns(a=LONG, b=STRING, c=DOUBLE, d=BOOLEAN), discover=False)
+    found = decoded(
+        values_are, lines, columns(a=LONG, b=STRING, c=DOUBLE, d=BOOLEAN), discover=False
+    )
     assert found.columns.to_pylist() == [
         {"a": 1, "b": "x;y", "c": 2.5, "d": True},
         {"a": None, "b": None, "c": None, "d": None},
