@@ -28,7 +28,13 @@ from rich.table import Table as Grid
 from bayou.ingest.config import load_configuration
 from bayou.ingest.demo.flights import JSON_SCHEMA, json_records, read_flights
 from bayou.ingest.pipeline import run_pipeline
-from bayou.ingest.progress import BatchReport, MaintenanceReport, TopicStarted, TopicSummary
+from bayou.ingest.progress import (
+    BatchReport,
+    MaintenanceReport,
+    MigrationReport,
+    TopicStarted,
+    TopicSummary,
+)
 from bayou.spark import start_session
 from bayou.spark.kafka import EmbeddedBroker, ProducedRecord
 
@@ -67,6 +73,9 @@ class Quiet:
 
     def batch_committed(self, event: BatchReport) -> None:
         """Nothing."""
+
+    def migrated(self, event: MigrationReport) -> None:
+        """JSON files are in the table."""
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:
         """A table was kept in shape."""

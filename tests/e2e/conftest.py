@@ -39,6 +39,7 @@ class Recorder:
     started: list = field(default_factory=list)
     batches: list = field(default_factory=list)
     maintained: list = field(default_factory=list)
+    migrations: list = field(default_factory=list)
     finished: list = field(default_factory=list)
 
     def topic_started(self, event):
@@ -46,6 +47,9 @@ class Recorder:
 
     def batch_committed(self, event):
         self.batches.append(event)
+
+    def migrated(self, event):
+        self.migrations.append(event)
 
     def maintenance_finished(self, event):
         self.maintained.append(event)
@@ -70,6 +74,9 @@ class Running:
     def batch_committed(self, event):
         self.commits.append(time.monotonic())
         self.recorder.batch_committed(event)
+
+    def migrated(self, event):
+        self.recorder.migrated(event)
 
     def maintenance_finished(self, event):
         self.recorder.maintenance_finished(event)

@@ -143,3 +143,22 @@ def test_a_drained_topic_leaves_its_table_packed(pipeline):
     assert len(DeltaTable(str(pipeline.table)).file_uris()) == 2
     assert DeltaTable(str(pipeline.table)).history(1)[0]["operation"] == "OPTIMIZE"
     assert pipeline.run().maintained == []
+
+
+def test_kafka_goes_on_behind_what_was_migrated_on_start(pipeline):
+    pipeline.configure(evolution=True)
+    config = json.loads(pipeline.file.read_text())
+    config["connector"]["migration"] = {"enabled": True, "json-path": {"events": "old"}}
+    pipeline.file.write_text(json.dumps(config))
+    records = [ProducedRecord(json.dumps({"id": n}).encode(), partition=n % 2) for n in range(20)]
+    pipeline.broker.produce("events", records)
+    (pipeline.folder / "old").mkdir()
+    old = [{"id": n, "_kafka_partition": n % 2, "_kafka_offset": n // 2} for n in range(12)]
+    (pipeline.folder / "old" / "batch_1.json").write_text(json.dumps(old))
+    recorder = pipeline.run()
+    assert recorder.finished[0].error is None
+    assert [(m.files, m.rows) for m in recorder.migrations] == [(1, 12)]
+    assert sorted(r["id"] for r in pipeline.rows()) == list(range(20))
+    (again,) = pipeline.run().migrations
+    assert (again.files, again.known) == (0, 1)
+    assert len(pipeline.rows()) == 20

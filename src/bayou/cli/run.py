@@ -58,6 +58,7 @@ class _Telling:
         self.topic_started = reporter.topic_started
         self.batch_committed = reporter.batch_committed
         self.maintenance_finished = reporter.maintenance_finished
+        self.migrated = reporter.migrated
         self._topic_finished = reporter.topic_finished
 
     def topic_finished(self, event: TopicSummary) -> None:

@@ -13,6 +13,7 @@ __all__ = [
     "BatchReport",
     "MaintenanceReport",
     "MaintenanceTask",
+    "MigrationReport",
     "Reporter",
     "TopicStarted",
     "TopicSummary",
@@ -139,6 +140,31 @@ class MaintenanceReport:
     error: BayouError | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationReport:
+    """What a migration did.
+
+    Attributes:
+        topic: its name in the configuration.
+        source: the folder.
+        files: that were read now, and `known` those that had been before.
+        records: that were read now, of which `rows` became or changed rows.
+        version: the table's; None where nothing was written.
+        offsets: for each Kafka partition the last offset that a record named, in all runs.
+    """
+
+    topic: str
+    source: str
+    files: int = 0
+    known: int = 0
+    records: int = 0
+    rows: int = 0
+    dead_letters: int = 0
+    version: int | None = None
+    seconds: float = 0.0
+    offsets: Mapping[int, int] = field(default_factory=dict)
+
+
 class Reporter(Protocol):
     """Listens to a run. Called from several threads, one topic's calls in order."""
 
@@ -148,6 +174,10 @@ class Reporter(Protocol):
 
     def batch_committed(self, event: BatchReport) -> None:
         """A micro-batch is in the table."""
+        ...
+
+    def migrated(self, event: MigrationReport) -> None:
+        """A topic's JSON files are in its table, before its first record of this run is read."""
         ...
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:

@@ -210,6 +210,18 @@ class TargetTable:
             ) from error
         return transaction, self.new_columns(layout)
 
+    def cover(self, offsets: Mapping[int, int]) -> None:
+        """Say that the table has a topic's records up to these offsets, without a row."""
+        assert self._snapshot is not None
+        builder = self._snapshot.build_update_table_transaction(
+            ENGINE_INFO, Operation.STREAMING_UPDATE
+        )
+        spans = {p: OffsetSpan(start=0, end=last + 1) for p, last in offsets.items()}
+        for application, version in self._transaction_ids(spans).items():
+            builder = builder.with_transaction_id(application, version)
+        self.commit(builder.build(self._engine), (), spans)
+        self.open()
+
     def commit(
         self,
         transaction: Transaction,

@@ -19,6 +19,7 @@ from bayou.ingest.dead_letter_table import DeadLetterTable
 from bayou.ingest.errand import Errand
 from bayou.ingest.maintenance import TopicUpkeep
 from bayou.ingest.micro_batch import MicroBatchWriter
+from bayou.ingest.migration import Ledger, migrate_json
 from bayou.ingest.offsets import batch_end, ranges_between, starting_offsets
 from bayou.ingest.progress import Reporter, TopicStarted, TopicSummary
 from bayou.ingest.retries import pause_before
@@ -81,6 +82,9 @@ class TopicRun:
             self._state = self._resources.enter_context(
                 topic_state(self._configuration.state_path, self._topic.key)
             )
+            source = self._configuration.json_path(self._topic)
+            if source is not None:
+                self._reporter.migrated(migrate_json(self._configuration, self._topic, source))
             self._started = self._open()
         except BayouError as error:
             self._error = error
@@ -198,6 +202,11 @@ class TopicRun:
             record_format=topic_format(self._configuration, self._topic, self._schema),
         )
         covered, start = writer.open(), config.starting_offsets
+        if not covered and target.version is not None:
+            offsets = Ledger(self._topic.table_path, storage_options).offsets()
+            if offsets:
+                target.cover(offsets)  # Kafka goes on behind what was migrated
+                covered = writer.open()
         if start == "latest" and not covered:
             covered = dead_letters.fix_start({p: there.end for p, there in kafka.bounds.items()})
         self._position = starting_offsets(kafka, covered, key=self._topic.key)

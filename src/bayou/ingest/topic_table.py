@@ -15,8 +15,13 @@ from bayou.errors import ArgumentError
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.direct_writer import WRITTEN, DirectWriter, record_batch
 from bayou.ingest.maintenance import maintain_table
-from bayou.ingest.migration import FileCheck, MigrationReport, migrate_json, verify_migration
-from bayou.ingest.progress import BatchReport, MaintenanceReport, MaintenanceTask
+from bayou.ingest.migration import FileCheck, migrate_json, verify_migration
+from bayou.ingest.progress import (
+    BatchReport,
+    MaintenanceReport,
+    MaintenanceTask,
+    MigrationReport,
+)
 from bayou.protocol.schema import StructType
 
 __all__ = ["TopicTable"]

@@ -16,6 +16,7 @@ from bayou.errors import BayouError
 from bayou.ingest.progress import (
     BatchReport,
     MaintenanceReport,
+    MigrationReport,
     Reporter,
     TopicStarted,
     TopicSummary,
@@ -59,6 +60,9 @@ class _JsonReporter:
 
     def batch_committed(self, event: BatchReport) -> None:
         _write({"event": "batch_committed", **_fields(event)})
+
+    def migrated(self, event: MigrationReport) -> None:
+        _write({"event": "migrated", **_fields(event)})
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:
         _write({"event": "maintenance_finished", **_fields(event)})

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 
 from rich.progress import Progress, TaskID
 
-from bayou.ingest.progress import BatchReport, MaintenanceReport, TopicStarted, TopicSummary
+from bayou.ingest.progress import (
+    BatchReport,
+    MaintenanceReport,
+    MigrationReport,
+    TopicStarted,
+    TopicSummary,
+)
 
 __all__ = ["LineReporter", "RunProgress"]
 
@@ -56,6 +62,9 @@ class LineReporter:
         version = "" if event.version is None else f"version {event.version}: "
         self._write(f"{event.topic}: {version}{topic.status()}")
 
+    def migrated(self, event: MigrationReport) -> None:
+        self._write(f"{event.topic}: {_migrated(event)}")
+
     def maintenance_finished(self, event: MaintenanceReport) -> None:
         self._write(f"{event.topic}: {_upkeep(event)}")
 
@@ -88,6 +97,9 @@ class RunProgress:
             status=topic.status(),
         )
 
+    def migrated(self, event: MigrationReport) -> None:
+        self._progress.console.print(f"{event.topic}: {_migrated(event)}", markup=False)
+
     def maintenance_finished(self, event: MaintenanceReport) -> None:
         self._progress.console.print(f"{event.topic}: {_upkeep(event)}", markup=False)
 
@@ -103,6 +115,19 @@ def _start(event: TopicStarted) -> str:
         f"{where}, {_counted(event.partitions, 'partition')}, "
         f"{_counted(event.waiting, 'record')} waiting"
     )
+
+
+def _migrated(event: MigrationReport) -> str:
+    if not event.files:
+        known = f", {_counted(event.known, 'file')} known" if event.known else ""
+        return f"nothing to migrate in {event.source}{known}"
+    text = (
+        f"{_counted(event.rows, 'row')} of {_counted(event.files, 'file')} migrated from "
+        f"{event.source}, {event.seconds:.1f} s"
+    )
+    if event.dead_letters:
+        text += f", {_counted(event.dead_letters, 'dead letter')}"
+    return text
 
 
 def _upkeep(event: MaintenanceReport) -> str:

@@ -69,6 +69,7 @@ class Configuration:
         state_path: absolute folder for locks and checkpoints.
         notices: what the file says that this version doesn't do, one line each.
         refusals: what it says that can't be followed and mustn't be ignored, one line each.
+        folder: that of the file.
         missing_broker: said where nobody names the brokers, so that it can't be run here.
     """
 
@@ -79,6 +80,20 @@ class Configuration:
     notices: tuple[Notice, ...]
     refusals: tuple[Notice, ...] = ()
     missing_broker: Notice | None = None
+    folder: Path = Path()
+
+    def json_path(self, topic: Topic) -> str | None:
+        """Where the JSON files of a topic are that are to be migrated; None for no migration."""
+        migration = self.connector.migration
+        if not migration.enabled:
+            return None
+        given = migration.json_path.get(topic.key)
+        if given is not None:
+            return _resolve(given, self.folder)
+        scheme, separator, rest = topic.table_path.partition("://")
+        if separator:
+            return f"{scheme}://{rest.split('/', 1)[0]}/json/{topic.key}"
+        return str(Path(topic.table_path).parent / "json" / topic.key)
 
     def check_supported(self) -> None:
         """Refuse what would make another table than the file asks for, or no Kafka client.
@@ -149,6 +164,7 @@ def load_configuration(
         notices=notices(config, document, s3a),
         refusals=refusals(config, document),
         missing_broker=missing_broker(config, document),
+        folder=path.resolve().parent,
     )
 
 

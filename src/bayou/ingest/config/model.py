@@ -29,6 +29,7 @@ __all__ = [
     "KafkaConfig",
     "KafkaSecurity",
     "MaintenanceConfig",
+    "MigrationConfig",
     "MonitoringConfig",
     "ObjectiveConfig",
     "PipelineConfig",
@@ -536,6 +537,21 @@ class SchemaRegistryConfig(_Section):
     password: SecretStr | None = Field(default=None, description="For basic authentication.")
 
 
+class MigrationConfig(_Section):
+    """JSON files that were there before the tables."""
+
+    enabled: bool = Field(
+        default=False,
+        description="true: each topic's JSON files are moved into its table before its records "
+        "are read; those that are there already are passed over.",
+    )
+    json_path: dict[str, str] = Field(
+        default_factory=dict,
+        description="Folder or file of each topic, by its name here. Default: json/<name> in the "
+        "bucket of its table, or beside a local table.",
+    )
+
+
 class MaintenanceConfig(_Section):
     """When tables are looked after by the clock; what is done to each its delta-config says."""
 
@@ -573,6 +589,10 @@ class ConnectorConfig(_Section):
     spark: SparkConfig = Field(default_factory=SparkConfig, description="Spark.")
     schema_registry: SchemaRegistryConfig | None = Field(
         default=None, description="Where the schemas of Avro and Protobuf records are."
+    )
+    migration: MigrationConfig = Field(
+        default_factory=MigrationConfig,
+        description="JSON files that were there before the tables.",
     )
     maintenance: MaintenanceConfig = Field(
         default_factory=MaintenanceConfig, description="When tables are looked after by the clock."

@@ -1,6 +1,7 @@
 """JSON files that were there before the table, moved into it."""
 
-from bayou.ingest.migration.migrate import MigrationReport, migrate_json
+from bayou.ingest.migration.ledger import Ledger
+from bayou.ingest.migration.migrate import migrate_json
 from bayou.ingest.migration.verify import FileCheck, verify_migration
 
-__all__ = ["FileCheck", "MigrationReport", "migrate_json", "verify_migration"]
+__all__ = ["FileCheck", "Ledger", "migrate_json", "verify_migration"]

@@ -83,6 +83,17 @@ class Ledger:
         rows = handle.to_arrow().sort_by([("batch", "ascending"), ("first", "ascending")])
         return [Part(**row) for row in rows.to_pylist() if row["source"] == source]
 
+    def offsets(self) -> dict[int, int]:
+        """The last Kafka offset of each partition that migrated records named."""
+        handle = open_table(self._path, self._storage_options)
+        if not handle.exists():
+            return {}
+        found: dict[int, int] = {}
+        for text in handle.to_arrow(columns=["offsets"]).column(0).unique().to_pylist():
+            for partition, offset in msgspec.json.decode(str(text)).items():
+                found[int(partition)] = max(found.get(int(partition), -1), offset)
+        return found
+
     def next_number(self) -> int:
         """Number for a record that no folder's migration has used."""
         handle = open_table(self._path, self._storage_options)

@@ -21,38 +21,14 @@ from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.direct_writer import MIGRATED, DirectWriter, record_batch
 from bayou.ingest.migration.json_files import JsonFile, json_files, records_of
 from bayou.ingest.migration.ledger import Ledger, Part
+from bayou.ingest.progress import MigrationReport
 from bayou.ingest.rows import KAFKA_COLUMNS
 from bayou.kernel import Engine
 
-__all__ = ["MigrationReport", "application_id", "checksum_of", "migrate_json"]
+__all__ = ["application_id", "checksum_of", "migrate_json"]
 
 _BATCH_RECORDS = 50_000
 _BATCH_BYTES = 64 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MigrationReport:
-    """What a migration did.
-
-    Attributes:
-        topic: its name in the configuration.
-        source: the folder.
-        files: that were read now, and `known` those that had been before.
-        records: that were read now, of which `rows` became or changed rows.
-        version: the table's; None where nothing was written.
-        offsets: for each Kafka partition the last offset that a record named, in all runs.
-    """
-
-    topic: str
-    source: str
-    files: int = 0
-    known: int = 0
-    records: int = 0
-    rows: int = 0
-    dead_letters: int = 0
-    version: int | None = None
-    seconds: float = 0.0
-    offsets: Mapping[int, int] = field(default_factory=dict)
 
 
 def migrate_json(
