@@ -10,13 +10,12 @@ from bayou.engines import for_path
 from bayou.ingest.broker import TopicWatch, describe_topic
 from bayou.ingest.config import Configuration, Topic, load_configuration
 from bayou.ingest.dead_letter_table import DeadLetterTable
-from bayou.ingest.decode import record_columns
 from bayou.ingest.micro_batch import MicroBatchWriter
 from bayou.ingest.offsets import OffsetSpan, ranges_between, starting_offsets
 from bayou.ingest.progress import BatchReport
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.target_table import TargetTable
-from bayou.protocol.schema import StructType
+from bayou.ingest.topic_format import topic_columns, topic_format
 
 __all__ = ["InProcessContext", "take_in"]
 
@@ -65,8 +64,9 @@ def _batch(configuration: Configuration, topic: Topic, schema: str | None) -> Ba
         target=TargetTable(engine, topic, kafka),
         dead_letters=DeadLetterTable(engine, topic, kafka),
         json_schema=schema,
-        schema_columns=StructType() if schema is None else record_columns(schema),
+        schema_columns=topic_columns(topic, schema),
         storage_options={},
+        record_format=topic_format(configuration, topic, schema),
         kafka_options={
             "subscribe": kafka.name,
             **{f"kafka.{name}": value for name, value in properties.items()},
