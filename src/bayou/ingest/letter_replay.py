@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -24,16 +24,17 @@ from bayou.ingest.dead_letters import dead_letters_path
 from bayou.ingest.decode import (
     Decoded,
     DecodePlan,
-    JsonDecoder,
     additions,
     merge_fields,
-    record_columns,
 )
+from bayou.ingest.decode.formats import RecordDecoder
 from bayou.ingest.inspection import TopicTables
 from bayou.ingest.inspection.seen_offsets import TopicOffsets
+from bayou.ingest.masks import masked
 from bayou.ingest.offsets import OffsetSpan, covered_offsets
 from bayou.ingest.rows import RowLayout, record_part
 from bayou.ingest.schemas import topic_schemas
+from bayou.ingest.topic_format import topic_columns, topic_format, validated_by
 from bayou.kernel import Operation, delete_data_files, write_data
 from bayou.kernel.engine import Engine
 from bayou.kernel.writes.schema_evolution import merge_schemas
@@ -137,6 +138,7 @@ class _Replay:
         self._topic = topic
         self._name = topic.config.kafka_topic
         self._schema = schema
+        self._format = topic_format(configuration, topic, schema)
         self._engine: Engine = for_path(topic.table_path, options)
         self._target: TableHandle = table(topic.table_path, engine=self._engine)
         self._dead_letters = table(dead_letters_path(topic.table_path), options)
@@ -228,10 +230,9 @@ class _Replay:
         """The record's columns: the table's, the schema file's, and what the letters bring."""
         path = self._target.path
         columns = record_part(snapshot.schema, snapshot.partition_columns, self._topic.more_columns)
-        if not self._topic.config.destination.delta_config.enable_schema_evolution:
+        if self._topic.config.policy != "evolve":
             return columns
-        if self._schema is not None:
-            columns = merge_schemas(path, columns, record_columns(self._schema))
+        columns = merge_schemas(path, columns, topic_columns(self._topic, self._schema))
         new = StructType()
         for batch in letters.to_batches(filter=self._where):
             waiting = self._waiting(batch, covered, seen)
@@ -259,7 +260,8 @@ class _Replay:
             self._note(decoded, waiting)
             seen.add(self._done[-1])  # a letter that is there twice becomes one row
             if len(decoded.positions):
-                yield layout.rows(decoded, waiting, read_at)
+                rows = masked(decoded.columns, self._topic.config.masks)
+                yield layout.rows(replace(decoded, columns=rows), waiting, read_at)
 
     def _waiting(
         self,
@@ -292,15 +294,17 @@ class _Replay:
             self._reasons[row["values"]] = self._reasons.get(row["values"], 0) + row["counts"]
         self._done.append(_where_from(waiting.take(decoded.positions)))
 
-    def _decoder(self, layout: RowLayout, *, discover: bool | None = None) -> JsonDecoder:
-        evolves = self._topic.config.destination.delta_config.enable_schema_evolution
-        return JsonDecoder(
+    def _decoder(self, layout: RowLayout, *, discover: bool | None = None) -> RecordDecoder:
+        policy = self._topic.config.policy
+        return RecordDecoder(
+            self._format,
             DecodePlan(
                 columns=layout.record,
-                json_schema=self._schema,
-                discover=evolves if discover is None else discover,
+                json_schema=validated_by(self._topic, self._schema),
+                discover=policy == "evolve" if discover is None else discover,
+                ignore=policy == "freeze",
                 taken=layout.taken,
-            )
+            ),
         )
 
     def _layout(self, columns: StructType) -> RowLayout:

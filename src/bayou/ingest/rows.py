@@ -140,7 +140,10 @@ class RowLayout:
             case "_kafka_key":
                 return records.column("key").cast(pa.binary())
             case _:
-                return header_lists(records.column("headers"), to_arrow_type(HEADERS))
+                headers = records.column("headers")
+                if pa.types.is_list(headers.type):
+                    return headers.cast(to_arrow_type(HEADERS))
+                return header_lists(headers, to_arrow_type(HEADERS))
 
     def _event_time(self, decoded: Decoded, kafka_time: pa.Array[Any]) -> pa.Array[Any]:
         if self.event_time is None:

@@ -22,6 +22,7 @@ from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.inspection.kafka_records import kafka_records
 from bayou.ingest.inspection.seen_offsets import SeenOffsets, TopicOffsets, spans
 from bayou.ingest.inspection.topic_tables import TopicTables
+from bayou.ingest.migration import Ledger
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan, fixed_start, next_offsets
 from bayou.kernel.row_positions import bitmap
 
@@ -106,10 +107,13 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
     rows = TopicOffsets()
     rows.read(snapshot, kafka.name, prefix="_kafka_")
     letters = TopicOffsets()
-    starts: Mapping[int, int] = {}
+    options = configuration.connector.storage.storage_options()
+    # What was migrated from files has no rows with Kafka's offsets.
+    migrated = Ledger(topic.table_path, options).offsets()
+    starts: Mapping[int, int] = {p: last + 1 for p, last in migrated.items()}
     if tables.dead_letters.exists():
         there = tables.dead_letters.snapshot()
-        starts = fixed_start(kafka, there.transactions)
+        starts = {**starts, **fixed_start(kafka, there.transactions)}
         letters.read(there, kafka.name)
     look = _Look(configuration=configuration, kafka=kafka, by_key=bool(upserts))
     proofs = tuple(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -11,12 +12,15 @@ from bayou.errors import BayouError
 from bayou.ingest.broker import describe_topic
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letter_table import DeadLetterTable
-from bayou.ingest.decode import DecodePlan, JsonDecoder, additions, merge_fields, record_columns
+from bayou.ingest.decode import additions, merge_fields
 from bayou.ingest.inspection.kafka_records import kafka_records
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan, starting_offsets
+from bayou.ingest.record_reader import RecordReader, RecordReading
 from bayou.ingest.rows import RowLayout
+from bayou.ingest.schema_policy import SchemaPolicy
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.target_table import TargetTable
+from bayou.ingest.topic_format import topic_columns, topic_format
 from bayou.kernel.engine import Engine
 from bayou.protocol.schema import StructType
 
@@ -120,9 +124,8 @@ def _sampled(
     target: TargetTable,
     plan: TopicPlan,
 ) -> TopicPlan:
-    delta = topic.config.destination.delta_config
     known = target.columns
-    stated = StructType() if schema is None else record_columns(schema)
+    stated = topic_columns(topic, schema)
     columns = target.merged(known, stated)
     layout = RowLayout.of(
         columns,
@@ -130,7 +133,15 @@ def _sampled(
         topic.config.event_time,
         topic.more_columns,
     )
-    evolves = delta.enable_schema_evolution or not layout.record.fields
+    policy = SchemaPolicy(topic, target, json_schema=schema, schema_columns=stated)
+    reading = RecordReading(
+        plan=policy.plan(layout),
+        layout=layout,
+        ingestion_timestamp=time.time_ns() // 1000,
+        format=topic_format(configuration, topic, schema),
+        upsert=topic.upsert_keys,
+        debezium=topic.config.decode == "debezium",
+    )
     count = size = 0
     new = StructType()
     refused: dict[str, int] = {}
@@ -146,15 +157,11 @@ def _sampled(
         for batch in batches:
             values = batch.column("value")
             count, size = count + len(values), size + values.nbytes
-            decoder = JsonDecoder(
-                DecodePlan(
-                    columns=layout.record, json_schema=schema, discover=evolves, taken=layout.taken
-                )
-            )
-            decoded = decoder.decode(values)
-            new = merge_fields(new, decoded.new_fields)
-            for reason in decoded.reasons.to_pylist():
-                refused[str(reason)] = refused.get(str(reason), 0) + 1
+            reader = RecordReader(reading)
+            for _, letters in reader.read(batch):
+                for reason in () if letters is None else letters.column("reason").to_pylist():
+                    refused[str(reason)] = refused.get(str(reason), 0) + 1
+            new = merge_fields(new, reader.new_fields)
     added = {field.name: field for field in columns if known.get(field.name) is None}
     for path, partial in additions(columns, new):
         wider = target.with_column(columns, partial)
