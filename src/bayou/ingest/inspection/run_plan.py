@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+
+import pyarrow as pa
 
 from bayou.engines import for_path
 from bayou.errors import BayouError
 from bayou.ingest.broker import describe_topic
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letter_table import DeadLetterTable
-from bayou.ingest.decode import additions, merge_fields
+from bayou.ingest.decode import additions
 from bayou.ingest.inspection.kafka_records import kafka_records
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan, starting_offsets
 from bayou.ingest.record_reader import RecordReader, RecordReading
-from bayou.ingest.rows import RowLayout
 from bayou.ingest.schema_policy import SchemaPolicy
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.target_table import TargetTable
 from bayou.ingest.topic_format import topic_columns, topic_format
 from bayou.kernel.engine import Engine
-from bayou.protocol.schema import StructType
 
 __all__ = ["TopicPlan", "plan_run"]
 
@@ -126,58 +126,46 @@ def _sampled(
 ) -> TopicPlan:
     known = target.columns
     stated = topic_columns(topic, schema)
-    columns = target.merged(known, stated)
-    layout = RowLayout.of(
-        columns,
-        topic.config.destination.partition_columns,
-        topic.config.event_time,
-        topic.more_columns,
-    )
     policy = SchemaPolicy(topic, target, json_schema=schema, schema_columns=stated)
-    reading = RecordReading(
-        plan=policy.plan(layout),
-        layout=layout,
-        ingestion_timestamp=time.time_ns() // 1000,
-        format=topic_format(configuration, topic, schema),
-        upsert=topic.upsert_keys,
-        debezium=topic.config.decode == "debezium",
-    )
-    count = size = 0
-    new = StructType()
-    refused: dict[str, int] = {}
-    for partition, span in plan.spans.items():
-        if span.empty:
-            continue
-        end = min(span.end, span.start + _SAMPLE)
-        batches = kafka_records(
-            configuration,
-            plan.kafka_topic,
-            [(partition, OffsetSpan(start=span.start, end=end))],
+    columns = target.merged(known, stated)
+    added = {field.name: field for field in columns if known.get(field.name) is None}
+    sampled = list(_first_records(configuration, plan))
+    while True:  # as a batch does it: again with the columns of new fields
+        layout = policy.layout(columns)
+        reading = RecordReading(
+            plan=policy.plan(layout),
+            layout=layout,
+            ingestion_timestamp=time.time_ns() // 1000,
+            format=topic_format(configuration, topic, schema),
+            upsert=topic.upsert_keys,
+            debezium=topic.config.decode == "debezium",
         )
-        for batch in batches:
-            values = batch.column("value")
-            count, size = count + len(values), size + values.nbytes
-            reader = RecordReader(reading)
+        reader = RecordReader(reading)
+        refused: dict[str, int] = {}
+        for batch in sampled:
             for _, letters in reader.read(batch):
                 for reason in () if letters is None else letters.column("reason").to_pylist():
                     refused[str(reason)] = refused.get(str(reason), 0) + 1
-            new = merge_fields(new, reader.new_fields)
-    added = {field.name: field for field in columns if known.get(field.name) is None}
-    for path, partial in additions(columns, new):
-        wider = target.with_column(columns, partial)
-        columns = columns if wider is None else wider
-        if wider is not None:
-            added[path] = partial
+        if not reader.new_fields.fields:
+            break
+        wider = policy.widened(columns, reader.new_fields)
+        added |= dict(additions(columns, wider))
+        columns = wider
+    count = sum(batch.num_rows for batch in sampled)
+    size = sum(batch.column("value").nbytes for batch in sampled)
     return replace(
         plan,
         bytes=round(size / count * plan.records) if count else 0,
         sampled=count,
         refused=dict(sorted(refused.items(), key=lambda item: -item[1])),
         new_columns={name: str(field.data_type) for name, field in added.items()},
-        columns=RowLayout.of(
-            columns,
-            topic.config.destination.partition_columns,
-            topic.config.event_time,
-            topic.more_columns,
-        ).schema.names,
+        columns=layout.schema.names,
     )
+
+
+def _first_records(configuration: Configuration, plan: TopicPlan) -> Iterator[pa.RecordBatch]:
+    for partition, span in plan.spans.items():
+        if not span.empty:
+            end = min(span.end, span.start + _SAMPLE)
+            wanted = [(partition, OffsetSpan(start=span.start, end=end))]
+            yield from kafka_records(configuration, plan.kafka_topic, wanted)
