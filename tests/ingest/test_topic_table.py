@@ -152,3 +152,18 @@ def test_a_key_that_a_record_cannot_have_stops_the_write(tmp_path):
         table.write([{"j": 1}])
     assert table.write([{"k": 1}, {"k": None}, {"k": 2}]).dead_letters == 1
     assert table.read().num_rows == 2
+
+
+@pytest.mark.parametrize("decode", ["avro", "debezium", "csv"])
+def test_records_of_a_program_are_objects_whatever_the_topics_are(tmp_path, decode):
+    avro = {"type": "record", "name": "R", "fields": [{"name": "k", "type": "long"}]}
+    schema = avro if decode == "avro" else {"properties": {"k": {"type": "integer"}}}
+    (tmp_path / "schema").write_text(json.dumps(schema))
+    (tmp_path / "p.yaml").write_text(
+        f"connector: {{topics: {{t: {{kafka-topic: t, decode: {decode}, schema-file: schema, "
+        "destination: {table-path: t, key-columns: [k], delta-config: {enable-upsert: true}}}}}"
+    )
+    table = TopicTable(load_configuration(tmp_path / "p.yaml", environment={}), "t")
+    report = table.write([{"k": 1}, {"k": 1}, {"k": "x"}])
+    assert (report.rows, report.superseded, report.dead_letters) == (1, 1, 1)
+    assert table.read(columns=["k"]).to_pylist() == [{"k": 1}]

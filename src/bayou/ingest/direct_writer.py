@@ -51,7 +51,8 @@ class DirectWriter:
         schema = topic_schemas(replace(configuration, topics=(topic,)))[topic.key]
         storage_options = configuration.connector.storage.storage_options()
         self._engine: Engine = for_path(topic.table_path, storage_options)
-        self._format = topic_format(configuration, topic, schema)
+        # Whatever the topic's own records are: here they are JSON objects with the same fields.
+        self._format = replace(topic_format(configuration, topic, schema), name="json")
         self._target = TargetTable(self._engine, topic, None)
         self._policy = SchemaPolicy(
             topic,
@@ -88,7 +89,6 @@ class DirectWriter:
                     layout=layout,
                     ingestion_timestamp=read_at,
                     upsert=self._topic.upsert_keys,
-                    debezium=self._topic.config.decode == "debezium",
                     format=self._format,
                     masks=self._topic.config.masks,
                 )
