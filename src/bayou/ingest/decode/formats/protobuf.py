@@ -107,7 +107,7 @@ class ProtobufReader:
             self._add(pool, other, reference["name"])
         for dependency in file.dependency:
             if dependency.startswith("google/protobuf/"):
-                known = descriptor_pool.Default().FindFileByName(dependency)  # type: ignore[no-untyped-call]
+                known = descriptor_pool.Default().FindFileByName(dependency)
                 pool.Add(descriptor_pb2.FileDescriptorProto.FromString(known.serialized_pb))
         file.name = name
         return pool.AddSerializedFile(file.SerializeToString()) or pool.FindFileByName(name)
