@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 from bayou.api import TableHandle
 from bayou.api import table as open_table
-from bayou.errors import BayouError
+from bayou.errors import BayouError, PipelineError
 from bayou.ingest.config import Topic
 from bayou.ingest.errand import Errand
 from bayou.ingest.maintenance.steps import maintain_table
-from bayou.ingest.progress import BatchReport, MaintenanceTask, Reporter
+from bayou.ingest.progress import BatchReport, MaintenanceReport, MaintenanceTask, Reporter
 
 __all__ = ["TopicUpkeep"]
 
@@ -49,6 +51,7 @@ class TopicUpkeep:
         self._storage_options = dict(storage_options)
         self._reporter = reporter
         self._batches = batches
+        self._takes_turns = topic.upsert_keys is not None
         self._every = every
         self._next_look = None if every is None else time.monotonic() + every
         self._compacted = self._optimized = 0
@@ -122,31 +125,52 @@ class TopicUpkeep:
         return not self._behind or records >= _OVERDUE * interval
 
     def _run(self, tasks: list[MaintenanceTask], *, final: bool) -> None:
-        upserts = self._topic.upsert_keys is not None
         for task in tasks:
             if self._stopped.is_set():
                 return
-            since, now = self._since, _now()
-            handle = open_table(self._topic.table_path, self._storage_options)
-            if task == "vacuum":
-                if not self._vacuum_is_due(handle):
-                    continue
-            else:
-                self._compacted = 0
-                self._since = now
-                if task == "optimize":
-                    self._optimized = 0
-            report = maintain_table(
-                self._topic.key,
-                handle,
-                task,
-                retention_hours=self._delta.vacuum_retention_hours,
-                written_since=since,
-                cold_before=None if final else self._last_batch,
-                stopped=self._stopped.is_set,
-                **({"alone": lambda: self._batches} if upserts and not final else {}),
-            )
-            self._reporter.maintenance_finished(report)
+            began = time.time()
+            try:
+                report = self._maintained(task, final=final)
+            except Exception as fault:  # noqa: BLE001  # whatever it is, the topic goes on
+                report = MaintenanceReport(
+                    topic=self._topic.key,
+                    task=task,
+                    table_path=self._topic.table_path,
+                    started=began,
+                    seconds=time.time() - began,
+                    result="failed",
+                    error=PipelineError(
+                        f"{task}: {type(fault).__name__}: {fault}", topic=self._topic.key
+                    ),
+                )
+            if report is not None:
+                self._reporter.maintenance_finished(report)
+
+    def _maintained(self, task: MaintenanceTask, *, final: bool) -> MaintenanceReport | None:
+        """None where it isn't due after all."""
+        since, now = self._since, _now()
+        handle = open_table(self._topic.table_path, self._storage_options)
+        if task == "vacuum":
+            if not self._vacuum_is_due(handle):
+                return None
+        else:
+            self._compacted = 0
+            self._since = now
+            if task == "optimize":
+                self._optimized = 0
+        return maintain_table(
+            self._topic.key,
+            handle,
+            task,
+            retention_hours=self._delta.vacuum_retention_hours,
+            written_since=since,
+            cold_before=None if final else self._last_batch,
+            stopped=self._stopped.is_set,
+            alone=self._between_batches if self._takes_turns and not final else nullcontext,
+        )
+
+    def _between_batches(self) -> AbstractContextManager[Any]:
+        return self._batches
 
     def _vacuum_is_due(self, handle: TableHandle) -> bool:
         """Once a day; after a start the table's history says when it was."""
