@@ -157,7 +157,7 @@ REPLAY_LOCAL_BYTES = Setting(
     name="bayou.replay.localBytes",
     meaning="Logs (checkpoint and commits behind it) of up to so many bytes are replayed in the "
     "driver's process, larger ones on executors.",
-    default="512 MB, about 5,000,000 files",
+    default="1 GB, about 10,000,000 files",
     minimum=0,
 )
 REPLAY_WINDOW_BYTES = Setting(

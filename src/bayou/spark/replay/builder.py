@@ -21,7 +21,7 @@ from bayou.spark.settings import (
 
 __all__ = ["LOCAL_BYTES", "WINDOW_BYTES", "DistributedScanBuilder"]
 
-LOCAL_BYTES = 512 * 1024 * 1024
+LOCAL_BYTES = 1024 * 1024 * 1024
 """See `REPLAY_LOCAL_BYTES`."""
 
 WINDOW_BYTES = 256 * 1024 * 1024

@@ -12,7 +12,9 @@ from pyspark import StorageLevel
 
 from bayou.errors import CorruptTableError
 from bayou.kernel import CloseableIterator, Engine, Scan, ScanFileBatch, Snapshot, closeable
+from bayou.kernel.changes.path_order import path_order
 from bayou.kernel.file_actions import FileActions, tail_bytes
+from bayou.kernel.scan_file import scan_batch
 from bayou.spark.replay.cells import from_cell, in_one
 from bayou.spark.replay.executors import (
     ADD_COLUMN,
@@ -23,11 +25,11 @@ from bayou.spark.replay.executors import (
     SliceTasks,
     Split,
     ordered,
-    sort_keys,
 )
 from bayou.spark.replay.jobs import ReplayJobs
 from bayou.spark.replay.state_reconstruction import TASK_BYTES, dealt, reconciled, task_numbers
 from bayou.spark.session_storage import session_engine
+from bayou.spark.streaming.sorted_files import SortedFiles
 
 __all__ = ["DistributedScan", "Replay"]
 
@@ -122,7 +124,7 @@ class DistributedScan(Scan):
         """
         if self._replay.is_local:
             files = super().scan_files(engine)
-            return _in_order(files) if self._replay.sorted else files
+            return _in_order(files, self._source.table) if self._replay.sorted else files
         return CloseableIterator(_Pulled(self, engine))
 
     def count_files(self, engine: Engine) -> int:
@@ -179,7 +181,7 @@ class DistributedScan(Scan):
 
     def _local_files(self, engine: Engine) -> CloseableIterator[ScanFileBatch]:
         files = super().scan_files(engine)
-        return _in_order(files) if self._replay.sorted else files
+        return _in_order(files, self._source.table) if self._replay.sorted else files
 
 
 class _Pulled:
@@ -293,10 +295,20 @@ def _bounds(
 
 
 @closeable
-def _in_order(files: CloseableIterator[ScanFileBatch]) -> Iterator[ScanFileBatch]:
-    """Few enough files to be sorted here."""
+def _in_order(files: CloseableIterator[ScanFileBatch], table: str) -> Iterator[ScanFileBatch]:
+    """Files sorted here; those that are too many for memory wait on the local disk."""
     with files:
-        batches = [batch.selected() for batch in files]
-    if batches:
-        found = in_one(batches)
-        yield ScanFileBatch(found.take(ordered(sort_keys(found))))
+        found = SortedFiles.build(_with_orders(files))
+    try:
+        for adds in found.adds(0):
+            yield ScanFileBatch(scan_batch(table, adds))
+    finally:
+        found.close()
+
+
+def _with_orders(
+    files: Iterator[ScanFileBatch],
+) -> Iterator[tuple[pa.StructArray, pa.Array[Any]]]:
+    for batch in files:
+        adds: Any = batch.selected().column("add")
+        yield adds, path_order(adds.field("path"))
