@@ -31,6 +31,7 @@ MODULES = (
     "bayou.kernel.engine",
     "bayou.kernel.predicates.model",
     "bayou.engines",
+    "bayou.ingest",
     "bayou.spark",
     "bayou.spark.kafka",
     "bayou.testing",
