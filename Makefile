@@ -1,5 +1,6 @@
 # make demo      the main job on real data: Kafka topic to Delta table to SQL
 # make test      the tests; what needs delta-spark is `make test-peers`
+# make test-ui   the status page in a browser; needs Chromium, node and npm
 # make nightly   long random histories, many operations by many processes; BAYOU_TEST_SEED repeats
 # make check     style, types, layers, docs
 # make bench     benchmarks, each beside a peer
@@ -8,7 +9,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-peers nightly check bench docs clean java
+.PHONY: help demo test test-peers test-ui nightly check bench docs clean java
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
@@ -55,6 +56,15 @@ test: java $(VENV)/.installed-dev
 
 test-peers: java $(VENV)/.installed-dev $(PEERS)/.installed
 	@BAYOU_PEERS=$(CURDIR)/$(PEERS) $(BIN)/python -m pytest -q tests/peers
+
+UI := .cache/ui
+$(UI)/node_modules/.installed: tests/ui/package.json
+	@mkdir -p $(UI) && cp tests/ui/package.json $(UI)/
+	@npm install --prefix $(UI) --silent --no-audit --no-fund
+	@touch $@
+
+test-ui: $(VENV)/.installed-dev $(UI)/node_modules/.installed
+	@BAYOU_UI=$(CURDIR)/$(UI)/node_modules $(BIN)/python -m pytest -q tests/ui
 
 nightly: $(VENV)/.installed-dev
 	@$(BIN)/python tools/fetch_servers.py

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -49,18 +50,28 @@ def test_a_commit_comes_with_a_full_batch_or_a_while_after_the_first_record(pipe
     assert ids(pipeline) == list(range(140))
 
 
-def test_sigterm_finishes_the_running_batch_and_is_fine(pipeline):
+def test_sigterm_finishes_the_running_batch_and_the_page_answers_until_then(pipeline):
     pipeline.configure(batch_size=100, processing={"flush-interval": 0.5})
     pipeline.broker.produce("events", records(100))
     process = subprocess.Popen(
-        [sys.executable, "-m", "bayou.cli", "run", str(pipeline.file), "--json"],
+        [
+            *(sys.executable, "-m", "bayou.cli", "run", str(pipeline.file), "--json"),
+            *("--set", "connector.monitoring.port=0"),
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+    told = []
     for line in process.stdout:
-        if json.loads(line)["event"] == "batch_committed":
+        told.append(json.loads(line))
+        if told[-1]["event"] == "batch_committed":
             break
+    (url,) = [e["text"].removeprefix("status page: ") for e in told if e["event"] == "notice"]
+    with urllib.request.urlopen(f"{url}readyz", timeout=10) as answer:
+        assert json.load(answer) == {"ok": True, "topics": {"events": "running"}}
+    with urllib.request.urlopen(f"{url}metrics", timeout=10) as answer:
+        assert 'bayou_rows_total{topic="events"} 100.0' in answer.read().decode()
     pipeline.broker.produce("events", records(1000, 100))
     time.sleep(0.3)
     process.send_signal(signal.SIGTERM)

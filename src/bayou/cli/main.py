@@ -13,6 +13,7 @@ from bayou.cli.completion import COMPLETE_VARIABLE, completion, prepare_completi
 from bayou.cli.demo import demo
 from bayou.cli.dlq import dlq
 from bayou.cli.history import history
+from bayou.cli.init import init
 from bayou.cli.migrate import migrate
 from bayou.cli.optimize import optimize
 from bayou.cli.plan import plan
@@ -38,6 +39,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(init)
 app.command()(run)
 app.command()(demo)
 app.command()(validate)

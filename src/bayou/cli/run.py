@@ -11,7 +11,7 @@ import typer
 from bayou.cli.arguments import AsJson, Config, Settings
 from bayou.cli.exits import FAILED, explained
 from bayou.cli.output import Output, output_for
-from bayou.ingest.progress import Reporter, TopicSummary
+from bayou.ingest.progress import BatchReport, MaintenanceReport, TopicStarted, TopicSummary
 
 __all__ = ["run"]
 
@@ -34,35 +34,46 @@ def run(
             output.notice(notice.text)
         configuration.check_runnable()
 
+        from bayou.ingest.monitoring import Listeners, monitored
         from bayou.ingest.pipeline import run_pipeline
 
         stop = threading.Event()
         signal.signal(signal.SIGTERM, lambda *_: stop.set())
-        with output.run() as reporter:
-            summaries = run_pipeline(
-                configuration, once=once, reporter=_Telling(reporter, output), stop=stop
-            )
+        with monitored(configuration, watch=output.is_live and not once) as monitor:
+            if monitor.url is not None:
+                output.notice(f"status page: {monitor.url}")
+            with output.run() if once else output.watch(monitor) as shown:
+                told = (shown,) if shown is monitor.store else (monitor.store, shown)
+                summaries = run_pipeline(
+                    configuration,
+                    once=once,
+                    reporter=Listeners(*told, _Complaints(output)),
+                    stop=stop,
+                )
         if any(summary.error is not None for summary in summaries):
             raise typer.Exit(FAILED)
 
 
-class _Telling:
-    """A reporter that also says at once why a topic stopped, for others may go on for days.
+class _Complaints:
+    """Says at once why a topic stopped, for others may go on for days; implements `Reporter`.
 
     What stops several topics alike, such as brokers that don't answer, is said once.
     """
 
-    def __init__(self, reporter: Reporter, output: Output) -> None:
+    def __init__(self, output: Output) -> None:
         self._output = output
         self._told: set[str] = set()
-        self.topic_started = reporter.topic_started
-        self.batch_committed = reporter.batch_committed
-        self.maintenance_finished = reporter.maintenance_finished
-        self.migrated = reporter.migrated
-        self._topic_finished = reporter.topic_finished
+
+    def topic_started(self, event: TopicStarted) -> None:
+        """Nothing to complain about."""
+
+    def batch_committed(self, event: BatchReport) -> None:
+        """Nothing to complain about."""
+
+    def maintenance_finished(self, event: MaintenanceReport) -> None:
+        """The table is complete without it; status and log say it."""
 
     def topic_finished(self, event: TopicSummary) -> None:
-        self._topic_finished(event)
         if event.error is not None and event.error.message not in self._told:
             self._told.add(event.error.message)
             self._output.error(event.error.message, kind=type(event.error).__name__)

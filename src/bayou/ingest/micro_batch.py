@@ -163,7 +163,13 @@ class MicroBatchWriter:
             version = self._commit(transaction, outcomes, new, report.ignored)
             if version is not None:
                 rows = sum(o.rows for o in outcomes)
-                report = replace(report, rows=rows, version=version, new_columns=added)
+                report = replace(
+                    report,
+                    rows=rows,
+                    version=version,
+                    new_columns=added,
+                    bytes=sum(add.size for add in decode_adds([o.row_actions for o in outcomes])),
+                )
         return replace(report, seconds=time.monotonic() - began)
 
     def _run(

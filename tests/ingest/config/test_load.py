@@ -446,7 +446,8 @@ def test_s3a_settings_of_spark_say_where_the_store_is(tmp_path):
         "AWS_ALLOW_HTTP": "true",
     }
     assert configuration.connector.spark.conf() == {"spark.executor.memory": "1g"}
-    texts = [notice.text for notice in configuration.notices]
+    *texts, clear = [notice.text for notice in configuration.notices]
+    assert "s3a.secret.key: a secret in clear" in clear
     assert "pipeline.yaml:5: connector.spark.spark.hadoop.fs.s3a.endpoint: read as " in texts[0]
     assert "s3a.impl: without effect here" in texts[-1]
     assert len(texts) == 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -14,8 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from bayou.cli.output.interface import Row
+from bayou.cli.output.log_lines import LogReporter
 from bayou.cli.output.progress import LineReporter, RunProgress
 from bayou.ingest.progress import Reporter
+
+if TYPE_CHECKING:
+    from bayou.ingest.monitoring import Monitor
 
 __all__ = ["ConsoleOutput"]
 
@@ -74,6 +78,20 @@ class ConsoleOutput:
         )
         with progress:
             yield RunProgress(progress)
+
+    @property
+    def is_live(self) -> bool:
+        return self._out.is_terminal
+
+    @contextlib.contextmanager
+    def watch(self, monitor: Monitor) -> Iterator[Reporter]:
+        if not self._out.is_terminal:
+            yield LogReporter(lambda line: self._out.print(Text(line)))
+            return
+        from bayou.cli.output.live import LiveView, live
+
+        with live(self._out, LiveView(monitor.store.status, monitor.url)):
+            yield monitor.store
 
     def _titled(self, title: str, body: Any) -> None:
         self._title(title)

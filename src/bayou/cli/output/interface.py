@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bayou.ingest.progress import Reporter
+
+if TYPE_CHECKING:
+    from bayou.ingest.monitoring import Monitor
 
 __all__ = ["Output", "Row"]
 
@@ -43,5 +46,14 @@ class Output(Protocol):
         ...
 
     def run(self) -> AbstractContextManager[Reporter]:
-        """Progress of a pipeline."""
+        """Progress of a pipeline that ends."""
+        ...
+
+    @property
+    def is_live(self) -> bool:
+        """Whether `watch` shows a status that moves, for which the pipeline is to be watched."""
+        ...
+
+    def watch(self, monitor: Monitor) -> AbstractContextManager[Reporter]:
+        """What a pipeline does that goes on until it is stopped."""
         ...

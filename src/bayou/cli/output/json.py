@@ -7,7 +7,7 @@ import datetime as dt
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,6 +21,9 @@ from bayou.ingest.progress import (
     TopicStarted,
     TopicSummary,
 )
+
+if TYPE_CHECKING:
+    from bayou.ingest.monitoring import Monitor
 
 __all__ = ["JsonOutput"]
 
@@ -49,6 +52,14 @@ class JsonOutput:
 
     @contextlib.contextmanager
     def run(self) -> Iterator[Reporter]:
+        yield _JsonReporter()
+
+    @property
+    def is_live(self) -> bool:
+        return False
+
+    @contextlib.contextmanager
+    def watch(self, monitor: Monitor) -> Iterator[Reporter]:
         yield _JsonReporter()
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -34,12 +34,14 @@ class Document:
         values: what it says, and what was put in from elsewhere.
         lines: the line of each key path of the file, from 1.
         elsewhere: for key paths that were put in, in words where from.
+        clear_texts: key paths of the file's texts that have no variable in them.
     """
 
     file: str
     values: dict[str, Any]
     lines: Mapping[KeyPath, int]
     elsewhere: dict[KeyPath, str] = field(default_factory=dict)
+    clear_texts: frozenset[KeyPath] = frozenset()
 
     def line_of(self, path: KeyPath) -> int | None:
         """Line of the key, or of the nearest key around it."""
@@ -121,7 +123,8 @@ def read_document(file: Path, environment: Mapping[str, str]) -> Document:
     bare = Document(file=name, values={}, lines=lines)
     values = _plain(loaded, (), bare, environment)
     assert isinstance(values, dict)
-    return Document(file=name, values=values, lines=lines)
+    clear = frozenset(_clear_texts(loaded, ()))
+    return Document(file=name, values=values, lines=lines, clear_texts=clear)
 
 
 def _collect_lines(node: object, path: KeyPath, lines: dict[KeyPath, int]) -> None:
@@ -135,6 +138,14 @@ def _collect_lines(node: object, path: KeyPath, lines: dict[KeyPath, int]) -> No
             below = (*path, index)
             lines[below] = node.lc.item(index)[0] + 1
             _collect_lines(item, below, lines)
+
+
+def _clear_texts(node: object, path: KeyPath) -> Iterator[KeyPath]:
+    if isinstance(node, CommentedMap):
+        for key in node:
+            yield from _clear_texts(node[key], (*path, str(key)))
+    elif isinstance(node, str) and node and not _VARIABLE.search(node):
+        yield path
 
 
 def _plain(node: object, path: KeyPath, at: Document, environment: Mapping[str, str]) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -21,6 +21,8 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+
+from bayou.ingest.config.clear_secrets import is_secret
 
 __all__ = [
     "ConnectorConfig",
@@ -66,6 +68,12 @@ class _Section(BaseModel):
         populate_by_name=True,
         hide_input_in_errors=True,
     )
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Properties of others may hold secrets, too."""
+        for name, value in super().__repr_args__():
+            secret = name is not None and isinstance(value, str) and is_secret(name)
+            yield name, "**********" if secret else value
 
 
 class KafkaSecurity(_Section):

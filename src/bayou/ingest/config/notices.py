@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from bayou.ingest.config.clear_secrets import clear_secrets
 from bayou.ingest.config.document import Document, KeyPath, show_key
 from bayou.ingest.config.kafka_client import client_refusal
 from bayou.ingest.config.model import PipelineConfig, SparkConfig
@@ -31,6 +32,10 @@ DROPPED_SPARK_CONF = {
 """delta-spark's settings; its JAR isn't there, so Spark would fail to start with them."""
 
 
+_CLEAR = (
+    "a secret in clear, for everybody who may read the file; write ${NAME} and set NAME in the "
+    "environment of the service"
+)
 _NO_BROKER = (
     "bootstrap-servers is missing, without which nothing can be run; write host:port, or set "
     "KAFKA_BOOTSTRAP_SERVERS in the environment"
@@ -103,6 +108,8 @@ def notices(
             if storage_key is None
             else f"read as connector.storage.{storage_key}, which goes before it",
         )
+    for path in clear_secrets(document):
+        note(path, _CLEAR)
     return tuple(found)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from bayou.ingest.config import Configuration
 from bayou.ingest.offsets import OffsetSpan
 from bayou.spark.kafka import KafkaShares, OffsetRange, TopicPartition
 
@@ -16,9 +15,14 @@ __all__ = ["first_record_time", "kafka_records"]
 
 
 def kafka_records(
-    configuration: Configuration, topic: str, spans: Sequence[tuple[int, OffsetSpan]]
+    properties: Mapping[str, str], topic: str, spans: Sequence[tuple[int, OffsetSpan]]
 ) -> Generator[pa.RecordBatch]:
     """Records of some spans of a topic's partitions, with the columns of the source `bayou-kafka`.
+
+    Args:
+        properties: librdkafka's, `bootstrap.servers` among them.
+        topic: its name at the brokers.
+        spans: partitions and offsets.
 
     Raises:
         KafkaError: the brokers don't answer, or records of a span are gone.
@@ -26,7 +30,6 @@ def kafka_records(
     ranges = [OffsetRange(TopicPartition(topic, p), s.start, s.end) for p, s in spans]
     if not ranges:
         return
-    properties = configuration.connector.kafka.client_properties()
     options = {"subscribe": topic, **{f"kafka.{name}": v for name, v in properties.items()}}
     shares = KafkaShares.of(options, ranges, tasks=1)
     for share in range(len(shares.shares)):
@@ -34,13 +37,13 @@ def kafka_records(
 
 
 def first_record_time(
-    configuration: Configuration, topic: str, partition: int, span: OffsetSpan
+    properties: Mapping[str, str], topic: str, partition: int, span: OffsetSpan
 ) -> float | None:
     """Kafka's timestamp of the first record of a span, seconds since the epoch.
 
     None where no record is in it: offsets have gaps.
     """
-    with contextlib.closing(kafka_records(configuration, topic, [(partition, span)])) as batches:
+    with contextlib.closing(kafka_records(properties, topic, [(partition, span)])) as batches:
         for batch in batches:
             moments: Any = batch.column("timestamp").cast(pa.timestamp("us", "UTC"))
             first = moments.cast(pa.int64())[0].as_py()

@@ -99,11 +99,10 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
     """
     tables = TopicTables.of(configuration, topic)
     snapshot = tables.target.snapshot()
-    kafka = describe_topic(
-        topic.config.kafka_topic, configuration.connector.kafka.client_properties()
-    )
+    properties = configuration.connector.kafka.client_properties()
+    kafka = describe_topic(topic.config.kafka_topic, properties)
     covered = next_offsets(kafka, snapshot.transactions)
-    upserts = topic.config.destination.delta_config.enable_upsert and _keys(topic)
+    keys = topic.upsert_keys
     rows = TopicOffsets()
     rows.read(snapshot, kafka.name, prefix="_kafka_")
     letters = TopicOffsets()
@@ -115,7 +114,7 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
         there = tables.dead_letters.snapshot()
         starts = {**starts, **fixed_start(kafka, there.transactions)}
         letters.read(there, kafka.name)
-    look = _Look(configuration=configuration, kafka=kafka, by_key=bool(upserts))
+    look = _Look(properties=properties, kafka=kafka, by_key=keys is not None)
     proofs = tuple(
         look.partition(
             partition,
@@ -131,7 +130,7 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
         table_path=tables.target.path,
         version=snapshot.version,
         partitions=proofs,
-        double_keys=_double_keys(snapshot, _keys(topic)) if upserts else 0,
+        double_keys=0 if keys is None else _double_keys(snapshot, keys.columns),
     )
 
 
@@ -139,7 +138,7 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
 class _Look:
     """How partitions are looked at."""
 
-    configuration: Configuration
+    properties: Mapping[str, str]
     kafka: KafkaTopic
     by_key: bool
 
@@ -175,7 +174,7 @@ class _Look:
         """Those of some offsets that are records."""
         wanted = [(partition, span) for span in _joined(spans(asked))]
         found = BitMap64()
-        for batch in kafka_records(self.configuration, self.kafka.name, wanted):
+        for batch in kafka_records(self.properties, self.kafka.name, wanted):
             found |= bitmap(batch.column("offset"))
         return found & asked
 
@@ -192,11 +191,6 @@ def _joined(found: Sequence[OffsetSpan]) -> list[OffsetSpan]:
         OffsetSpan(start=found[a].start, end=found[b - 1].end)
         for a, b in zip([0, *cuts], [*cuts, len(found)], strict=True)
     ]
-
-
-def _keys(topic: Topic) -> tuple[str, ...]:
-    destination = topic.config.destination
-    return destination.key_columns or destination.delta_config.key_columns
 
 
 def _double_keys(snapshot: SnapshotHandle, keys: tuple[str, ...]) -> int:

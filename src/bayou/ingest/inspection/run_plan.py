@@ -164,8 +164,9 @@ def _sampled(
 
 
 def _first_records(configuration: Configuration, plan: TopicPlan) -> Iterator[pa.RecordBatch]:
+    properties = configuration.connector.kafka.client_properties()
     for partition, span in plan.spans.items():
         if not span.empty:
             end = min(span.end, span.start + _SAMPLE)
             wanted = [(partition, OffsetSpan(start=span.start, end=end))]
-            yield from kafka_records(configuration, plan.kafka_topic, wanted)
+            yield from kafka_records(properties, plan.kafka_topic, wanted)

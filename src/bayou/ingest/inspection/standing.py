@@ -154,16 +154,15 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
             there = tables.dead_letters.snapshot()
             letters = there.transactions
             standing = replace(standing, dead_letters=row_count(there))
-        kafka = describe_topic(
-            topic.config.kafka_topic, configuration.connector.kafka.client_properties()
-        )
+        properties = configuration.connector.kafka.client_properties()
+        kafka = describe_topic(topic.config.kafka_topic, properties)
         positions = where_it_goes_on(kafka, topic, transactions, letters)
         partitions = tuple(
             PartitionStanding(partition=p, position=positions[p], start=there.start, end=there.end)
             for p, there in sorted(kafka.bounds.items())
         )
         standing = replace(standing, partitions=partitions)
-        return replace(standing, freshness_seconds=_freshness(configuration, kafka, partitions))
+        return replace(standing, freshness_seconds=_freshness(properties, kafka, partitions))
     except BayouError as error:
         return replace(standing, error=error.message)
 
@@ -188,14 +187,14 @@ def _table_facts(tables: TopicTables, rows: int) -> dict[str, Any]:
 
 
 def _freshness(
-    configuration: Configuration, kafka: KafkaTopic, partitions: tuple[PartitionStanding, ...]
+    properties: Mapping[str, str], kafka: KafkaTopic, partitions: tuple[PartitionStanding, ...]
 ) -> float:
     oldest = 0.0
     for partition in partitions:
         if not partition.waiting:
             continue
         span = OffsetSpan(start=max(partition.position, partition.start), end=partition.end)
-        moment = first_record_time(configuration, kafka.name, partition.partition, span)
+        moment = first_record_time(properties, kafka.name, partition.partition, span)
         if moment is not None:
             oldest = max(oldest, time.time() - moment)
     return oldest

@@ -1,0 +1,78 @@
+"""`bayou init`: a first configuration for a topic."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayou.cli.arguments import AsJson
+from bayou.cli.exits import explained
+from bayou.cli.output import output_for
+
+__all__ = ["init"]
+
+
+def init(
+    topic: Annotated[
+        str, typer.Argument(metavar="TOPIC", help="A Kafka topic.", show_default=False)
+    ],
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-servers",
+            "-b",
+            help="host:port. Default: KAFKA_BOOTSTRAP_SERVERS, or localhost:9092.",
+        ),
+    ] = None,
+    folder: Annotated[
+        Path, typer.Option("--folder", help="Where the files go.", show_default="this one")
+    ] = Path(),
+    table: Annotated[
+        str | None,
+        typer.Option("--table", help="Where the table goes. Default: lake/TOPIC in the folder."),
+    ] = None,
+    samples: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Newest records of a partition to infer a schema from; 0 for none."
+        ),
+    ] = 1000,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a commented configuration and a JSON Schema inferred from the topic's records."""
+    output = output_for(as_json=as_json)
+    with explained(output):
+        from bayou.ingest.new_configuration import write_configuration
+
+        servers = bootstrap_servers or os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "localhost:9092")
+        written = write_configuration(
+            folder,
+            kafka_topic=topic,
+            bootstrap_servers=servers,
+            table=table,
+            samples=samples,
+            overwrite=force,
+        )
+        output.facts(
+            "Written",
+            {
+                "configuration": str(written.file),
+                "schema": "none: no record to look at"
+                if written.schema_file is None
+                else str(written.schema_file),
+                "columns": ", ".join(written.columns),
+                "looked at": f"{written.sampled:,} records, "
+                f"{written.refused:,} of them no JSON objects",
+            },
+        )
+        table_shown = written.table if "://" in written.table else str(folder / written.table)
+        commands = [
+            f"bayou plan {written.file}",
+            f"bayou run {written.file} --once",
+            f"bayou read {table_shown}",
+        ]
+        output.text("Try next", "\n".join(commands))

@@ -1,0 +1,88 @@
+"""A line of `key=value` for each event, for a service whose output goes to a log."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from bayou.ingest.progress import BatchReport, MaintenanceReport, TopicStarted, TopicSummary
+
+__all__ = ["LogReporter", "log_line"]
+
+
+class LogReporter:
+    """Implements `Reporter`."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+
+    def topic_started(self, event: TopicStarted) -> None:
+        self._tell(
+            "topic_started",
+            topic=event.topic,
+            kafka_topic=event.kafka_topic,
+            table=event.table_path,
+            partitions=event.partitions,
+            waiting=event.waiting,
+        )
+
+    def batch_committed(self, event: BatchReport) -> None:
+        self._tell(
+            "batch_committed",
+            topic=event.topic,
+            version=event.version,
+            rows=event.rows,
+            dead_letters=event.dead_letters,
+            left_out=event.left_out,
+            seconds=round(event.seconds, 3),
+            offsets=",".join(f"{p}:{s.start}-{s.end}" for p, s in sorted(event.spans.items())),
+            new_columns=",".join(event.new_columns),
+            retries=event.retries,
+        )
+
+    def maintenance_finished(self, event: MaintenanceReport) -> None:
+        error = event.error
+        self._tell(
+            "maintenance_finished",
+            level="info" if error is None else "error",
+            topic=event.topic,
+            task=event.task,
+            result=event.result,
+            version=event.version,
+            files_added=event.files_added,
+            files_removed=event.files_removed,
+            seconds=round(event.seconds, 3),
+            error=None if error is None else error.message,
+        )
+
+    def topic_finished(self, event: TopicSummary) -> None:
+        self._tell(
+            "topic_finished",
+            level="info" if event.error is None else "error",
+            topic=event.topic,
+            rows=event.rows,
+            dead_letters=event.dead_letters,
+            commits=event.commits,
+            version=event.version,
+            error=None if event.error is None else event.error.message,
+        )
+
+    def _tell(self, name: str, *, level: str = "info", **facts: Any) -> None:
+        now = dt.datetime.now(dt.UTC)
+        self._write(log_line(now, level, name, facts))
+
+
+def log_line(now: dt.datetime, level: str, event: str, facts: dict[str, Any]) -> str:
+    """`time=... level=info event=batch_committed topic=a rows=3`; what says nothing is left out."""
+    told = {"time": f"{now:%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z", "level": level, "event": event}
+    told |= {name: value for name, value in facts.items() if value not in (None, "")}
+    return " ".join(f"{name}={_quoted(value)}" for name, value in told.items())
+
+
+def _quoted(value: Any) -> str:
+    text = str(value)
+    plain = text and not any(c.isspace() or c in '"=' or not c.isprintable() for c in text)
+    return text if plain else msgspec.json.encode(text).decode()

@@ -1,0 +1,79 @@
+"""A JSON Schema that records agree with, written from the records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["inferred_schema"]
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)\Z")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d\Z")
+
+
+def inferred_schema(records: Iterable[dict[str, Any]], title: str) -> dict[str, Any]:
+    """The narrowest schema of a few kinds that all records satisfy.
+
+    No field is required and none is forbidden: what a few records had says little about the rest.
+    Texts that all look like a date or a moment get that format; a field of several types allows
+    each of them.
+    """
+    shape = _Shape()
+    for record in records:
+        shape.add(record)
+    return {"$schema": _DIALECT, "title": title, **shape.schema()}
+
+
+@dataclass(slots=True)
+class _Shape:
+    """What values had in common."""
+
+    types: dict[str, None] = field(default_factory=dict)
+    formats: set[str] = field(default_factory=set)
+    properties: dict[str, _Shape] = field(default_factory=dict)
+    items: _Shape | None = None
+
+    def add(self, value: Any) -> None:
+        match value:
+            case None:
+                self.types["null"] = None
+            case bool():
+                self.types["boolean"] = None
+            case int():
+                self.types["integer"] = None
+            case float():
+                self.types["number"] = None
+            case str():
+                self.types["string"] = None
+                self.formats.add(_format(value))
+            case list():
+                self.types["array"] = None
+                self.items = self.items or _Shape()
+                for element in value:
+                    self.items.add(element)
+            case dict():
+                self.types["object"] = None
+                for name, inner in value.items():
+                    self.properties.setdefault(name, _Shape()).add(inner)
+
+    def schema(self) -> dict[str, Any]:
+        kinds = [t for t in self.types if not (t == "integer" and "number" in self.types)]
+        if not kinds or kinds == ["null"]:
+            return {}
+        written: dict[str, Any] = {"type": kinds[0] if len(kinds) == 1 else sorted(kinds)}
+        if len(self.formats) == 1 and "" not in self.formats:
+            written["format"] = next(iter(self.formats))
+        if self.properties:
+            written["properties"] = {n: s.schema() for n, s in self.properties.items()}
+        if self.items is not None and (items := self.items.schema()):
+            written["items"] = items
+        return written
+
+
+def _format(text: str) -> str:
+    if _MOMENT.match(text) and text[10] in "Tt":
+        return "date-time"
+    return "date" if _DATE.match(text) else ""

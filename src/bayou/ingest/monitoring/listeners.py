@@ -1,0 +1,54 @@
+"""Several listeners as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bayou.ingest.progress import (
+    BatchReport,
+    MaintenanceReport,
+    Reporter,
+    TopicStarted,
+    TopicSummary,
+)
+
+__all__ = ["Listeners"]
+
+
+class Listeners:
+    """Tells every listener what happened, in their order; implements `Reporter`.
+
+    Events that a listener has no method for pass it by, so that one that knows few events listens
+    to a pipeline that knows more.
+    """
+
+    def __init__(self, *listeners: Reporter) -> None:
+        self._listeners = listeners
+
+    def topic_started(self, event: TopicStarted) -> None:
+        for listener in self._listeners:
+            listener.topic_started(event)
+
+    def batch_committed(self, event: BatchReport) -> None:
+        for listener in self._listeners:
+            listener.batch_committed(event)
+
+    def maintenance_finished(self, event: MaintenanceReport) -> None:
+        for listener in self._listeners:
+            listener.maintenance_finished(event)
+
+    def topic_finished(self, event: TopicSummary) -> None:
+        for listener in self._listeners:
+            listener.topic_finished(event)
+
+    def __getattr__(self, name: str) -> Callable[[Any], None]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        told = [getattr(listener, name) for listener in self._listeners if hasattr(listener, name)]
+
+        def tell(event: Any) -> None:
+            for method in told:
+                method(event)
+
+        return tell

@@ -1,0 +1,183 @@
+"""The HTTP side of monitoring: `/`, `/status.json`, `/metrics`, `/healthz`, `/readyz`.
+
+Made of the standard library: five documents for a handful of readers need no framework.
+"""
+
+from __future__ import annotations
+
+import hmac
+import socket
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from bayou.errors import PrerequisiteError
+from bayou.ingest.config.model import MonitoringConfig, is_loopback
+from bayou.ingest.monitoring.metrics import CONTENT_TYPE, exposition
+from bayou.ingest.monitoring.status import PipelineStatus
+from bayou.ingest.monitoring.status_store import StatusStore
+
+__all__ = ["StatusServer"]
+
+_JSON = "application/json; charset=utf-8"
+_HTML = "text/html; charset=utf-8"
+_OPEN = ("/healthz", "/readyz")
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; connect-src 'self'; img-src data:; "
+    "script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class StatusServer:
+    """Serves a store's status until it is closed.
+
+    Args:
+        config: where to listen, and the token.
+        store: asked at each request.
+
+    Raises:
+        PrerequisiteError: the address can't be listened at.
+    """
+
+    def __init__(self, config: MonitoringConfig, store: StatusStore) -> None:
+        token = None if config.token is None else config.token.get_secret_value()
+        page = files("bayou.ingest.monitoring").joinpath("page.html").read_bytes()
+
+        class Handler(_Handler):
+            pass
+
+        Handler.store, Handler.token, Handler.page = store, token, page
+        kind = _ServerV6 if ":" in config.host else _Server
+        try:
+            self._server = kind((config.host, config.port), Handler)
+        except OSError as error:
+            raise PrerequisiteError(
+                f"connector.monitoring: {config.host}:{config.port} can't be listened at: "
+                f"{error.strerror or error}; choose another port, or 0 for a free one.",
+                what="port",
+            ) from error
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="bayou-status", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """Where the page is, without a token."""
+        host, port = self._server.server_address[:2]
+        shown = host.decode() if isinstance(host, bytes) else host
+        return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A reader that went away is nothing to tell."""
+
+
+class _ServerV6(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Handler(BaseHTTPRequestHandler):
+    store: StatusStore
+    token: str | None
+    page: bytes
+
+    server_version = "bayou"
+    sys_version = ""
+    timeout = 30
+
+    def do_GET(self) -> None:  # http.server's name
+        """Answer."""
+        url = urlsplit(self.path)
+        if not self._host_is_ours():
+            self._answer(HTTPStatus.FORBIDDEN, "text/plain", b"unknown host\n")
+        elif url.path not in _OPEN and not self._may_read(parse_qs(url.query)):
+            self.send_response(HTTPStatus.UNAUTHORIZED)
+            self.send_header("WWW-Authenticate", 'Bearer realm="bayou"')
+            self._body("text/plain", b"a token is needed: Authorization: Bearer TOKEN\n")
+        else:
+            self._route(url.path)
+
+    do_HEAD = do_GET  # noqa: N815  # likewise
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests aren't logged: their addresses may hold the token."""
+
+    def _route(self, path: str) -> None:
+        status = self.store.status()
+        match path:
+            case "/":
+                self._answer(HTTPStatus.OK, _HTML, self.page)
+            case "/status.json":
+                self._answer(HTTPStatus.OK, _JSON, _json(status))
+            case "/metrics":
+                self._answer(HTTPStatus.OK, CONTENT_TYPE, exposition(status))
+            case "/healthz":
+                self._health(status.healthy, status)
+            case "/readyz":
+                self._health(status.ready, status)
+            case _:
+                self._answer(HTTPStatus.NOT_FOUND, "text/plain", b"not found\n")
+
+    def _health(self, fine: bool, status: PipelineStatus) -> None:
+        body = {
+            "ok": fine,
+            "topics": {topic.topic: topic.state for topic in status.topics},
+        }
+        code = HTTPStatus.OK if fine else HTTPStatus.SERVICE_UNAVAILABLE
+        self._answer(code, _JSON, msgspec.json.encode(body) + b"\n")
+
+    def _may_read(self, query: dict[str, list[str]]) -> bool:
+        if self.token is None:
+            return True
+        kind, _, given = self.headers.get("Authorization", "").partition(" ")
+        shown = given if kind.lower() == "bearer" else query.get("token", [""])[0]
+        return hmac.compare_digest(shown.encode(), self.token.encode())
+
+    def _host_is_ours(self) -> bool:
+        """Without a token only this machine's own names count: a web page elsewhere that has its
+        own name resolve to 127.0.0.1 must not read.
+        """
+        if self.token is not None:
+            return True
+        host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
+        return host is not None and is_loopback(host)
+
+    def _answer(self, code: HTTPStatus, kind: str, body: bytes) -> None:
+        self.send_response(code)
+        self._body(kind, body)
+
+    def _body(self, kind: str, body: bytes) -> None:
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+def _json(status: PipelineStatus) -> bytes:
+    values: dict[str, Any] = msgspec.to_builtins(status, str_keys=True)
+    for topic, shown in zip(status.topics, values["topics"], strict=True):
+        shown["waiting"], shown["late"] = topic.waiting, topic.late
+    return msgspec.json.encode({**values, "ready": status.ready, "healthy": status.healthy})

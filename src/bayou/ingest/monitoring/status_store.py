@@ -1,0 +1,341 @@
+"""What a pipeline's events and a look at brokers and tables add up to; the one mutable place."""
+
+from __future__ import annotations
+
+import bisect
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bayou.ingest.config import Configuration
+from bayou.ingest.monitoring.status import (
+    BATCH_BUCKETS,
+    Histogram,
+    MaintenanceRun,
+    PipelineStatus,
+    Sample,
+    ShownCommit,
+    TopicStatus,
+)
+from bayou.ingest.progress import BatchReport, MaintenanceReport, TopicStarted, TopicSummary
+from bayou.version import VERSION
+
+__all__ = ["StatusStore"]
+
+_SAMPLES = 360
+_COMMITS = 50
+_RATE_SECONDS = 60.0
+_ARRIVALS = 1_024
+
+
+class StatusStore:
+    """Listens to a run and remembers; safe in threads. Implements `Reporter`.
+
+    Args:
+        configuration: names the topics.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self, configuration: Configuration, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._clock = clock
+        self._began = clock()
+        self._file = configuration.file
+        self._lock = threading.Lock()
+        self._watch_error: str | None = None
+        self._commits: deque[ShownCommit] = deque(maxlen=_COMMITS)
+        self._topics = {
+            topic.key: _Topic(
+                topic=topic.key,
+                kafka_topic=topic.config.kafka_topic,
+                table_path=topic.table_path,
+                objective=topic.config.slo.freshness_seconds,
+            )
+            for topic in configuration.topics
+        }
+
+    def topic_started(self, event: TopicStarted) -> None:
+        with self._lock:
+            topic = self._topics[event.topic]
+            topic.state = "running"
+            topic.error = None
+            topic.follow(event.positions, self._clock())
+
+    def batch_committed(self, event: BatchReport) -> None:
+        now = self._clock()
+        with self._lock:
+            topic = self._topics[event.topic]
+            topic.add(event, now)
+            self._commits.appendleft(
+                ShownCommit(
+                    topic=event.topic,
+                    at=now,
+                    version=event.version,
+                    rows=event.rows,
+                    dead_letters=event.dead_letters,
+                    seconds=event.seconds,
+                    new_columns=event.new_columns,
+                )
+            )
+
+    def topic_finished(self, event: TopicSummary) -> None:
+        with self._lock:
+            topic = self._topics[event.topic]
+            topic.state = "stopped" if event.error is None else "failed"
+            topic.error = None if event.error is None else event.error.message
+            if event.version is not None:
+                topic.version = event.version
+
+    def maintenance_finished(self, event: MaintenanceReport) -> None:
+        result = event.result if event.error is None else f"failed: {event.error.message}"
+        at = event.started + event.seconds
+        with self._lock:
+            self._topics[event.topic].maintained(event.task, result, at)
+            if event.version is not None:
+                self._topics[event.topic].version = event.version
+
+    def positions(self, topic: str) -> Mapping[int, int]:
+        """For each partition the next offset that the table wants; empty before the start."""
+        with self._lock:
+            return dict(self._topics[topic].positions)
+
+    def active(self) -> list[str]:
+        """Topics that run."""
+        with self._lock:
+            return [key for key, topic in self._topics.items() if topic.state == "running"]
+
+    def ends_seen(
+        self, topic: str, ends: Mapping[int, int], first_waiting: Mapping[int, float]
+    ) -> None:
+        """The brokers were asked for the end of every partition.
+
+        Args:
+            topic: its name in the configuration.
+            ends: the offset after the last record.
+            first_waiting: for partitions whose `unknown_arrivals` were looked up, when the first
+                record that waits was written, seconds since the epoch.
+        """
+        now = self._clock()
+        with self._lock:
+            self._topics[topic].saw_ends(ends, first_waiting, now)
+
+    def unknown_arrivals(self, topic: str, ends: Mapping[int, int]) -> dict[int, int]:
+        """Partitions with records that wait since before anybody looked, and their offsets."""
+        with self._lock:
+            return self._topics[topic].unknown_arrivals(ends)
+
+    def table_seen(
+        self,
+        topic: str,
+        *,
+        version: int,
+        files: int,
+        small_files: int | None,
+        table_bytes: int,
+        letters: int,
+    ) -> None:
+        """The tables were looked at."""
+        with self._lock:
+            found = self._topics[topic]
+            found.version = max(version, found.version if found.version is not None else version)
+            found.files, found.small_files = files, small_files
+            found.table_bytes, found.letters_waiting = table_bytes, letters
+
+    def watched(self, error: str | None) -> None:
+        """A look at brokers and tables ended, well or not."""
+        with self._lock:
+            self._watch_error = error
+
+    def status(self) -> PipelineStatus:
+        """Everything, now."""
+        now = self._clock()
+        with self._lock:
+            return PipelineStatus(
+                version=VERSION,
+                configuration=self._file,
+                began=self._began,
+                at=now,
+                topics=tuple(topic.status(now) for topic in self._topics.values()),
+                commits=tuple(self._commits),
+                watch_error=self._watch_error,
+            )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Partition:
+    """When which offsets had arrived: (seconds since the epoch, end) with rising ends.
+
+    The first pair has the last end that was covered when it was seen, so the first record that
+    waits came after that time.
+    """
+
+    arrivals: deque[tuple[float, int]] = field(default_factory=deque)
+    waiting_since: float | None = None
+
+    def saw(self, end: int, now: float) -> None:
+        if [seen for _, seen in list(self.arrivals)[-2:]] == [end, end]:
+            self.arrivals.pop()  # when it was seen first and last is enough
+        self.arrivals.append((now, end))
+        if len(self.arrivals) > _ARRIVALS:  # a long stall: ages grow by a look at most
+            first, *others = self.arrivals
+            self.arrivals = deque([first, *others[1::2]])
+
+    def cover(self, position: int) -> None:
+        while len(self.arrivals) > 1 and self.arrivals[1][1] <= position:
+            self.arrivals.popleft()
+        if self.arrivals and self.arrivals[0][1] <= position:
+            self.waiting_since = None
+
+    def age(self, position: int, now: float) -> float | None:
+        """Of the first record that waits, at most; 0 for none, None where nobody has looked."""
+        if not self.arrivals:
+            return None
+        if self.arrivals[-1][1] <= position:
+            return 0.0
+        seen, end = self.arrivals[0]
+        since = seen if end <= position or self.waiting_since is None else self.waiting_since
+        return max(0.0, now - since)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Topic:
+    topic: str
+    kafka_topic: str
+    table_path: str
+    objective: float | None
+    state: Literal["waiting", "running", "stopped", "failed"] = "waiting"
+    error: str | None = None
+    rows: int = 0
+    dead_letters: int = 0
+    left_out: int = 0
+    batches: int = 0
+    retries: int = 0
+    conflicts: int = 0
+    bytes: int = 0
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(BATCH_BUCKETS) + 1))
+    batch_seconds: float = 0.0
+    version: int | None = None
+    last_commit: float | None = None
+    positions: dict[int, int] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
+    partitions: dict[int, _Partition] = field(default_factory=dict)
+    checks: int = 0
+    misses: int = 0
+    files: int | None = None
+    small_files: int | None = None
+    table_bytes: int | None = None
+    letters_waiting: int | None = None
+    maintenance: dict[str, MaintenanceRun] = field(default_factory=dict)
+    samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
+
+    def follow(self, positions: Mapping[int, int], now: float) -> None:
+        self.positions.update(positions)
+        for number, position in self.positions.items():
+            self.partitions.setdefault(number, _Partition()).cover(position)
+        self.samples.append(self._sample(now))
+
+    def add(self, event: BatchReport, now: float) -> None:
+        self.rows += event.rows
+        self.dead_letters += event.dead_letters
+        self.left_out += event.left_out
+        self.retries += event.retries
+        self.conflicts += event.conflicts
+        self.bytes += event.bytes
+        self.batches += 1
+        self.buckets[bisect.bisect_left(BATCH_BUCKETS, event.seconds)] += 1
+        self.batch_seconds += event.seconds
+        self.last_commit = now
+        if event.version is not None:
+            self.version = event.version
+        for number, span in event.spans.items():
+            self.ends[number] = max(self.ends.get(number, 0), span.end)
+        self.follow({number: span.end for number, span in event.spans.items()}, now)
+
+    def maintained(self, task: str, result: str, now: float) -> None:
+        before = self.maintenance.get(task)
+        runs = 1 if before is None else before.runs + 1
+        self.maintenance[task] = MaintenanceRun(task=task, at=now, result=result, runs=runs)
+
+    def unknown_arrivals(self, ends: Mapping[int, int]) -> dict[int, int]:
+        return {
+            number: self.positions[number]
+            for number, end in ends.items()
+            if number in self.positions
+            and end > self.positions[number]
+            and not self.partitions.setdefault(number, _Partition()).arrivals
+        }
+
+    def saw_ends(
+        self, ends: Mapping[int, int], first_waiting: Mapping[int, float], now: float
+    ) -> None:
+        for number, end in ends.items():
+            self.ends[number] = end
+            self.positions.setdefault(number, 0)
+            partition = self.partitions.setdefault(number, _Partition())
+            if number in first_waiting:
+                partition.waiting_since = first_waiting[number]
+            partition.saw(end, now)
+            partition.cover(self.positions[number])
+        sample = self._sample(now)
+        self.samples.append(sample)
+        if sample.freshness is not None:
+            self.checks += 1
+            self.misses += self.objective is not None and sample.freshness > self.objective
+
+    def status(self, now: float) -> TopicStatus:
+        sample = self._sample(now)
+        return TopicStatus(
+            topic=self.topic,
+            kafka_topic=self.kafka_topic,
+            table_path=self.table_path,
+            state=self.state,
+            error=self.error,
+            rows=self.rows,
+            dead_letters=self.dead_letters,
+            left_out=self.left_out,
+            batches=self.batches,
+            retries=self.retries,
+            conflicts=self.conflicts,
+            bytes=self.bytes,
+            batch_seconds=Histogram(counts=tuple(self.buckets), total=self.batch_seconds),
+            version=self.version,
+            last_commit=self.last_commit,
+            lag=self._lag(),
+            freshness=sample.freshness,
+            objective=self.objective,
+            checks=self.checks,
+            misses=self.misses,
+            rows_per_second=self._rate(now),
+            files=self.files,
+            small_files=self.small_files,
+            table_bytes=self.table_bytes,
+            letters_waiting=self.letters_waiting,
+            maintenance=tuple(self.maintenance.values()),
+            samples=(*self.samples, sample),
+        )
+
+    def _lag(self) -> dict[int, int]:
+        return {p: max(0, end - self.positions.get(p, 0)) for p, end in sorted(self.ends.items())}
+
+    def _sample(self, now: float) -> Sample:
+        ages = [
+            partition.age(self.positions.get(number, 0), now)
+            for number, partition in self.partitions.items()
+        ]
+        known = [age for age in ages if age is not None]
+        return Sample(
+            at=now,
+            lag=sum(self._lag().values()) if self.ends else None,
+            freshness=max(known) if known else None,
+            rows=self.rows,
+        )
+
+    def _rate(self, now: float) -> float:
+        before = next((s for s in self.samples if s.at >= now - _RATE_SECONDS), None)
+        if before is None or now - before.at < 1e-3:
+            return 0.0
+        return (self.rows - before.rows) / (now - before.at)

@@ -1,0 +1,106 @@
+"""From an empty folder to a configuration that a run takes as it stands."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from in_process_pipeline import take_in
+
+import bayou
+from bayou.ingest.config import load_configuration
+from bayou.ingest.inferred_schema import inferred_schema
+
+
+def test_a_topic_becomes_a_table_with_what_init_wrote(small_pipeline, events, tmp_path):
+    small_pipeline.produce(
+        {"id": 1, "at": "2024-01-05T10:00:00Z", "tags": ["a"], "place": {"city": "x"}},
+        {"id": 2, "at": "2024-01-06T10:00:00+01:00", "price": 1.5},
+    )
+    folder = tmp_path / "new"
+    servers = small_pipeline.broker.bootstrap_servers
+    code, (facts, _) = events(
+        "init", small_pipeline.kafka_topic, "--bootstrap-servers", servers, "--folder", folder
+    )
+    assert code == 0
+    assert facts["columns"] == "id, at, tags, place, price"
+    file = folder / "pipeline.yaml"
+    assert load_configuration(file).notices == ()
+    assert [r.rows for r in take_in(file)] == [2]
+    table = bayou.table(load_configuration(file).topics[0].table_path)
+    types = {f.name: str(f.data_type) for f in table.snapshot().schema}
+    assert (types["id"], types["at"], types["price"]) == ("long", "timestamp", "double")
+
+
+def test_commented_keys_are_keys(small_pipeline, invoke, tmp_path):
+    invoke("init", "any.topic", "--samples", 0, "--folder", tmp_path / "new")
+    file = tmp_path / "new" / "pipeline.yaml"
+    lines = []
+    for line in file.read_text().splitlines():
+        bare = line.lstrip()
+        is_key = bare.startswith("# ") and (":" in bare) and (" " * 2 in line[:2])
+        words = bare.removeprefix("# ").split(":")[0].split()
+        lines.append(line.replace("# ", "", 1) if is_key and len(words) == 1 else line)
+    (tmp_path / "new" / "schemas").mkdir()
+    (tmp_path / "new" / "schemas" / "any-topic.json").write_text("{}")
+    file.write_text("\n".join(lines))
+    configuration = load_configuration(file, environment={"KAFKA_PASSWORD": "x"})
+    (topic,) = configuration.topics
+    assert topic.config.slo.freshness_seconds == 120
+    assert topic.config.event_time == "created_at"
+    assert topic.config.destination.partition_columns == ("year", "month", "day")
+    assert configuration.connector.monitoring.port == 8710
+    assert configuration.connector.kafka.security.mechanism == "SCRAM-SHA-512"
+
+
+def test_files_that_are_there_stay(invoke, tmp_path):
+    (tmp_path / "pipeline.yaml").write_text("mine")
+    result = invoke("init", "t", "--samples", 0, "--folder", tmp_path)
+    assert result.exit_code == 2
+    assert "--force" in result.stderr
+    assert (tmp_path / "pipeline.yaml").read_text() == "mine"
+    assert invoke("init", "t", "--samples", 0, "--folder", tmp_path, "--force").exit_code == 0
+
+
+def test_a_topic_that_is_not_there_is_said_with_those_that_are(small_pipeline, invoke, tmp_path):
+    servers = small_pipeline.broker.bootstrap_servers
+    result = invoke("init", "nope", "-b", servers, "--folder", tmp_path / "new")
+    assert result.exit_code == 1
+    assert "no topic 'nope'; they have" in result.stderr
+
+
+def test_records_that_are_no_json_are_said(small_pipeline, invoke, tmp_path):
+    small_pipeline.produce(b"\x00avro?", b"1,2,3")
+    result = invoke(
+        "init",
+        small_pipeline.kafka_topic,
+        "-b",
+        small_pipeline.broker.bootstrap_servers,
+        "--folder",
+        tmp_path / "new",
+    )
+    assert result.exit_code == 1
+    assert "None of the 2 records" in result.stderr
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ([{"a": 1}, {"a": 2.5}], {"type": "number"}),
+        ([{"a": 1}, {"a": None}], {"type": ["integer", "null"]}),
+        ([{"a": 1}, {"a": "x"}], {"type": ["integer", "string"]}),
+        ([{"a": None}], {}),
+        ([{"a": "2024-01-05"}], {"type": "string", "format": "date"}),
+        ([{"a": "2024-01-05"}, {"a": "soon"}], {"type": "string"}),
+        ([{"a": []}, {"a": [1]}], {"type": "array", "items": {"type": "integer"}}),
+        (
+            [{"a": {"b": True}}],
+            {"type": "object", "properties": {"b": {"type": "boolean"}}},
+        ),
+    ],
+)
+def test_a_schema_is_what_records_have_in_common(records, expected):
+    schema = inferred_schema(records, "t")
+    assert schema["properties"]["a"] == expected
+    json.dumps(schema)

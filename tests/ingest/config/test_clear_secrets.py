@@ -1,0 +1,47 @@
+"""Secrets in clear are said, without being repeated."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayou.ingest.config import load_configuration
+
+CONFIG = """\
+connector:
+  kafka:
+    bootstrap-servers: "h:1"
+    security: {{protocol: SASL_SSL, mechanism: PLAIN, username: bob, password: "{password}"}}
+    ssl.key.password: "{key}"
+  storage: {{access-key: AKIA, secret-key: "{secret}"}}
+  monitoring: {{token: "{token}"}}
+  topics:
+    events: {{kafka-topic: events, destination: {{table-path: lake/events}}}}
+"""
+NAMES = ("password", "key", "secret", "token")
+KEYS = (
+    "connector.kafka.security.password",
+    "connector.kafka.ssl.key.password",
+    "connector.storage.secret-key",
+    "connector.monitoring.token",
+)
+
+
+def notices(tmp_path, **values):
+    file = tmp_path / "p.yaml"
+    file.write_text(CONFIG.format(**values))
+    environment = {"PASSWORD": "hunter2"}
+    return load_configuration(file, environment=environment).notices
+
+
+@pytest.mark.parametrize(("name", "key"), list(zip(NAMES, KEYS, strict=True)))
+def test_a_secret_in_clear_is_said_with_its_line_and_not_repeated(tmp_path, name, key):
+    values = {**dict.fromkeys(NAMES, "${PASSWORD}"), name: "s3cr3t-in-clear"}
+    (notice,) = notices(tmp_path, **values)
+    assert notice.key == key
+    assert "in clear" in notice.text
+    assert "s3cr3t-in-clear" not in notice.text
+    assert notice.line is not None
+
+
+def test_secrets_from_the_environment_are_fine(tmp_path):
+    assert notices(tmp_path, **dict.fromkeys(NAMES, "${PASSWORD}")) == ()

@@ -1,0 +1,163 @@
+"""The HTTP side: what is served, to whom."""
+
+from __future__ import annotations
+
+import http.client
+import json
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from bayou.errors import ConfigurationError, PrerequisiteError
+from bayou.ingest.config import load_configuration
+from bayou.ingest.monitoring import monitored
+from bayou.ingest.monitoring.metrics import METRIC_NAMES
+from bayou.ingest.offsets import OffsetSpan
+from bayou.ingest.progress import BatchReport, MaintenanceReport, TopicStarted
+
+TOKEN = "correct-horse"
+
+
+def configuration(tmp_path, monitoring="{port: 0}"):
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "connector:\n  kafka: {bootstrap-servers: 'h:1'}\n"
+        f"  monitoring: {monitoring}\n  topics:\n"
+        "    a: {kafka-topic: a, destination: {table-path: a}, slo: {freshness-seconds: 30}}\n"
+    )
+    return load_configuration(file, environment={})
+
+
+def get(url, path, host=None, **headers):
+    address = url.removeprefix("http://").rstrip("/")
+    connection = http.client.HTTPConnection(address, timeout=10)
+    connection.request("GET", path, headers={"Host": host or address, **headers})
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    connection.close()
+    return answer.status, body, answer.headers
+
+
+@pytest.fixture
+def monitor(tmp_path):
+    with monitored(configuration(tmp_path)) as found:
+        found.store.topic_started(
+            TopicStarted(
+                topic="a",
+                kafka_topic="a",
+                table_path="a",
+                partitions=2,
+                waiting=0,
+                positions={0: 0, 1: 0},
+            )
+        )
+        found.store.ends_seen("a", {0: 7, 1: 0}, {})
+        found.store.batch_committed(
+            BatchReport(
+                topic="a", spans={0: OffsetSpan(start=0, end=5)}, rows=5, version=3, seconds=0.3
+            )
+        )
+        found.store.table_seen("a", version=3, files=4, small_files=2, table_bytes=900, letters=1)
+        yield found
+
+
+def test_the_page_is_one_document_that_asks_nobody_else(monitor):
+    status, body, headers = get(monitor.url, "/")
+    assert status == 200
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert "<title>Bayou" in body
+    outside = body.replace("http://www.w3.org/2000/svg", "")
+    assert "http:" not in outside
+    assert "https:" not in outside
+
+
+def test_the_status_is_json(monitor):
+    _, body, _ = get(monitor.url, "/status.json")
+    status = json.loads(body)
+    (topic,) = status["topics"]
+    assert (topic["waiting"], topic["rows"], topic["version"], topic["late"]) == (2, 5, 3, False)
+    assert topic["lag"] == {"0": 2, "1": 0}
+    assert status["ready"] is True
+
+
+def test_metrics_are_what_prometheus_reads_and_no_other_names(monitor):
+    monitor.store.maintenance_finished(
+        MaintenanceReport(
+            topic="a", task="optimize", table_path="a", started=5.0, seconds=1.0, result="done"
+        )
+    )
+    _, body, _ = get(monitor.url, "/metrics")
+    samples = {
+        (s.name, s.labels.get("topic"), s.labels.get("partition")): s.value
+        for family in text_string_to_metric_families(body)
+        for s in family.samples
+        if s.name != "bayou_batch_seconds_bucket"
+    }
+    assert samples["bayou_rows_total", "a", None] == 5
+    assert samples["bayou_lag_records", "a", None] == 2
+    assert samples["bayou_partition_lag_records", "a", "0"] == 2
+    assert samples["bayou_table_small_files", "a", None] == 2
+    assert samples["bayou_batch_seconds_count", "a", None] == 1
+    assert samples["bayou_maintenance_ok", "a", None] == 1
+    assert samples["bayou_maintenance_timestamp_seconds", "a", None] == 6
+    names = {name for name, _, _ in samples} | {"bayou_batch_seconds_bucket"}
+    assert names == METRIC_NAMES
+
+
+def test_health_and_readiness_are_status_codes(monitor):
+    assert get(monitor.url, "/healthz")[0] == 200
+    assert get(monitor.url, "/readyz")[0] == 200
+
+
+def test_a_topic_that_has_not_started_is_not_ready(tmp_path):
+    with monitored(configuration(tmp_path)) as found:
+        status, body, _ = get(found.url, "/readyz")
+        assert status == 503
+        assert json.loads(body)["topics"] == {"a": "waiting"}
+
+
+def test_what_is_not_there_is_404_and_other_methods_are_refused(monitor):
+    assert get(monitor.url, "/etc/passwd")[0] == 404
+    address = monitor.url.removeprefix("http://").rstrip("/")
+    connection = http.client.HTTPConnection(address, timeout=10)
+    connection.request("POST", "/")
+    assert connection.getresponse().status == 501
+    connection.close()
+
+
+def test_without_a_token_another_host_name_is_refused(monitor):
+    assert get(monitor.url, "/status.json", host="evil.example:80")[0] == 403
+    assert get(monitor.url, "/status.json", host="localhost")[0] == 200
+
+
+def test_with_a_token_only_those_who_show_it_read(tmp_path):
+    with monitored(configuration(tmp_path, f"{{port: 0, token: {TOKEN}}}")) as found:
+        for path in ("/", "/status.json", "/metrics"):
+            assert get(found.url, path)[0] == 401
+            assert get(found.url, path, Authorization="Bearer wrong")[0] == 401
+            assert get(found.url, path, Authorization=f"Bearer {TOKEN}")[0] == 200
+            assert get(found.url, f"{path}?token={TOKEN}")[0] == 200
+        assert get(found.url, "/healthz")[0] == 200
+        for path in ("/", "/status.json", "/metrics"):
+            assert TOKEN not in get(found.url, path, Authorization=f"Bearer {TOKEN}")[1]
+
+
+def test_an_address_that_others_reach_needs_a_token(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"connector\.monitoring: host 0\.0\.0\.0 can be"):
+        configuration(tmp_path, "{host: 0.0.0.0}")
+    configuration(tmp_path, "{host: 0.0.0.0, enabled: false}")
+    configuration(tmp_path, f"{{host: 0.0.0.0, token: {TOKEN}}}")
+
+
+def test_a_port_that_is_taken_is_said(tmp_path, monitor):
+    port = monitor.url.rstrip("/").rpartition(":")[2]
+    with (
+        pytest.raises(PrerequisiteError, match="choose another port"),
+        monitored(configuration(tmp_path, f"{{port: {port}}}")),
+    ):
+        pass
+
+
+def test_no_port_is_opened_unless_asked_for(tmp_path):
+    with monitored(configuration(tmp_path, "{enabled: false}")) as found:
+        assert found.url is None

@@ -1,0 +1,171 @@
+"""What events and looks add up to."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayou.errors import PipelineError
+from bayou.ingest.config import load_configuration
+from bayou.ingest.monitoring import Listeners, StatusStore
+from bayou.ingest.offsets import OffsetSpan
+from bayou.ingest.progress import BatchReport, TopicStarted, TopicSummary
+
+
+class Clock:
+    now = 1_000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path, clock):
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "connector:\n  kafka: {bootstrap-servers: 'h:1'}\n  topics:\n"
+        "    a: {kafka-topic: a, destination: {table-path: a}, slo: {freshness-seconds: 30}}\n"
+        "    b: {kafka-topic: b, destination: {table-path: b}}\n"
+    )
+    return StatusStore(load_configuration(file, environment={}), clock)
+
+
+def started(topic="a", **positions):
+    return TopicStarted(
+        topic=topic,
+        kafka_topic=topic,
+        table_path=topic,
+        partitions=1,
+        waiting=0,
+        positions={int(p[1:]): o for p, o in positions.items()},
+    )
+
+
+def batch(start, end, **facts):
+    facts = {"rows": end - start, "version": 0, **facts}
+    return BatchReport(topic="a", spans={0: OffsetSpan(start=start, end=end)}, **facts)
+
+
+def topic(store, key="a"):
+    return next(t for t in store.status().topics if t.topic == key)
+
+
+def test_nothing_is_ready_before_every_topic_started(store):
+    assert not store.status().ready
+    store.topic_started(started("a"))
+    assert not store.status().ready
+    store.topic_started(started("b"))
+    assert store.status().ready
+
+
+def test_a_failed_topic_is_named_with_its_reason(store):
+    store.topic_started(started("a"))
+    store.topic_started(started("b"))
+    error = PipelineError("it broke", topic="a")
+    store.topic_finished(TopicSummary(topic="a", table_path="a", error=error))
+    status = store.status()
+    assert (status.ready, status.healthy) == (False, True)
+    assert (topic(store).state, topic(store).error) == ("failed", "it broke")
+    store.topic_finished(TopicSummary(topic="b", table_path="b", error=error))
+    assert not store.status().healthy
+
+
+def test_lag_and_freshness_follow_what_waits(store, clock):
+    store.topic_started(started(p0=10))
+    store.ends_seen("a", {0: 10}, {})
+    assert (topic(store).waiting, topic(store).freshness) == (0, 0.0)
+    clock.now += 10
+    store.ends_seen("a", {0: 25}, {})
+    clock.now += 5
+    assert topic(store).waiting == 15
+    assert topic(store).freshness == 15.0  # it came after the first look, at most so old
+    store.batch_committed(batch(10, 25))
+    assert (topic(store).waiting, topic(store).freshness) == (0, 0.0)
+
+
+def test_freshness_is_the_age_of_the_oldest_that_waits_not_of_the_newest(store, clock):
+    store.topic_started(started(p0=0))
+    for end in range(0, 60, 10):
+        store.ends_seen("a", {0: end}, {})
+        clock.now += 10
+    assert topic(store).freshness == 60.0
+    store.batch_committed(batch(0, 30))
+    assert topic(store).freshness == 30.0
+
+
+def test_records_that_waited_before_the_start_are_as_old_as_they_say(store, clock):
+    store.topic_started(started(p0=5))
+    assert store.unknown_arrivals("a", {0: 9}) == {0: 5}
+    store.ends_seen("a", {0: 9}, {0: clock.now - 500})
+    assert topic(store).freshness == 500.0
+    assert store.unknown_arrivals("a", {0: 9}) == {}
+    store.batch_committed(batch(5, 9))
+    assert topic(store).freshness == 0.0
+
+
+def test_looks_that_miss_the_objective_are_counted(store, clock):
+    store.topic_started(started(p0=0))
+    store.ends_seen("a", {0: 0}, {})
+    store.ends_seen("a", {0: 5}, {})
+    clock.now += 31
+    store.ends_seen("a", {0: 5}, {})
+    assert (topic(store).checks, topic(store).misses) == (3, 1)
+    assert topic(store).late
+
+
+def test_batches_add_up(store, clock):
+    store.topic_started(started(p0=0))
+    clock.now += 10
+    store.batch_committed(batch(0, 100, seconds=0.2, bytes=5, retries=2, conflicts=1))
+    store.batch_committed(batch(100, 150, seconds=400, dead_letters=3, version=None))
+    found = topic(store)
+    assert (found.rows, found.batches, found.dead_letters) == (150, 2, 3)
+    assert (found.retries, found.conflicts, found.bytes, found.version) == (2, 1, 5, 0)
+    assert found.batch_seconds.counts[1] == found.batch_seconds.counts[-1] == 1
+    assert found.rows_per_second == 15.0
+    assert [c.rows for c in store.status().commits] == [50, 100]
+
+
+def test_memory_is_bounded(store, clock):
+    store.topic_started(started(p0=0))
+    for number in range(2_000):
+        clock.now += 1
+        store.ends_seen("a", {0: number}, {})
+        store.batch_committed(batch(number, number + 1))
+    assert len(topic(store).samples) <= 361
+    assert len(store.status().commits) == 50
+
+
+def test_a_long_stall_takes_bounded_memory_and_stays_as_old_as_it_is(store, clock):
+    store.topic_started(started(p0=0))
+    store.ends_seen("a", {0: 0}, {})
+    for number in range(1, 3_001):
+        clock.now += 1
+        store.ends_seen("a", {0: number}, {})
+    assert topic(store).freshness == 3_000.0
+    assert len(store._topics["a"].partitions[0].arrivals) <= 1_024
+    store.batch_committed(batch(0, 3_000))
+    assert topic(store).freshness == 0.0
+
+
+def test_listeners_that_know_few_events_hear_those(store):
+    heard = []
+
+    class Curious:
+        def topic_started(self, event):
+            heard.append(event)
+
+        batch_committed = topic_finished = maintenance_finished = topic_started
+
+        def something_new(self, event):
+            heard.append(event)
+
+    listeners = Listeners(store, Curious())
+    listeners.something_new("news")
+    listeners.nobody_listens("silence")
+    listeners.topic_started(started("a"))
+    assert heard == ["news", started("a")]

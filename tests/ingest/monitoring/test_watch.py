@@ -1,0 +1,33 @@
+"""A look at real brokers and tables."""
+
+from __future__ import annotations
+
+from bayou.ingest.monitoring import StatusStore
+from bayou.ingest.monitoring.watch import Watch
+from bayou.ingest.progress import TopicStarted
+
+
+def test_a_look_finds_lag_freshness_files_and_dead_letters(small_pipeline):
+    small_pipeline.produce({"id": 1}, b"no json")
+    small_pipeline.take_in()
+    small_pipeline.produce({"id": 2})
+    store = StatusStore(small_pipeline.configuration)
+    watch = Watch(small_pipeline.configuration, store, interval=10)
+    watch.look()  # nothing runs: nobody is asked
+    assert store.status().topics[0].waiting is None
+    store.topic_started(
+        TopicStarted(
+            topic="events",
+            kafka_topic=small_pipeline.kafka_topic,
+            table_path=small_pipeline.path,
+            partitions=2,
+            waiting=1,
+            positions={0: 2, 1: 0},
+        )
+    )
+    watch.look()
+    (topic,) = store.status().topics
+    assert topic.lag == {0: 1, 1: 0}
+    assert 0 < topic.freshness < 300
+    assert (topic.files, topic.small_files, topic.letters_waiting) == (1, 1, 1)
+    assert store.status().watch_error is None
