@@ -11,7 +11,13 @@ import typer
 from bayou.cli.arguments import AsJson, Config, Settings
 from bayou.cli.exits import FAILED, explained
 from bayou.cli.output import Output, output_for
-from bayou.ingest.progress import BatchReport, MaintenanceReport, TopicStarted, TopicSummary
+from bayou.ingest.progress import (
+    BatchReport,
+    MaintenanceReport,
+    MigrationReport,
+    TopicStarted,
+    TopicSummary,
+)
 
 __all__ = ["run"]
 
@@ -68,6 +74,9 @@ class _Complaints:
         """Nothing to complain about."""
 
     def batch_committed(self, event: BatchReport) -> None:
+        """Nothing to complain about."""
+
+    def migrated(self, event: MigrationReport) -> None:
         """Nothing to complain about."""
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:

@@ -159,7 +159,8 @@ def test_listeners_that_know_few_events_hear_those(store):
         def topic_started(self, event):
             heard.append(event)
 
-        batch_committed = topic_finished = maintenance_finished = topic_started
+        batch_committed = topic_finished = migrated = topic_started
+        maintenance_finished = topic_started
 
         def something_new(self, event):
             heard.append(event)

@@ -8,7 +8,13 @@ from typing import Any
 
 import msgspec
 
-from bayou.ingest.progress import BatchReport, MaintenanceReport, TopicStarted, TopicSummary
+from bayou.ingest.progress import (
+    BatchReport,
+    MaintenanceReport,
+    MigrationReport,
+    TopicStarted,
+    TopicSummary,
+)
 
 __all__ = ["LogReporter", "log_line"]
 
@@ -41,6 +47,20 @@ class LogReporter:
             offsets=",".join(f"{p}:{s.start}-{s.end}" for p, s in sorted(event.spans.items())),
             new_columns=",".join(event.new_columns),
             retries=event.retries,
+        )
+
+    def migrated(self, event: MigrationReport) -> None:
+        self._tell(
+            "migrated",
+            topic=event.topic,
+            source=event.source,
+            files=event.files,
+            known=event.known,
+            records=event.records,
+            rows=event.rows,
+            dead_letters=event.dead_letters,
+            version=event.version,
+            seconds=round(event.seconds, 3),
         )
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from bayou.ingest.progress import (
     BatchReport,
     MaintenanceReport,
+    MigrationReport,
     Reporter,
     TopicStarted,
     TopicSummary,
@@ -33,6 +34,10 @@ class Listeners:
     def batch_committed(self, event: BatchReport) -> None:
         for listener in self._listeners:
             listener.batch_committed(event)
+
+    def migrated(self, event: MigrationReport) -> None:
+        for listener in self._listeners:
+            listener.migrated(event)
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:
         for listener in self._listeners:

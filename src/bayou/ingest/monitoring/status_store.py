@@ -20,7 +20,13 @@ from bayou.ingest.monitoring.status import (
     ShownCommit,
     TopicStatus,
 )
-from bayou.ingest.progress import BatchReport, MaintenanceReport, TopicStarted, TopicSummary
+from bayou.ingest.progress import (
+    BatchReport,
+    MaintenanceReport,
+    MigrationReport,
+    TopicStarted,
+    TopicSummary,
+)
 from bayou.version import VERSION
 
 __all__ = ["StatusStore"]
@@ -89,6 +95,12 @@ class StatusStore:
             topic.error = None if event.error is None else event.error.message
             if event.version is not None:
                 topic.version = event.version
+
+    def migrated(self, event: MigrationReport) -> None:
+        with self._lock:
+            topic = self._topics[event.topic]
+            topic.rows += event.rows
+            topic.dead_letters += event.dead_letters
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:
         result = event.result if event.error is None else f"failed: {event.error.message}"
