@@ -75,6 +75,41 @@ PROGRAM = """
         stream.option("checkpointLocation", path + "-c").toTable("named")
     except Exception as error:
         print("by name", "Spark Connect" in str(error) or str(error)[:300])
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    DeltaTable = bayou_spark.DeltaTable
+    things = (
+        DeltaTable.create(spark)
+        .location(path + "-things")
+        .addColumn("id", "BIGINT")
+        .addColumn("v", "STRING")
+        .addColumn("twice", "BIGINT", generatedAlwaysAs="id * 2")
+        .property("delta.enableDeletionVectors", "true")
+        .execute()
+    )
+    source = spark.createDataFrame([(1, "a"), (2, "b"), (3, "c")], "id long, v string")
+    merging = things.alias("t").merge(source.alias("s"), "t.id = s.id")
+    values = {"id": "s.id", "v": "s.v"}
+    inserting = merging.whenNotMatchedInsert(values=values)
+    print("merged", *inserting.execute().first())
+    updating = merging.whenMatchedUpdate("s.id < 3", {"v": "t.v || s.v"})
+    print("again", *updating.execute().first())
+    things.update("id = 3", {"v": "'third'"})
+    things.delete("id = 1")
+    print("things", sorted(tuple(row) for row in things.toDF().collect()))
+    operations = [row.operation for row in things.history().collect()]
+    print("operations", operations, things.detail().first().numFiles)
+    print("packed", things.optimize().executeCompaction().first().metrics.numFilesAdded)
+    print("restored", things.restoreToVersion(1).columns[0])
+    print("cloned", things.clone(path + "-clone", isShallow=True).toDF().count())
+    print("vacuumed", things.vacuum().columns, DeltaTable.isDeltaTable(spark, path + "-clone"))
+    try:
+        things.delete(source["id"] > 1)
+    except bayou.errors.ArgumentError as error:
+        print("columns", "SQL text" in str(error))
+    try:
+        DeltaTable.forName(spark, "named")
+    except bayou.errors.ArgumentError as error:
+        print("names", "forPath" in str(error))
     bayou_spark.disable(spark)
     print("without pushdown", read.where("id >= 15").count())
     spark.stop()
@@ -111,5 +146,15 @@ def test_delta_is_read_and_written_through_spark_connect(tmp_path):
         "by name True",
         "by name True",
         "by name True",
+        "merged 3 0 0 3",
+        "again 2 2 0 0",
+        "things [(2, 'bb', 4), (3, 'third', 6)]",
+        "operations ['DELETE', 'UPDATE', 'MERGE', 'MERGE', 'CREATE TABLE'] 2",
+        "packed 1",
+        "restored table_size_after_restore",
+        "cloned 3",
+        "vacuumed [] True",
+        "columns True",
+        "names True",
         "without pushdown 5",
     ], run.stderr[-3000:]

@@ -107,6 +107,29 @@ left = [f.path for f in engine.files.list_tree(snapshot.path, lambda f: f.endswi
 named = {f.status.path for batch in scan.scan_files(engine) for f in batch.rows()}
 vectors = sum(name.endswith(".bin") for name in left)
 say("vacuumed", set(left) >= named, len(left) - len(named) - vectors, read(path).count())
+def change_rows():
+    DeltaTable = bayou.spark.DeltaTable
+    things = DeltaTable.forPath(spark, copy)
+    is_even = F.udf(lambda n: n % 2 == 0, "boolean")
+    fresh = spark.range(80, 100).selectExpr("id", "id % 3 AS part")
+    for local, source in (("1000000", "1000000"), ("0", "1000000"), ("0", "0")):
+        spark.conf.set("bayou.rowOperations.localBytes", local)
+        spark.conf.set("bayou.rowOperations.sourceBytes", source)
+        merging = things.alias("t").merge(fresh.alias("s"), "t.id = s.id")
+        merging = merging.whenMatchedDelete("s.id < 83").whenMatchedUpdateAll()
+        done = merging.whenNotMatchedInsertAll("s.id > 80").execute().first()
+        say("merged", *done)
+    things.delete(is_even("id") & (F.col("part") == 1))
+    things.update("id = 3", {"part": "id + 100"})
+    say("changed", things.toDF().count(), things.toDF().where("part = 103").count())
+    say("packed", things.optimize().executeCompaction().first().metrics.numFilesRemoved > 0)
+    spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    say("kept", things.vacuum().columns, things.detail().first().location.split(":")[0])
+    things.restoreToVersion(things.history().where("operation = 'MERGE'").first().version)
+    say("restored", things.toDF().count())
+
+if told == "conf":
+    change_rows()
 
 for doing in (lambda: read(path + "/nothing").count(), lambda: write(rows).save(path)):
     try:
@@ -128,6 +151,17 @@ if told == "conf":  # another session knows nothing of this one's keys
     say("options", other.read.format("delta").options(**options).load(path).count())
 spark.stop()
 """
+
+
+_CHANGED = (
+    "merged 20 7 3 10",
+    "merged 19 17 0 2",
+    "merged 19 17 2 0",
+    "changed 86 2",
+    "packed True",
+    "kept [] s3",
+    "restored 101",
+)
 
 
 @pytest.mark.parametrize("told", ["environment", "conf"])
@@ -160,6 +194,7 @@ def test_tables_on_s3_are_read_written_and_streamed(s3_server, bucket, tmp_path,
         "frame 11",
         "scan 11",
         "vacuumed True 0 94",
+        *(_CHANGED if told == "conf" else ()),
         "error TableNotFoundError There is no",
         "error TableAlreadyExistsError There is a",
         *(("wrong True", "options 97") if told == "conf" else ()),

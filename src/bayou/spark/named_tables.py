@@ -6,6 +6,7 @@ all the same, and that is where a named table is read and written.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from bayou.errors import ArgumentError
 from bayou.spark.hooks import plain_sql
 from bayou.spark.requests import TableReadRequest
 
-__all__ = ["NamedTable", "named_table", "read"]
+__all__ = ["NamedTable", "named_table", "read", "refresh_columns"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +88,26 @@ def named_table(spark: Any, name: str) -> NamedTable | None:
     if provider.isEmpty() or provider.get().lower() != "delta" or location.isEmpty():
         return None
     return NamedTable(name=name, path=_text(spark, location.get()), exists=True)
+
+
+def refresh_columns(spark: Any, name: str, path: str) -> None:
+    """Have the catalog show a table's columns as they are now, where the catalog takes that.
+
+    Reads and writes go by the path and see them in any case.
+
+    Args:
+        spark: a classic session.
+    """
+    session: Any = spark._jsparkSession  # noqa: SLF001  # published nowhere
+    schema = spark.read.format("delta").load(path).schema
+    catalog = session.sessionState().catalog()
+    with contextlib.suppress(Py4JError):
+        identifier = session.sessionState().sqlParser().parseTableIdentifier(name)
+        found = catalog.getTableMetadata(identifier).identifier()
+        columns = session.parseDataType(schema.json())
+        external = session.sharedState().externalCatalog()
+        external.alterTableDataSchema(found.database().get(), found.table(), columns)
+        catalog.refreshTable(found)
 
 
 def _text(spark: Any, place: Any) -> str:

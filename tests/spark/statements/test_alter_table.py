@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from bayou.errors import ConstraintViolationError, SchemaError, StatementError
+from bayou.spark import sql
 
 pytestmark = pytest.mark.spark
 
@@ -22,6 +23,12 @@ def test_columns_come_go_and_change(numbers):
     field = {f.name: f for f in run.snapshot.schema}["bb"]
     assert (str(field.data_type), field.metadata["comment"]) == ("long", "e")
     assert [f.name for f in run.snapshot.schema] == ["id", "bb", "s", "day", "name"]
+    before = run.snapshot.version
+    run("ALTER TABLE {t} CHANGE COLUMN bb bb BIGINT COMMENT 'f' FIRST")
+    assert run.snapshot.version == before + 1
+    assert run.snapshot.schema.fields[0].metadata["comment"] == "f"
+    run("ALTER TABLE {t} CHANGE COLUMN bb bb BIGINT")
+    assert run.snapshot.version == before + 1
     run("ALTER TABLE {t} ALTER COLUMN id SET NOT NULL")
     assert not run.snapshot.schema.get("id").nullable
     run("ALTER TABLE {t} ALTER COLUMN id DROP NOT NULL")
@@ -100,3 +107,14 @@ def test_what_cannot_be_altered_is_said(numbers):
         run("ALTER TABLE {t} ALTER COLUMN id SYNC IDENTITY")
     with pytest.raises(StatementError, match="REPLACE COLUMNS isn't supported"):
         run("ALTER TABLE {t} REPLACE COLUMNS (id BIGINT)")
+
+
+def test_the_catalog_shows_a_named_tables_columns_as_they_are(spark):
+    sql(spark, "CREATE TABLE altered_things (id BIGINT) USING delta")
+    try:
+        sql(spark, "ALTER TABLE altered_things ADD COLUMN v STRING")
+        assert [c.name for c in spark.catalog.listColumns("altered_things")] == ["id", "v"]
+        sql(spark, "INSERT INTO altered_things VALUES (1, 'a')")
+        assert sql(spark, "SELECT v FROM altered_things").collect() == [("a",)]
+    finally:
+        spark.sql("DROP TABLE altered_things")

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayou.api.alterations import Alter
+from bayou.kernel.operations.alter.change_column import change_column
 from bayou.kernel.operations.alter.columns import NewColumn, add_columns
+from bayou.spark.named_tables import refresh_columns
 from bayou.spark.statements.column_definitions import (
     ColumnDefinition,
     column_definition,
@@ -39,6 +41,8 @@ class AlterTable:
             return NotImplemented
         for change in self.changes:
             change(target)
+        if target.name is not None and context.is_classic:
+            refresh_columns(context.spark, target.name, target.path)
         return context.nothing()
 
 
@@ -191,29 +195,29 @@ def _changed_column(words: Words) -> list[Callable[[TargetTable], object]]:
 def _as_hive_says(
     column: _Column, wanted: ColumnDefinition
 ) -> list[Callable[[TargetTable], object]]:
-    """`CHANGE COLUMN name new_name type [COMMENT ..] [FIRST | AFTER ..]`."""
+    """`CHANGE COLUMN name new_name type [COMMENT ..] [FIRST | AFTER ..]`: one commit, and one
+    before it for another name, which Spark itself refuses here.
+    """
     to = wanted.path[-1]
     changes: list[Callable[[TargetTable], object]] = []
     if to.lower() != column[-1].lower():
         changes.append(_altering(lambda a: a.rename_column(column, to)))
     now = (*column[:-1], to)
-    changes.append(lambda target: _change_type(target, now, wanted))
-    if wanted.comment is not None:
-        changes.append(_altering(lambda a: a.set_comment(now, wanted.comment)))
-    if wanted.position is not None:
-        changes.append(_moved(now, wanted.position))
+    changes.append(lambda target: _change_column(target, now, wanted))
     return changes
 
 
-def _change_type(target: TargetTable, column: _Column, wanted: ColumnDefinition) -> object:
-    level: Any = target.table.latest_snapshot(target.engine).schema
-    for name in column[:-1]:
-        field = level.get(name)
-        level = None if field is None else field.data_type
-    field = None if level is None or not hasattr(level, "get") else level.get(column[-1])
-    if field is not None and field.data_type == wanted.field.data_type:
-        return None
-    return target.handle.alter.change_type(column, wanted.field.data_type)
+def _change_column(target: TargetTable, column: _Column, wanted: ColumnDefinition) -> object:
+    snapshot = target.table.latest_snapshot(target.engine)
+    return change_column(
+        target.engine,
+        snapshot,
+        column,
+        to=wanted.field,
+        comment=wanted.comment,
+        position=wanted.position,
+        engine_info=SPARK_ENGINE_INFO,
+    )
 
 
 def _moved(column: _Column, place: str | None) -> Callable[[TargetTable], object]:
