@@ -137,8 +137,8 @@ def test_a_drained_topic_leaves_its_table_packed(pipeline):
     ]
     pipeline.broker.produce("events", records)
     recorder = pipeline.run()
-    (done,) = recorder.maintained
-    assert (done.task, done.result, done.files_added) == ("optimize", "done", 2)
+    done = recorder.maintained[-1]
+    assert (done.task, done.result) == ("optimize", "done")
     assert sorted(by_id(pipeline)) == list(range(120))
     assert len(DeltaTable(str(pipeline.table)).file_uris()) == 2
     assert DeltaTable(str(pipeline.table)).history(1)[0]["operation"] == "OPTIMIZE"

@@ -125,6 +125,7 @@ class MaintenanceReport:
         result: `done`, `nothing` where there was nothing to do, or `failed`.
         version: of its last commit, None for none.
         files_added, files_removed: data files; of a vacuum what was deleted.
+        left: partitions that wait for the next time.
         error: why it failed.
     """
 
@@ -137,6 +138,7 @@ class MaintenanceReport:
     version: int | None = None
     files_added: int = 0
     files_removed: int = 0
+    left: int = 0
     error: BayouError | None = None
 
 

@@ -43,11 +43,6 @@ def write(path, files=3):
         bayou.write(path, pa.table({"id": [number]}))
 
 
-def finished(upkeep):
-    upkeep.poll()
-    upkeep.stop()
-
-
 def test_a_table_is_packed_after_so_many_records(made):
     upkeep, listener, path = made("{enable-optimize: true, optimize-interval: 10}")
     write(path)
@@ -65,9 +60,10 @@ def test_while_records_wait_nothing_is_done_until_it_is_overdue(made):
     upkeep, listener, path = made("{enable-compaction: true, compaction-interval: 10}")
     write(path)
     upkeep.took(BatchReport(topic="t", rows=199), more_waits=True)
-    upkeep.poll()
+    assert upkeep._due(by_clock=False) == []
     upkeep.took(BatchReport(topic="t", rows=1), more_waits=True)
-    finished(upkeep)
+    assert upkeep._due(by_clock=False) == ["compaction"]
+    upkeep.complete()
     assert [d.task for d in listener.done] == ["compaction"]
 
 
@@ -75,7 +71,7 @@ def test_the_clock_looks_after_what_was_written(made):
     upkeep, listener, path = made("{enable-optimize: true, enable-vacuum: true}", every=0.0)
     write(path)
     upkeep.took(BatchReport(topic="t", rows=3), more_waits=False)
-    finished(upkeep)
+    upkeep.complete()
     assert [d.task for d in listener.done] == ["optimize"]  # a new table needs no vacuum yet
 
 
@@ -86,3 +82,12 @@ def test_a_failure_is_told_and_stops_nothing(made):
     (failed,) = listener.done
     assert (failed.result, failed.task) == ("failed", "optimize")
     assert failed.error is not None
+
+
+def test_what_was_left_while_it_was_written_is_packed_in_the_end(made):
+    upkeep, listener, path = made("{enable-optimize: true, optimize-interval: 1}")
+    write(path)
+    upkeep.took(BatchReport(topic="t", rows=3, seconds=60), more_waits=False)
+    upkeep.poll()
+    upkeep.complete()
+    assert [(d.result, d.files_removed) for d in listener.done] == [("done", 3)]

@@ -65,9 +65,9 @@ def maintain_table(
                 small=_SMALL[task],
                 written_since=written_since if task == "compaction" else 0,
             )
-            report = _packed(
-                report, handle, _cold(partitions, cold_before), stopped=stopped, alone=alone
-            )
+            cold = _cold(partitions, cold_before)
+            report = replace(report, left=len(partitions) - len(cold))
+            report = _packed(report, handle, cold, stopped=stopped, alone=alone)
     except BayouError as error:
         report = replace(report, result="failed", error=error)
     return replace(report, seconds=time.time() - began)
@@ -88,9 +88,9 @@ def _packed(
     alone: Callable[[], AbstractContextManager[Any]],
 ) -> MaintenanceReport:
     """A step a partition, each a commit."""
-    for partition in partitions:
+    for number, partition in enumerate(partitions):
         if stopped():
-            break
+            return replace(report, left=report.left + len(partitions) - number)
         with alone():
             metrics = _optimized(handle, partition, _SMALL[report.task])
         if metrics.version is not None:

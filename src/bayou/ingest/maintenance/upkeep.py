@@ -57,7 +57,7 @@ class TopicUpkeep:
         self._compacted = self._optimized = 0
         self._since = _now()
         self._last_batch = 0
-        self._behind = False
+        self._behind = self._left = False
         self._stopped = threading.Event()
         self._errand: Errand | None = None
         self._last_vacuum: float | None = None
@@ -87,7 +87,8 @@ class TopicUpkeep:
         if self._errand is not None:
             self._errand.finish()
         self._behind = False
-        if not self._stopped.is_set() and (tasks := self._due(by_clock=self._every is not None)):
+        by_clock = self._every is not None or self._left
+        if not self._stopped.is_set() and (tasks := self._due(by_clock=by_clock)):
             self._run(tasks, final=True)
 
     def stop(self) -> None:
@@ -118,7 +119,7 @@ class TopicUpkeep:
         return tasks
 
     def _is_due(self, records: int, interval: int | None, by_clock: bool) -> bool:
-        if by_clock and records:
+        if by_clock and (records or self._left):
             return True
         if interval is None or records < interval:
             return False
@@ -143,7 +144,7 @@ class TopicUpkeep:
                         f"{task}: {type(fault).__name__}: {fault}", topic=self._topic.key
                     ),
                 )
-            if report is not None:
+            if report is not None and not (report.left and report.result == "nothing"):
                 self._reporter.maintenance_finished(report)
 
     def _maintained(self, task: MaintenanceTask, *, final: bool) -> MaintenanceReport | None:
@@ -158,7 +159,7 @@ class TopicUpkeep:
             self._since = now
             if task == "optimize":
                 self._optimized = 0
-        return maintain_table(
+        report = maintain_table(
             self._topic.key,
             handle,
             task,
@@ -168,6 +169,9 @@ class TopicUpkeep:
             stopped=self._stopped.is_set,
             alone=self._between_batches if self._takes_turns and not final else nullcontext,
         )
+        if task != "vacuum":
+            self._left = report.left > 0
+        return report
 
     def _between_batches(self) -> AbstractContextManager[Any]:
         return self._batches
