@@ -2,7 +2,7 @@
 
 usage: PYTHONPATH=tools run.py [PART ...] [--runs N]
 
-Bounded so that all of it takes less than half an hour; larger tables by the single programs.
+Sizes are bounded; larger tables by the single programs.
 """
 
 from __future__ import annotations
