@@ -13,7 +13,7 @@ from bayou.errors import StatementError
 from bayou.spark.hooks import check_session, plain_sql
 from bayou.spark.requests import SqlRequest
 from bayou.spark.statements.context import Statement, StatementContext, location_of
-from bayou.spark.statements.lexer import tokens
+from bayou.spark.statements.lexer import glanced_tokens
 from bayou.spark.statements.parameters import with_parameters
 from bayou.spark.statements.parser import (
     NotUnderstood,
@@ -63,7 +63,7 @@ def answer_sql(request: SqlRequest) -> Any:
     if not (is_query(first) or is_ours(first) or "delta" in request.text.lower()):
         return NotImplemented
     try:
-        tokens(request.text)
+        glanced_tokens(request.text)
     except StatementError:  # Spark says it better: it knows the line
         return NotImplemented
     return _answered(request.spark, request.text, request.args, dict(request.frames))

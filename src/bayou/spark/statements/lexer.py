@@ -13,7 +13,7 @@ from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
 from bayou.errors import StatementError
 
-__all__ = ["DIALECT", "Token", "tokens"]
+__all__ = ["DIALECT", "Token", "glanced_tokens", "tokens"]
 
 
 class _Dialect(Databricks):  # type: ignore[misc]
@@ -88,6 +88,35 @@ def tokens(text: str) -> list[Token]:
         word = Token(text=token.text, kind=token.token_type, start=token.start, end=token.end + 1)
         words.extend(_each(word) if word.kind in _SEVERAL else (word,))
     return words
+
+
+def glanced_tokens(text: str) -> list[Token]:
+    """Names, texts and signs as `tokens` tells them apart, many times as quickly.
+
+    Numbers come in pieces. For a text with comments or escapes they are those of `tokens`.
+
+    Raises:
+        StatementError: as `tokens`.
+    """
+    if any(sign in text for sign in _NOT_AT_A_GLANCE):
+        return tokens(text)
+    found: list[Token] = []
+    for match in _GLANCE.finditer(text):
+        start, end = match.span()
+        word = match[0]
+        sign = word[0]
+        kind = TokenType.VAR
+        if sign in "'\"`":
+            if len(word) == 1:
+                return tokens(text)  # which refuses the open quote
+            kind = TokenType.IDENTIFIER if sign == "`" else TokenType.STRING
+            word = word[1:-1].replace("``", "`") if sign == "`" else word[1:-1]
+        found.append(Token(text=word, kind=kind, start=start, end=end))
+    return found
+
+
+_NOT_AT_A_GLANCE = ("--", "/*", "\\", "#", "$")
+_GLANCE = re.compile(r"""\w+|'[^']*'|"[^"]*"|`(?:[^`]|``)*`|\S""")
 
 
 def _each(several: Token) -> Iterator[Token]:

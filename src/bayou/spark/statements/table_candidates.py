@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bayou.spark.statements.lexer import Token, tokens
+from bayou.spark.statements.lexer import Token, glanced_tokens
 
 __all__ = ["table_candidates"]
 
@@ -39,10 +39,10 @@ def table_candidates(text: str) -> set[tuple[str, ...]]:
     Raises:
         StatementError: a quote is open.
     """
-    words = tokens(text)
+    words = glanced_tokens(text)
     found: set[tuple[str, ...]] = set()
     for number, word in enumerate(words):
-        if word.says(*_BEFORE):
+        if word.text.upper() in _BEFORE and word.says(*_BEFORE):
             found.update(_listed(words, number + 1))
     return found
 
