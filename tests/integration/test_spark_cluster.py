@@ -99,6 +99,27 @@ DOORS = """
         print(door, scan, rows == rows_of(dv), len(rows), some)
     spark.conf.unset("spark.bayou.read.door")
 
+    from bayou.spark import DeltaTable
+
+    things, mod = DeltaTable.forPath(spark, dv), functions.udf(lambda n: n % 2 == 0, "boolean")
+    spark.conf.set("bayou.rowOperations.localBytes", "0")
+    things.update("part = 3 AND id < 20", {"s": "named_struct('x', -1L)"})
+    things.delete(mod("id") & functions.expr("part = 0 AND id > 300"))
+    source = spark.range(396, 404).selectExpr("id", "id % 4 AS part", "named_struct('x', 0L) AS s")
+    for size in ("0", str(1 << 20)):
+        spark.conf.set("bayou.rowOperations.sourceBytes", size)
+        merging = things.alias("t").merge(source.alias("u"), "t.id = u.id AND t.part = u.part")
+        merging = merging.whenMatchedUpdate(set={"s": "u.s"})
+        merging.whenNotMatchedInsert(values={"id": "u.id", "part": "u.part", "s": "u.s"}).execute()
+    spark.conf.set("bayou.optimize.localBytes", "0")
+    things.optimize().executeCompaction()
+    metrics = [row.operationMetrics for row in things.history(5).collect()]
+    names = "numUpdatedRows", "numDeletedRows", "numTargetRowsInserted", "numTargetRowsUpdated"
+    print("changed", [[m[n] for n in names if n in m] for m in reversed(metrics)])
+    print("rows", things.toDF().where("s.x <= 0").count(), rows_of(dv) == sorted(
+        tuple(r) for r in things.toDF().select("id", "part").collect()
+    ))
+
     copy = path + "-copy"
     for more in range(2):
         stream = spark.readStream.format("delta").option("maxFilesPerTrigger", 3).load(dv)
@@ -148,6 +169,8 @@ def test_replay_reads_and_writes_run_on_a_cluster(spark_cluster, tmp_path):
         "deleted 40",
         "native True True 203 20",
         "source False True 203 20",
+        "changed [['4'], ['24'], ['7', '1'], ['0', '8'], []]",
+        "rows 13 True",
         "streamed True True",
         "streamed True True",
     ]
