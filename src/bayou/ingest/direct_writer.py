@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute
 
 from bayou.engines import for_path
 from bayou.errors import BayouError, CommitFailedError
@@ -31,6 +32,8 @@ from bayou.kernel import Engine, Operation, Table, delete_data_files, write_data
 from bayou.protocol.schema import StructType
 
 __all__ = ["MIGRATED", "WRITTEN", "DirectWriter", "record_batch"]
+
+pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 MIGRATED = -1
 """`_kafka_partition` of a row that was migrated."""
@@ -100,6 +103,8 @@ class DirectWriter:
         letters = [bad for _, bad in found if bad is not None]
         self._write_letters(letters, transaction_ids)
         rows = [good for good, _ in found if good is not None]
+        if self._topic.upsert_keys is not None:
+            rows = [_before_kafka(good) for good in rows]
         report = BatchReport(
             topic=self._topic.key,
             dead_letters=sum(bad.num_rows for bad in letters),
@@ -192,6 +197,19 @@ class DirectWriter:
             delete_data_files(self._engine, table.path, adds)
         else:
             result.run_post_commit_hooks(self._engine)
+
+
+def _before_kafka(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of an upsert whose migrated ones are older than whatever Kafka brings.
+
+    When a file was written, or copied, says nothing of when its records were.
+    """
+    at = rows.schema.get_field_index("_kafka_timestamp")
+    migrated = pc.equal(rows.column("_kafka_partition"), MIGRATED)
+    moments = rows.column(at)
+    return rows.set_column(
+        at, rows.schema.field(at), pc.if_else(migrated, pa.scalar(None, moments.type), moments)
+    )
 
 
 def record_batch(

@@ -395,6 +395,13 @@ class TargetTable:
                 "made by this pipeline; write to another table-path.",
                 topic=key,
             )
+        if self._topic.upsert_keys is not None and "_kafka_timestamp" not in snapshot.schema.names:
+            raise PipelineError(
+                f"topic {key!r}: {self.path} has no column '_kafka_timestamp', so its rows were "
+                "appended and a key may have several; enable-upsert needs another table-path (or "
+                "turn it off).",
+                topic=key,
+            )
         wanted = self._topic.config.destination.partition_columns
         if tuple(wanted) != tuple(snapshot.partition_columns):
             raise PipelineError(

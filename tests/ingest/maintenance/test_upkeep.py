@@ -10,6 +10,8 @@ import pytest
 import bayou
 from bayou.ingest.config import load_configuration
 from bayou.ingest.maintenance import TopicUpkeep
+from bayou.ingest.maintenance import upkeep as upkeep_module
+from bayou.ingest.maintenance.cold_partitions import partitions_with_small_files
 from bayou.ingest.progress import BatchReport
 
 
@@ -91,3 +93,84 @@ def test_what_was_left_while_it_was_written_is_packed_in_the_end(made):
     upkeep.poll()
     upkeep.complete()
     assert [(d.result, d.files_removed) for d in listener.done] == [("done", 3)]
+
+
+@pytest.fixture
+def reports():
+    return Listener()
+
+
+def keyed(folder, reports, delta, *, batches=None, every=None):
+    (folder / "p.yaml").write_text(
+        f"""
+connector:
+  topics:
+    events:
+      kafka-topic: events
+      destination:
+        table-path: events
+        partition-columns: [day]
+        key-columns: [id]
+        delta-config: {{{delta}}}
+"""
+    )
+    (topic,) = load_configuration(folder / "p.yaml", environment={}).topics
+    lock = threading.Lock() if batches is None else batches
+    return topic, TopicUpkeep(topic, {}, reports, batches=lock, every=every)
+
+
+def written(path, day):
+    rows = pa.table({"id": [1], "day": pa.array([day], pa.int64())})
+    bayou.write(path, rows, partition_by=["day"])
+
+
+def small(path):
+    found = partitions_with_small_files(bayou.table(path).snapshot(), small=1 << 20)
+    return {str(p.where) for p in found}
+
+
+def batch(records, seconds=0.0):
+    return BatchReport(topic="events", rows=records, seconds=seconds)
+
+
+def done(upkeep):
+    upkeep.poll()
+    upkeep._errand.finish()
+
+
+def test_a_partition_that_was_written_last_time_is_packed_once_it_rests(tmp_path, reports):
+    topic, kept = keyed(tmp_path, reports, "enable-compaction: true, compaction-interval: 2")
+    for _ in range(2):
+        written(topic.table_path, 1)
+    kept.took(batch(2, seconds=60), more_waits=False)  # the batch that wrote them is running
+    done(kept)
+    assert len(small(topic.table_path)) == 1
+    kept.took(batch(2, seconds=-60), more_waits=False)
+    done(kept)
+    assert small(topic.table_path) == set()
+    assert [report.result for report in reports.done] == ["done"]
+
+
+def test_deleted_keys_are_packed_with_their_table(tmp_path, reports):
+    settings = "enable-upsert: true, enable-optimize: true, optimize-interval: 2"
+    topic, kept = keyed(tmp_path, reports, settings)
+    beside = f"{topic.table_path}_deleted_keys"
+    for _ in range(2):
+        written(topic.table_path, 1)
+        bayou.write(beside, pa.table({"id": [1]}))
+    kept.took(batch(2), more_waits=False)
+    done(kept)
+    assert bayou.table(beside).snapshot().files().num_rows == 1
+    assert [report.table_path for report in reports.done] == [topic.table_path]
+
+
+def test_a_vacuum_does_not_wait_for_batches_nor_they_for_it(tmp_path, reports, monkeypatch):
+    monkeypatch.setattr(upkeep_module, "_HISTORY", 3)
+    batches = threading.Lock()
+    settings = "enable-upsert: true, enable-vacuum: true"
+    topic, kept = keyed(tmp_path, reports, settings, batches=batches, every=0)
+    for _ in range(3):  # so many commits that nobody knows when the last vacuum was
+        written(topic.table_path, 1)
+    with batches:
+        done(kept)
+    assert [(report.task, report.error) for report in reports.done] == [("vacuum", None)]

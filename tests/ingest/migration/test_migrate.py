@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
+import os
 import tracemalloc
 
 import pytest
 
 import bayou
 from bayou.engines import for_path
-from bayou.errors import PipelineError
+from bayou.errors import ConcurrentTransactionError, PipelineError
 from bayou.ingest import TopicTable, load_configuration
 from bayou.ingest.migration import migrate as migration
 from bayou.ingest.migration.json_files import json_files, records_of
@@ -117,6 +118,22 @@ def test_killed_between_any_two_steps_nothing_is_lost_or_doubled(
     assert sum(check.dead_letters for check in checks) == 1
 
 
+def test_files_come_by_day_and_then_by_the_numbers_in_their_names(tmp_path):
+    day = tmp_path / "2024" / "01" / "05"
+    day.mkdir(parents=True)
+    for name in ("batch_10.json", "batch_9.json"):
+        (day / name).write_text("[]")
+    found = json_files(for_path(str(tmp_path), {}), str(tmp_path))
+    assert [f.name.rsplit("/", 1)[-1] for f in found] == ["batch_9.json", "batch_10.json"]
+
+
+def test_a_batch_that_another_process_has_begun_is_refused(events, folder):
+    events.migrate(str(folder))
+    ledger = migration.Ledger(events.topic.table_path, {})
+    with pytest.raises(ConcurrentTransactionError, match="has batch 0"):
+        ledger.add(ledger.parts(str(folder))[:1])
+
+
 def test_verify_names_the_file_that_does_not_agree(events, folder):
     events.migrate(str(folder))
     (folder / "new.json").write_text('[{"id": 1}]')
@@ -161,4 +178,11 @@ def test_an_upsert_keeps_the_newer_row_of_kafka(tmp_path, folder):
     rows = {r["id"]: r["name"] for r in events.read().to_pylist()}
     assert sorted(rows) == list(range(30))
     assert rows[3] == "new"
+    # A file's time says when it was written or copied: later than Kafka's records, maybe.
+    copied = folder / "copied.json"
+    copied.write_text('[{"id": 3, "name": "old"}, {"id": 40, "name": "old"}]')
+    os.utime(copied, (4e9, 4e9))
+    events.migrate(str(folder))
+    rows = {r["id"]: r["name"] for r in events.read().to_pylist()}
+    assert (rows[3], rows[40]) == ("new", "old")
     assert all(check.problem is None for check in events.verify_migration(str(folder)))

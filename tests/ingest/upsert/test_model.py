@@ -7,11 +7,13 @@ import os
 import uuid
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bayou
 from bayou.engines import for_path
+from bayou.errors import PipelineError
 from bayou.ingest.upsert import DELETED, UpsertKeys, UpsertTable
 from bayou.kernel import Table
 
@@ -126,3 +128,40 @@ def test_a_table_of_upserts_equals_a_dictionary(sent, sizes, ordering, partition
         pipeline.process(batch_of(part), end=begin + size, dies=dies)
         begin += 0 if dies else size
     assert pipeline.rows() == modelled(sent, ordering=ordering)
+
+
+def one(offset, user, *, rank=None, what="row"):
+    return batch_of([(offset, (user, 1, "a", rank, 0, what))])
+
+
+def test_an_ordering_column_may_come_later():
+    path = f"memory://upserts/{uuid.uuid4()}"
+    old = Pipeline(path, UpsertKeys(columns=("user", "item")), partitioned=False)
+    for offset, what in enumerate(["row", "row", "delete"]):
+        rows = one(offset, "u" if what == "row" else "w", what=what)
+        old.process(rows.drop_columns("rank"), end=offset, dies=False)
+    new = Pipeline(path, UpsertKeys(columns=("user", "item"), ordering="rank"), partitioned=False)
+    new.process(one(3, "u", rank=2), end=3, dies=False)
+    new.process(one(4, "u", rank=1), end=4, dies=False)
+    new.process(one(5, "w", rank=1, what="delete"), end=5, dies=False)
+    new.process(one(6, "w", rank=0), end=6, dies=False)
+    assert new.rows() == {("u", 1): ("a", 2, 3)}
+
+
+def test_of_the_deleted_keys_only_those_of_the_batch_are_held():
+    keys = UpsertKeys(columns=("user", "item"))
+    pipeline = Pipeline(f"memory://upserts/{uuid.uuid4()}", keys, partitioned=False)
+    rows = [(n, (user, 1, "a", None, 0, "delete")) for n, user in enumerate("abcd")]
+    pipeline.upserts.deleted_keys.remember(pipeline.upserts.decide(None, batch_of(rows)))
+    asked = pa.concat_tables([one(9, "a"), one(10, "d")])
+    assert sorted(pipeline.upserts.deleted_keys.of(asked)["user"].to_pylist()) == ["a", "d"]
+    assert pipeline.upserts.deleted_keys.of(asked.slice(0, 0)).num_rows == 0
+
+
+def test_other_keys_than_those_that_were_deleted_are_refused():
+    path = f"memory://upserts/{uuid.uuid4()}"
+    first = Pipeline(path, UpsertKeys(columns=("user",)), partitioned=False)
+    first.process(one(0, "u", what="delete"), end=0, dies=False)
+    second = Pipeline(path, UpsertKeys(columns=("user", "item")), partitioned=False)
+    with pytest.raises(PipelineError, match="key-columns were others"):
+        second.upserts.decide(None, one(1, "u"))

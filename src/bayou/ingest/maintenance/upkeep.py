@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -15,6 +15,7 @@ from bayou.ingest.config import Topic
 from bayou.ingest.errand import Errand
 from bayou.ingest.maintenance.steps import maintain_table
 from bayou.ingest.progress import BatchReport, MaintenanceReport, MaintenanceTask, Reporter
+from bayou.ingest.upsert import deleted_keys_path
 
 __all__ = ["TopicUpkeep"]
 
@@ -55,7 +56,7 @@ class TopicUpkeep:
         self._every = every
         self._next_look = None if every is None else time.monotonic() + every
         self._compacted = self._optimized = 0
-        self._since = _now()
+        self._since = 0  # what an earlier process left is looked at once
         self._last_batch = 0
         self._behind = self._left = False
         self._stopped = threading.Event()
@@ -149,28 +150,40 @@ class TopicUpkeep:
 
     def _maintained(self, task: MaintenanceTask, *, final: bool) -> MaintenanceReport | None:
         """None where it isn't due after all."""
-        since, now = self._since, _now()
+        # Partitions that are written now are left for the next time, which has to see them.
+        behind = _now() if final else self._last_batch
         handle = open_table(self._topic.table_path, self._storage_options)
         if task == "vacuum":
             if not self._vacuum_is_due(handle):
                 return None
         else:
             self._compacted = 0
-            self._since = now
             if task == "optimize":
                 self._optimized = 0
+        alone: Callable[[], AbstractContextManager[Any]] = nullcontext
+        if self._takes_turns and not final:
+            alone = self._between_batches
         report = maintain_table(
             self._topic.key,
             handle,
             task,
             retention_hours=self._delta.vacuum_retention_hours,
-            written_since=since,
-            cold_before=None if final else self._last_batch,
+            written_since=self._since,
+            cold_before=None if final else behind,
             stopped=self._stopped.is_set,
-            alone=self._between_batches if self._takes_turns and not final else nullcontext,
+            alone=alone,
         )
         if task != "vacuum":
             self._left = report.left > 0
+            if report.error is None:
+                self._since = behind
+        beside = open_table(deleted_keys_path(self._topic.table_path), self._storage_options)
+        if report.error is None and self._takes_turns and beside.exists():
+            # Every batch with deletes adds to it. Only a failure is worth telling.
+            of_keys = maintain_table(
+                self._topic.key, beside, task, stopped=self._stopped.is_set, alone=alone
+            )
+            report = report if of_keys.error is None else of_keys
         return report
 
     def _between_batches(self) -> AbstractContextManager[Any]:
@@ -185,6 +198,9 @@ class TopicUpkeep:
             except BayouError:
                 return True  # the vacuum will say what is wrong
             vacuums = [c for c in commits if str(c.get("operation")).startswith("VACUUM")]
+            if not vacuums and len(commits) == _HISTORY:
+                self._last_vacuum = now
+                return True  # nobody knows: at most once in so many commits
             known = (vacuums or commits[-1:])[:1]
             stamp = known[0].get("timestamp") if known else None
             self._last_vacuum = now if stamp is None else _seconds(stamp)

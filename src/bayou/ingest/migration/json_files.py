@@ -49,7 +49,9 @@ class JsonFile:
 
 
 def json_files(engine: Engine, folder: str) -> list[JsonFile]:
-    """The JSON files below a folder, or the one file, by name; hidden ones are left out.
+    """The JSON files below a folder, or the one file, by moment and name (`9` before `10`).
+
+    Hidden ones are left out.
 
     Raises:
         StorageError: the store fails.
@@ -70,7 +72,7 @@ def json_files(engine: Engine, folder: str) -> list[JsonFile]:
             name = status.path[len(root) :].lstrip("/")
             if _NAMES.match(name) and not hidden(name):
                 found.append(_file(status, name))
-    return sorted(found, key=lambda file: file.name)
+    return sorted(found, key=lambda file: (file.moment, _natural(file.name)))
 
 
 def records_of(engine: Engine, file: JsonFile) -> Iterator[bytes]:
@@ -94,6 +96,12 @@ def records_of(engine: Engine, file: JsonFile) -> Iterator[bytes]:
             yield from _lines(rest)
     except zlib.error as error:
         raise PipelineError(f"{file.path} isn't whole: {error}", topic="") from error
+
+
+def _natural(name: str) -> tuple[list[tuple[bool, int, str]], str]:
+    """Numbers in names by their value."""
+    parts = re.split(r"(\d+)", name)
+    return [(p.isdecimal(), int(p) if p.isdecimal() else 0, p) for p in parts], name
 
 
 _SPACE = b" \t\r\n\xef\xbb\xbf"

@@ -26,8 +26,9 @@ import pyarrow as pa
 
 from bayou.api import table as open_table
 from bayou.engines import for_path
+from bayou.errors import ConcurrentTransactionError
 from bayou.ingest.target_table import ENGINE_INFO
-from bayou.kernel import Operation, Table, write_data
+from bayou.kernel import Operation, Table, delete_data_files, write_data
 from bayou.kernel.arrow_types import from_arrow_schema
 
 __all__ = ["Ledger", "Part", "ledger_path"]
@@ -127,4 +128,12 @@ class Ledger:
             .build(engine)
         )
         adds = write_data(engine, transaction.transaction_state(engine), [rows])
-        transaction.commit(engine, adds).run_post_commit_hooks(engine)
+        result = transaction.commit(engine, adds)
+        if result.already_committed:
+            delete_data_files(engine, table.path, adds)
+            raise ConcurrentTransactionError(
+                f"{table.path} has batch {parts[0].batch} of {parts[0].source} already.",
+                table=table.path,
+                winning_version=result.version,
+            )
+        result.run_post_commit_hooks(engine)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.api import SnapshotHandle
+from bayou.errors import PipelineError
 from bayou.ingest.upsert.ordering import DELETED, FORCED, UpsertKeys, quoted
 from bayou.kernel import Engine, Operation, Predicate, Snapshot, Table, col, lit, write_data
 from bayou.kernel.arrow_types import to_arrow_schema
@@ -63,7 +64,7 @@ class DeletedKeys:
             `UpsertKeys.all_columns`.
         """
         names = list(self._keys.all_columns)
-        snapshot = self._snapshot()
+        snapshot = self._snapshot() if rows.num_rows else None
         if snapshot is None:
             return rows.select(names).slice(0, 0)
         return rows_of_keys(self._engine, snapshot, self._keys.columns, names, rows)
@@ -89,7 +90,7 @@ class DeletedKeys:
                     MergeClause(
                         kind="MATCHED",
                         action="update",
-                        condition=self._keys.newer,
+                        condition=self._keys.newer_than(snapshot.schema.names),
                         assignments=columns,
                     ),
                     MergeClause(kind="NOT MATCHED", action="insert", assignments=columns),
@@ -102,8 +103,18 @@ class DeletedKeys:
         )
 
     def _snapshot(self) -> Snapshot | None:
-        exists = self._table.exists(self._engine)
-        return self._table.latest_snapshot(self._engine) if exists else None
+        if not self._table.exists(self._engine):
+            return None
+        snapshot = self._table.latest_snapshot(self._engine)
+        missing = [c for c in self._keys.columns if c not in snapshot.schema.names]
+        if missing:
+            raise PipelineError(
+                f"{self._table.path} remembers deleted keys without {missing[0]!r}: key-columns "
+                "were others when it was made. Write them as they were, or write to another "
+                "table-path, for the rows of the table have one row for each of the old keys.",
+                topic="",
+            )
+        return snapshot
 
     def _create(self, rows: pa.Table) -> None:
         source = MergeSource.read(rows.schema, rows.to_batches())
@@ -129,11 +140,26 @@ def rows_of_keys(
 ) -> pa.Table:
     """Columns of a table, of the rows that have the keys of others; of some more, too.
 
+    However large the table is, memory holds what may match.
+
     Args:
         rows: have the key columns.
     """
     known = [n for n in names if n in snapshot.schema.names]
-    return SnapshotHandle(engine, snapshot).to_arrow(known, _between(key_columns, rows))
+    handle = SnapshotHandle(engine, snapshot)
+    wanted = {c: rows.column(c).combine_chunks().unique() for c in key_columns if c in known}
+    reader = handle.to_batches(known, _between(key_columns, rows))
+    found: list[pa.RecordBatch] = []
+    with reader:
+        for batch in reader:
+            kept = batch
+            for name, values in wanted.items():
+                column = kept.column(name)
+                if column.type == values.type and not pa.types.is_floating(values.type):
+                    kept = kept.filter(pc.is_in(column, value_set=values))
+            if kept.num_rows:
+                found.append(kept)
+    return pa.Table.from_batches(found, reader.schema)
 
 
 def _between(key_columns: Sequence[str], rows: pa.Table) -> Predicate | None:

@@ -86,6 +86,7 @@ class UpsertTable:
         """
         columns = [n for n in winners.column_names if n not in (DELETED, FORCED)]
         values = {name: f"s.{quoted(name)}" for name in columns}
+        newer = self._keys.newer_than(snapshot.schema.names)
         metrics = merge(
             self._engine,
             snapshot,
@@ -96,12 +97,12 @@ class UpsertTable:
                     MergeClause(
                         kind="MATCHED",
                         action="delete",
-                        condition=f"s.{DELETED} AND ({self._keys.newer})",
+                        condition=f"s.{DELETED} AND ({newer})",
                     ),
                     MergeClause(
                         kind="MATCHED",
                         action="update",
-                        condition=self._keys.newer,
+                        condition=newer,
                         assignments=values,
                     ),
                     MergeClause(

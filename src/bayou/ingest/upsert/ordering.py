@@ -11,7 +11,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ FORCED = "_bayou_forced"
 """Column of `last_of_each_key`, boolean: a tombstone of the batch stands before, so that the row
 counts whatever the table has."""
 
-_KIND, _KEY, _AT = "_bayou_kind", "_bayou_key", "_bayou_at"
+_KIND, _KEY, _AT, _NAN = "_bayou_kind", "_bayou_key", "_bayou_at", "_bayou_nan"
 
 _KAFKA_ORDER = ("_kafka_timestamp", "_kafka_offset", "_kafka_partition")
 
@@ -61,14 +61,20 @@ class UpsertKeys:
         """SQL: a row `s` of a batch and a row `t` of the table have the same key."""
         return " AND ".join(f"t.{quoted(c)} <=> s.{quoted(c)}" for c in self.columns)
 
-    @property
-    def newer(self) -> str:
-        """SQL: a row `s` of a batch counts, although the table has `t`."""
+    def newer_than(self, known: Collection[str]) -> str:
+        """SQL: a row `s` of a batch counts, although the table has `t`.
+
+        Args:
+            known: the table's columns; in those that it lacks its rows are null.
+        """
         condition = ""
         for name in reversed(self.order):
             old, new = f"t.{quoted(name)}", f"s.{quoted(name)}"
             above = f"({old} IS NULL AND {new} IS NOT NULL) OR {new} > {old}"
-            condition = f"{above} OR ({new} <=> {old} AND ({condition}))" if condition else above
+            equal = f"{new} <=> {old}"
+            if name not in known:
+                above, equal = f"{new} IS NOT NULL", f"{new} IS NULL"
+            condition = f"{above} OR ({equal} AND ({condition}))" if condition else above
         return f"s.{FORCED} OR {condition}"
 
 
@@ -113,13 +119,14 @@ def last_of_each_key(
     )
     candidates = candidates.filter(competing)
     # Of equals the batch's own comes last: a batch that is done again deletes again.
-    order = pc.sort_indices(
-        candidates,
-        sort_keys=[
-            *((c, "ascending", "at_start") for c in keys.order),
-            (_KIND, "descending", "at_start"),
-        ],
-    )
+    sort_keys = [(c, "ascending", "at_start") for c in keys.order]
+    if ordering is not None and pa.types.is_floating(ordering.type):
+        # Arrow puts NaN behind the nulls, SQL above all numbers.
+        above = pc.is_nan(candidates.column(keys.ordering))
+        candidates = candidates.append_column(_NAN, above)
+        sort_keys = [(_NAN, "ascending", "at_start"), *sort_keys]
+    sort_keys.append((_KIND, "descending", "at_start"))
+    order = pc.sort_indices(candidates, sort_keys=sort_keys)
     sorted_ids = candidates.column(_KEY).combine_chunks().take(order)
     ranked = pa.table({"key": sorted_ids, "rank": pa.array(range(len(order)), pa.int64())})
     last = ranked.group_by("key").aggregate([("rank", "max")]).column("rank_max").combine_chunks()
@@ -180,7 +187,10 @@ def _key_numbers(columns: Sequence[Any]) -> Any:
     """A number for each row, the same for equal keys; nulls are equal."""
     numbers: Any = None
     for column in columns:
-        encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
+        values = column.combine_chunks()
+        if pa.types.is_floating(values.type):  # -0.0 is the key 0.0, as a merge sees it
+            values = pc.add(values, pa.scalar(0.0, values.type))
+        encoded = pc.dictionary_encode(values, null_encoding="encode")
         found = encoded.indices.cast(pa.int64())
         if numbers is None:
             numbers = found

@@ -52,6 +52,11 @@ def test_few_keys_are_a_list_and_many_are_bounds() -> None:
     assert kept(many, id=[99, 100, 299, 300]) == [False, True, True, False]
 
 
+def test_null_safe_keys_without_nulls_are_known_too() -> None:
+    found, _ = judged(pa.table({"id": [3, 9]}), "target.id <=> source.id")
+    assert kept(found, id=[3, 4, 9]) == [True, False, True]
+
+
 def test_partition_columns_are_listed_however_many_they_are() -> None:
     days = [dt.date(2024, 1, 1) + dt.timedelta(2 * i) for i in range(200)]
     source = pa.table({"day": days, "id": range(200)})

@@ -109,7 +109,7 @@ def _key_bounds(
     key: JoinKey, values: pa.Array[Any], partitions: Collection[str]
 ) -> Iterator[Predicate]:
     """What a target row's key must be among the source's."""
-    if values.null_count or key.null_safe:
+    if values.null_count:  # with <=> they match NULL, which no bound tells
         return
     try:
         data_type = from_arrow_type(key.arrow_type)
