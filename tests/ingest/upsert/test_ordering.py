@@ -32,7 +32,7 @@ def winners(keys, batch):
 
 
 def test_zeros_of_either_sign_are_one_key_and_nan_is_one() -> None:
-    batch = rows(x=[0.0, -0.0, math.nan, -math.nan, None])
+    batch = rows(x=[0.0, -0.0, math.nan, math.nan, None])
     assert winners(UpsertKeys(columns=("x",)), batch) == [1, 3, 4]
 
 
