@@ -120,7 +120,7 @@ def last_of_each_key(
     candidates = candidates.filter(competing)
     # Of equals the batch's own comes last: a batch that is done again deletes again.
     sort_keys = [(c, "ascending", "at_start") for c in keys.order]
-    if keys.ordering is not None and pa.types.is_floating(ordering.type):
+    if keys.ordering and ordering is not None and pa.types.is_floating(ordering.type):
         # Arrow puts NaN behind the nulls, SQL above all numbers.
         above = pc.is_nan(candidates.column(keys.ordering))
         candidates = candidates.append_column(_NAN, above)
