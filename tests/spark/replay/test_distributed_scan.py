@@ -236,6 +236,17 @@ def test_closing_early_ends_the_jobs_and_frees_the_disk(spark, log):
     assert persisted().size() == before
 
 
+@pytest.mark.parametrize("by_path", [False, True])
+def test_no_result_stays_with_the_scheduler(spark, log, by_path):
+    jobs = spark.sparkContext._jsc.sc().dagScheduler().activeQueryToJobs()
+    before = jobs.size()
+    builder = DistributedScanBuilder(spark, snapshot_of(log), 4)
+    scan = (builder.with_sort_key() if by_path else builder).build()
+    with scan.scan_files(ENGINE) as batches:
+        assert sum(batch.num_selected for batch in batches) == 106
+    assert jobs.size() == before
+
+
 def test_nothing_runs_before_the_first_file_is_asked_for(spark, log):
     before = jobs(spark)
     DistributedScanBuilder(spark, snapshot_of(log), 4).build().scan_files(ENGINE).close()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import StorageLevel
+from pyspark.sql import SparkSession
 
 from bayou.errors import CorruptTableError
 from bayou.kernel import CloseableIterator, Engine, Scan, ScanFileBatch, Snapshot, closeable
@@ -244,12 +245,23 @@ class _Pulled:
             results = cells.select("cell")
             if replay.sorted:
                 results = _sorted(cells, report)
-            rows = results.toLocalIterator(prefetchPartitions=True)
+            rows = _rows_of(results)
         return (ScanFileBatch(from_cell(row.cell)) for row in rows)
 
     def _without_executors(self) -> Iterator[ScanFileBatch]:
         """A checkpoint that can't be read: this process looks for another way, and says why not."""
         return self._scan._local_files(self._engine)  # noqa: SLF001
+
+
+def _rows_of(frame: Any) -> Iterator[Any]:
+    """A DataFrame's rows, two partitions of them at a time in the driver.
+
+    In Spark from 4.2 on the jobs of a DataFrame's own iterator stay with its scheduler, results and
+    all, as jobs of a query that has ended; those of an RDD's are no query's.
+    """
+    if isinstance(frame.sparkSession, SparkSession):
+        return iter(frame.rdd.toLocalIterator(prefetchPartitions=True))
+    return iter(frame.toLocalIterator(prefetchPartitions=True))
 
 
 def _sorted(cells: Any, report: Sequence[Any]) -> Any:
