@@ -26,6 +26,7 @@ _ALLOWED = {
     "localhost",
     "spark.apache.org",
     "www.apache.org",
+    "www.w3.org",
 }
 
 
@@ -33,4 +34,8 @@ def found_in(text: str) -> list[str]:
     """The addresses in a text that don't belong there."""
     found = [m.group() for pattern in (_REGISTRY, _MACHINE) for m in pattern.finditer(text)]
     hosts = (m.group(1) for m in _HOST.finditer(text))
-    return found + [host for host in hosts if "." in host and host not in _ALLOWED]
+    return found + [
+        host
+        for host in hosts
+        if "." in host and host not in _ALLOWED and not host.endswith(".example.com")
+    ]

@@ -163,9 +163,9 @@ def test_a_driver_killed_at_its_commit_leaves_the_table_as_it_was_or_with_all_of
     from bayou.spark.writing.begun import BegunWrite
     commit = BegunWrite.commit
 
-    def killed(self, messages):
+    def killed(self, *given):
         if {moment == "after"}:
-            commit(self, messages)
+            commit(self, *given)
         os.kill(os.getpid(), signal.SIGKILL)
 
     spark = session("local[2]")

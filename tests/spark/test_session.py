@@ -36,10 +36,13 @@ def test_enabling_twice_and_disabling_leaves_the_conf_as_it_was(spark):
     bayou_spark.enable(session)
     assert session.conf.get(ENABLED) == "true"
     assert session.conf.get(PUSHDOWN) == "true"
-    bayou_spark.disable(session)
-    bayou_spark.disable(session)
-    assert session.conf.get(PUSHDOWN) == "false"
-    assert session.conf.get(ENABLED, "unset") == "unset"
+    try:
+        bayou_spark.disable(session)
+        bayou_spark.disable(session)
+        assert session.conf.get(PUSHDOWN) == "false"
+        assert session.conf.get(ENABLED, "unset") == "unset"
+    finally:
+        bayou_spark.enable(spark)
 
 
 @pytest.mark.parametrize("method", ["enable", "disable", "sql"])

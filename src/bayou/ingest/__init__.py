@@ -5,7 +5,7 @@ table from a program: records written without Kafka, schema, maintenance, time t
 Importing this package starts nothing and imports neither Spark nor pydantic.
 """
 
-from importlib import import_module
+import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,5 +25,5 @@ _MODULES = {
 def __getattr__(name: str) -> object:
     """What brings Arrow, pydantic or Spark with it is loaded on use."""
     if name in _MODULES:
-        return getattr(import_module(_MODULES[name]), name)
+        return getattr(importlib.import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'bayou.ingest' has no attribute {name!r}")

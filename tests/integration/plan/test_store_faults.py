@@ -47,8 +47,10 @@ def test_answers_to_commits_that_are_lost(plan, through):
     ledger = plan.produce_user_events(300)
     run, requests = through(_AnswersToCommits(lost=1))
     assert run.code == 0, run.out
-    assert requests[_LOST] == 6  # three of rows, three of dead letters
-    assert plan.table("user_events").version() == 2
+    assert requests[_LOST] >= 6  # three of rows, three of dead letters; the rest is maintenance
+    done = Counter(commit["operation"] for commit in plan.table("user_events").history())
+    assert done.pop("OPTIMIZE") > 0
+    assert [*done.values()] == [3]
     plan.check_user_events(ledger)
 
 

@@ -58,7 +58,8 @@ def test_the_table_of_upserts_equals_a_dictionary(plan):
     assert len(found) == len(rows)
     assert found == {key: value for key, value in state.items() if value is not None}
     kept = [e for e in second.of("maintenance_finished") if e["topic"] == "user-events"]
-    assert {(e["task"], e["result"]) for e in kept} == {("optimize", "done")}
+    assert {e["task"] for e in kept} == {"optimize"}
+    assert {e["result"] for e in kept} <= {"done", "nothing"}  # merges may have packed all there is
 
 
 def hash_of(user):
