@@ -14,6 +14,8 @@ EMPTY_FIRST_BATCH = "starting-version-latest"
 """Spark gives a Python source no way to say that there is no first offset yet: its batch 0 is
 empty where delta-spark waits."""
 
+_COMPLAINT = re.compile(r"^.*(?:ERROR|Exception|Caused by|Error:).*$", re.MULTILINE)
+
 
 @pytest.mark.timeout(900)
 def test_all_traces_of_delta_sparks_source_are_replayed():
@@ -39,6 +41,6 @@ def test_all_traces_of_delta_sparks_source_are_replayed():
         },
     )
     failed = re.findall(r"^FAIL (\S+)", run.stdout, re.MULTILINE)
-    said = "\n".join(re.findall(r"^.*(?:ERROR|Exception|Caused by|Error:).*$", run.stderr, re.M))
+    said = "\n".join(_COMPLAINT.findall(run.stderr))
     assert failed == [EMPTY_FIRST_BATCH], run.stdout[-4000:] + said[-8000:]
     assert re.search(r"^passed 39 of 40 cases", run.stdout, re.MULTILINE)
