@@ -24,8 +24,8 @@ from typing import Any
 from spark_door import PEER, session
 
 WAYS = {
-    "enable": "Bayou: executors sort",
-    "source": "Bayou, without enable: the source's process sorts",
+    "enable": "Bayou, after enable",
+    "source": "Bayou, without enable",
     PEER: "delta-spark",
 }
 FILES = (10_000, 100_000, 1_000_000)
