@@ -150,15 +150,7 @@ class DirectWriter:
         if self._topic.upsert_keys is not None:
             gathered = pa.Table.from_batches(rows) if rows else target.no_rows(layout)
             done = target.upsert(target.decide(gathered), layout, {}, transaction_ids)
-            changed = done.inserted + done.updated
-            return replace(
-                report,
-                rows=changed,
-                deleted=done.deleted,
-                superseded=gathered.num_rows - changed - done.deleted,
-                version=done.version,
-                new_columns=added,
-            )
+            return done.told(report, gathered.num_rows, added)
         transaction, added = target.begin(layout, {}, transaction_ids)
         adds = write_data(self._engine, transaction.transaction_state(self._engine), rows)
         try:

@@ -257,15 +257,7 @@ class MicroBatchWriter:
         added = self._target.new_columns(layout)
         done = self._target.upsert(winners, layout, report.spans)
         self._covered = self._target.covered
-        changed = done.inserted + done.updated
-        return replace(
-            report,
-            rows=changed,
-            deleted=done.deleted,
-            superseded=rows.num_rows - changed - done.deleted,
-            version=done.version,
-            new_columns=added,
-        )
+        return done.told(report, rows.num_rows, added)
 
     def _commit_letters(
         self, outcomes: Sequence[TaskOutcome], spans: Mapping[int, OffsetSpan]

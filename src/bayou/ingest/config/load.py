@@ -16,9 +16,10 @@ from pydantic_core import ErrorDetails
 from bayou.errors import ConfigurationError
 from bayou.ingest.config.document import Document, KeyPath, read_document
 from bayou.ingest.config.hadoop import take_s3a_settings
-from bayou.ingest.config.model import ConnectorConfig, PipelineConfig, TopicConfig
+from bayou.ingest.config.model import ConnectorConfig, PipelineConfig
 from bayou.ingest.config.notices import Notice, missing_broker, notices, refusals
 from bayou.ingest.config.overrides import apply_environment, apply_overrides
+from bayou.ingest.config.topic import TopicConfig
 from bayou.ingest.dead_letters import dead_letters_path
 from bayou.ingest.upsert import UpsertKeys, deleted_keys_path
 

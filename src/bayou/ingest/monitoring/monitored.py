@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bayou.ingest.config import Configuration
-from bayou.ingest.config.model import MonitoringConfig
+from bayou.ingest.config.operations import MonitoringConfig
 from bayou.ingest.monitoring.server import StatusServer
 from bayou.ingest.monitoring.status_store import StatusStore
 from bayou.ingest.monitoring.watch import Watch

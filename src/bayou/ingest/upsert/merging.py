@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from bayou.ingest.progress import BatchReport
 from bayou.ingest.upsert.deleted_keys import DeletedKeys, rows_of_keys
 from bayou.ingest.upsert.ordering import (
     DELETED,
@@ -35,6 +36,22 @@ class UpsertOutcome:
     inserted: int
     updated: int
     deleted: int
+
+    def told(self, report: BatchReport, records: int, new_columns: tuple[str, ...]) -> BatchReport:
+        """A batch's report with this in it.
+
+        Args:
+            records: good ones in the batch; those that did nothing were superseded.
+        """
+        rows = self.inserted + self.updated
+        return replace(
+            report,
+            rows=rows,
+            deleted=self.deleted,
+            superseded=records - rows - self.deleted,
+            version=self.version,
+            new_columns=new_columns,
+        )
 
 
 class UpsertTable:

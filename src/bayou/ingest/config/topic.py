@@ -1,0 +1,142 @@
+"""A topic: its records, how they become rows, when they are committed, what is promised."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveInt, field_validator, model_validator
+
+from bayou.ingest.config.destination import DestinationConfig
+from bayou.ingest.config.section import Section
+
+__all__ = ["ObjectiveConfig", "ProcessingConfig", "TopicConfig"]
+
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
+
+
+class ProcessingConfig(Section):
+    """How records are grouped into commits."""
+
+    batch_size: PositiveInt = Field(default=100_000, description="Records of a commit, at most.")
+    flush_interval: Annotated[float, Field(gt=0)] = Field(
+        default=60,
+        description="Seconds after the first waiting record until a commit is made anyway.",
+    )
+    max_retries: Annotated[int, Field(ge=0)] = Field(
+        default=3,
+        description="Retries of a failed batch, and of brokers that don't answer, before the "
+        "topic stops with an error.",
+    )
+
+
+class ObjectiveConfig(Section):
+    """What a topic promises to those who read its table."""
+
+    freshness_seconds: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="A record is to be in the table within this time. Status page and metrics "
+        "count when it isn't; the alert rules burn its error budget.",
+    )
+
+
+class TopicConfig(Section):
+    """One Kafka topic and its table."""
+
+    kafka_topic: str = Field(description="Name of the Kafka topic.")
+    schema_file: str | None = Field(
+        default=None,
+        description="JSON Schema of a record (draft-07 or 2020-12), relative to this file. "
+        "Without it the schema is inferred from the first batch.",
+    )
+    starting_offsets: Literal["earliest", "latest"] = Field(
+        default="earliest",
+        description="Where to begin while the table covers nothing of the topic. The end that "
+        "`latest` means is that of the first start.",
+    )
+    accept_restore: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
+        description="Version of the last RESTORE of the table that is meant: the pipeline goes on "
+        "behind the offsets that the table covers, what was taken out stays out.",
+    )
+    event_time: str | None = Field(
+        default=None,
+        description="Timestamp or date field that gives year, month and day. "
+        "Default, and where it is null: the record's Kafka timestamp. UTC.",
+    )
+    decode: Literal["json", "debezium", "avro", "protobuf", "csv", "string", "binary"] = Field(
+        default="json",
+        description="What a record's value is: a JSON object; Debezium's envelope (op, before, "
+        "after) around one, which needs enable-upsert; Avro or Protobuf by connector."
+        "schema-registry, Avro also by an .avsc as schema-file; a line of CSV, whose values "
+        "schema-file names in order; a text or bytes, which become the column value.",
+    )
+    csv_delimiter: str = Field(default=",", min_length=1, max_length=1, description="Of csv.")
+    flatten: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Nested fields become columns of their own, with this between the names: "
+        '"_" makes place.city the column place_city.',
+    )
+    masks: dict[str, str] = Field(
+        default_factory=dict,
+        description="Fields made unreadable before anything is written, by their path: hash "
+        "(SHA-256 in hex), drop (null), truncate:N (the first characters).",
+    )
+    kafka_columns: tuple[Literal["key", "headers", "timestamp"], ...] = Field(
+        default=(),
+        description="More of what Kafka says of a record, as columns: _kafka_key (binary), "
+        "_kafka_headers (array of key and value), _kafka_timestamp.",
+    )
+    schema_policy: Literal["evolve", "freeze", "dead-letter"] | None = Field(
+        default=None,
+        description="A field that the table doesn't have: evolve adds a column, freeze leaves it "
+        "out and says so, dead-letter refuses its record. Default: evolve with "
+        "enable-schema-evolution, else dead-letter.",
+    )
+    destination: DestinationConfig = Field(description="The table.")
+    processing: ProcessingConfig = Field(
+        default_factory=ProcessingConfig,
+        description="How records are grouped into commits.",
+    )
+    slo: ObjectiveConfig = Field(
+        default_factory=ObjectiveConfig, description="What the topic promises to its readers."
+    )
+
+    @field_validator("masks")
+    @classmethod
+    def _are_masks(cls, value: dict[str, str]) -> dict[str, str]:
+        for path, mask in value.items():
+            if not re.fullmatch(r"hash|drop|truncate:[1-9][0-9]*", mask):
+                raise ValueError(f"{path} is {mask!r}; write hash, drop, or truncate:3")
+        return value
+
+    @property
+    def policy(self) -> Literal["evolve", "freeze", "dead-letter"]:
+        """What becomes of a field that the table doesn't have."""
+        if self.schema_policy is not None:
+            return self.schema_policy
+        evolves = self.destination.delta_config.enable_schema_evolution
+        return "evolve" if evolves else "dead-letter"
+
+    @model_validator(mode="after")
+    def _policies_agree(self) -> TopicConfig:
+        delta = self.destination.delta_config
+        if self.schema_policy is None or "enable_schema_evolution" not in delta.model_fields_set:
+            return self
+        if (self.schema_policy == "evolve") != delta.enable_schema_evolution:
+            raise ValueError(
+                f"schema-policy {self.schema_policy} and enable-schema-evolution "
+                f"{str(delta.enable_schema_evolution).lower()} say different things; leave "
+                "enable-schema-evolution out"
+            )
+        return self
+
+    @field_validator("kafka_topic")
+    @classmethod
+    def _is_topic(cls, value: str) -> str:
+        if not _TOPIC_NAME.match(value):
+            raise ValueError(
+                f"{value!r} can't be a Kafka topic: 1 to 249 of letters, digits, '.', '_', '-'"
+            )
+        return value
