@@ -29,6 +29,7 @@ from bayou.ingest.config import load_configuration
 from bayou.ingest.demo.flights import JSON_SCHEMA, json_records, read_flights
 from bayou.ingest.pipeline import run_pipeline
 from bayou.ingest.progress import (
+    AttemptFailed,
     BatchReport,
     MaintenanceReport,
     MigrationReport,
@@ -72,6 +73,9 @@ class Quiet:
         """Nothing."""
 
     def batch_committed(self, event: BatchReport) -> None:
+        """Nothing."""
+
+    def attempt_failed(self, event: AttemptFailed) -> None:
         """Nothing."""
 
     def migrated(self, event: MigrationReport) -> None:

@@ -27,6 +27,27 @@ def test_a_plan_says_what_would_be_read_and_made(small_pipeline, events):
     assert not small_pipeline.table.exists()
 
 
+def test_a_plan_says_what_would_be_written(small_pipeline, events, invoke):
+    small_pipeline.produce(*({"id": i, "name": f"name {i}"} for i in range(800)))
+    _, (plan,) = events("plan", small_pipeline.file)
+    assert "files of rows" in invoke("plan", small_pipeline.file).stdout
+    small_pipeline.take_in()
+    written = small_pipeline.table.detail()
+    assert (plan["cost"]["data_files"], plan["cost"]["log_files"]) == (1, 1)
+    assert plan["cost"]["data_bytes"] == pytest.approx(written.size_in_bytes, rel=0.05)
+
+
+def test_a_plan_of_many_small_batches_tells_how_many_files_they_make(small_pipeline, events):
+    small_pipeline.more = "      processing: {batch-size: 100}\n"
+    small_pipeline.write_file()
+    small_pipeline.produce(*({"id": i} for i in range(900)))
+    small_pipeline.produce(*({"id": i} for i in range(300)), partition=1)
+    _, (plan,) = events("plan", small_pipeline.file)
+    assert plan["commits"] == 12
+    assert plan["cost"]["data_files"] == 24
+    assert plan["cost"]["log_files"] == 13
+
+
 def test_a_plan_tells_columns_that_the_records_would_add(taken_in, events):
     taken_in.produce({"id": 1, "place": {"city": "x"}})
     _, (plan,) = events("plan", taken_in.file)

@@ -38,6 +38,7 @@ class Recorder:
 
     started: list = field(default_factory=list)
     batches: list = field(default_factory=list)
+    failures: list = field(default_factory=list)
     maintained: list = field(default_factory=list)
     migrations: list = field(default_factory=list)
     finished: list = field(default_factory=list)
@@ -47,6 +48,9 @@ class Recorder:
 
     def batch_committed(self, event):
         self.batches.append(event)
+
+    def attempt_failed(self, event):
+        self.failures.append(event)
 
     def migrated(self, event):
         self.migrations.append(event)
@@ -74,6 +78,9 @@ class Running:
     def batch_committed(self, event):
         self.commits.append(time.monotonic())
         self.recorder.batch_committed(event)
+
+    def attempt_failed(self, event):
+        self.recorder.attempt_failed(event)
 
     def migrated(self, event):
         self.recorder.migrated(event)

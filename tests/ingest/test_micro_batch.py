@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from bayou.errors import ConcurrentTransactionError, PipelineError, StorageError
+from bayou.errors import (
+    CommitConflictError,
+    ConcurrentTransactionError,
+    PipelineError,
+    StorageError,
+)
 from bayou.ingest.config import load_configuration
 from bayou.ingest.micro_batch import MicroBatchWriter
 from bayou.ingest.offsets import OffsetSpan
@@ -37,7 +42,7 @@ class FailingTarget:
     open = follow
 
 
-def writer(tmp_path, target):
+def writer(tmp_path, target, on_retry=None):
     (tmp_path / "p.yaml").write_text(CONFIG)
     (topic,) = load_configuration(tmp_path / "p.yaml", environment={}).topics
     return MicroBatchWriter(
@@ -50,6 +55,7 @@ def writer(tmp_path, target):
         schema_columns=StructType(),
         storage_options={},
         kafka_options={},
+        on_retry=on_retry,
     )
 
 
@@ -65,3 +71,14 @@ def test_a_second_copy_is_no_reason_to_try_again(tmp_path):
     with pytest.raises(PipelineError, match="run one copy only"):
         writer(tmp_path, target).process(None, {0: OffsetSpan(start=0, end=1)})
     assert target.tries == 1
+
+
+def test_each_retry_is_told_before_it_is_waited_for(tmp_path):
+    told = []
+    target = FailingTarget(CommitConflictError("moved", table="t", winning_version=1))
+    with pytest.raises(PipelineError):
+        writer(tmp_path, target, told.append).process(None, {0: OffsetSpan(start=0, end=1)})
+    assert [(e.what, e.retry, e.of, e.pause, e.conflict) for e in told] == [
+        ("batch", 1, 2, 0.5, True),
+        ("batch", 2, 2, 1.0, True),
+    ]

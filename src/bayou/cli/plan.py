@@ -27,9 +27,10 @@ def plan(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a run would do: offsets, sizes, commits, schema changes; nothing is written.
+    """Show what a run would do: offsets, sizes, commits, files, new columns; nothing is written.
 
-    Sizes, new columns and dead letters come from a look at the first 1,000 records a partition.
+    Sizes, files, new columns and dead letters come from a look at the first 1,000 records a
+    partition.
     """
     output = output_for(as_json=as_json)
     with explained(output):
@@ -60,6 +61,7 @@ def _show(output: Output, found: TopicPlan) -> None:
         "to": f"{found.table_path}{', which will be made' if found.creates else ''}",
         "reads": f"{found.records:,} offsets, about {found.bytes / 1e6:,.1f} MB of values",
         "commits": f"about {found.commits:,}",
+        "writes": _cost(found),
         "new columns": ", ".join(f"{n} {k}" for n, k in found.new_columns.items()) or "none",
         "dead letters": f"{refused:,} of {found.sampled:,} records looked at",
     }
@@ -76,6 +78,16 @@ def _show(output: Output, found: TopicPlan) -> None:
             "Would be dead letters",
             [{"records": n, "reason": r} for r, n in list(found.refused.items())[:_SHOWN]],
         )
+
+
+def _cost(found: TopicPlan) -> str:
+    cost = found.cost
+    if cost is None or not cost.data_files:
+        return "nothing"
+    return (
+        f"about {cost.data_bytes / 1e6:,.1f} MB in {cost.data_files:,} files of rows, "
+        f"{cost.log_files:,} files of the log"
+    )
 
 
 def _for_machines(found: TopicPlan) -> dict[str, Any]:

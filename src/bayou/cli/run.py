@@ -12,6 +12,7 @@ from bayou.cli.arguments import AsJson, Config, Settings
 from bayou.cli.exits import FAILED, explained
 from bayou.cli.output import Output, output_for
 from bayou.ingest.progress import (
+    AttemptFailed,
     BatchReport,
     MaintenanceReport,
     MigrationReport,
@@ -75,6 +76,9 @@ class _Complaints:
 
     def batch_committed(self, event: BatchReport) -> None:
         """Nothing to complain about."""
+
+    def attempt_failed(self, event: AttemptFailed) -> None:
+        """It goes on; the progress says it."""
 
     def migrated(self, event: MigrationReport) -> None:
         """Nothing to complain about."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
@@ -25,7 +25,7 @@ from bayou.ingest.decode import merge_fields
 from bayou.ingest.decode.formats import RecordFormat
 from bayou.ingest.gathered import gathered_rows
 from bayou.ingest.offsets import OffsetSpan
-from bayou.ingest.progress import BatchReport
+from bayou.ingest.progress import AttemptFailed, BatchReport
 from bayou.ingest.record_reader import RecordReading
 from bayou.ingest.retries import pause_before
 from bayou.ingest.rows import RowLayout
@@ -65,6 +65,7 @@ class MicroBatchWriter:
         storage_options: Mapping[str, str],
         kafka_options: Mapping[str, str],
         record_format: RecordFormat | None = None,
+        on_retry: Callable[[AttemptFailed], None] | None = None,
     ) -> None:
         self._topic = topic
         self._engine = engine
@@ -77,6 +78,7 @@ class MicroBatchWriter:
         self._storage_options = storage_options
         self._kafka_options = kafka_options
         self._record_format = RecordFormat() if record_format is None else record_format
+        self._on_retry = on_retry
         self._covered: dict[int, int] = {}
         self._decided: dict[int, tuple[int, ...]] = {}
 
@@ -117,12 +119,13 @@ class MicroBatchWriter:
                 report = self._attempt(spark, spans, began)
                 return replace(report, retries=attempt, conflicts=conflicts)
             except _WORTH_A_RETRY as error:
-                conflicts += isinstance(error, CommitConflictError)
                 if isinstance(error, ConcurrentTransactionError):
                     raise self._second_copy() from error
                 if attempt == retries:
                     raise self._given_up(error, attempt) from error
-            attempt += 1
+                attempt += 1
+                conflicts += isinstance(error, CommitConflictError)
+                self._tell_retry(error, attempt)
             time.sleep(pause_before(attempt))
 
     def _attempt(
@@ -304,6 +307,19 @@ class MicroBatchWriter:
             f"{self._target.path}, so that this one stops; run one copy only.",
             topic=self._topic.key,
         )
+
+    def _tell_retry(self, error: BayouError, retry: int) -> None:
+        if self._on_retry is not None:
+            event = AttemptFailed(
+                topic=self._topic.key,
+                what="batch",
+                retry=retry,
+                of=self._topic.config.processing.max_retries,
+                pause=pause_before(retry),
+                conflict=isinstance(error, CommitConflictError),
+                error=error,
+            )
+            self._on_retry(event)
 
     def _given_up(self, error: BayouError, retries: int) -> PipelineError:
         tried = f" after {retries} retries" if retries else ""

@@ -10,6 +10,7 @@ from bayou.errors import BayouError
 from bayou.ingest.offsets import OffsetSpan
 
 __all__ = [
+    "AttemptFailed",
     "BatchReport",
     "MaintenanceReport",
     "MaintenanceTask",
@@ -84,6 +85,29 @@ class BatchReport:
     def records(self) -> int:
         """Records that were decided."""
         return self.rows + self.dead_letters + self.deleted + self.superseded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptFailed:
+    """Something failed and is about to be tried again.
+
+    Attributes:
+        topic: its name in the configuration.
+        what: a `batch`, or the `query` that finds out what there is.
+        retry: the number of the next attempt, 1 for the first retry.
+        of: how many there may be: max-retries.
+        pause: seconds until then.
+        conflict: another writer's commit made it necessary.
+        error: why.
+    """
+
+    topic: str
+    what: Literal["batch", "query"]
+    retry: int
+    of: int
+    pause: float
+    conflict: bool = False
+    error: BayouError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +200,10 @@ class Reporter(Protocol):
 
     def batch_committed(self, event: BatchReport) -> None:
         """A micro-batch is in the table."""
+        ...
+
+    def attempt_failed(self, event: AttemptFailed) -> None:
+        """A batch or a query is tried again."""
         ...
 
     def migrated(self, event: MigrationReport) -> None:

@@ -29,7 +29,7 @@ from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.kernel.engine import Engine
 from bayou.kernel.writes.schema_evolution import merge_schemas
 from bayou.protocol.actions import AddFile
-from bayou.protocol.properties import TYPE_WIDENING
+from bayou.protocol.properties import CHECKPOINT_INTERVAL, TYPE_WIDENING
 from bayou.protocol.schema import StructField, StructType
 from bayou.version import ENGINE_INFO as BAYOU
 
@@ -37,7 +37,6 @@ __all__ = ["ENGINE_INFO", "TRANSACTION_RETENTION", "TargetTable"]
 
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
-_CHECKPOINT_INTERVAL = "delta.checkpointInterval"
 _INGEST = " (ingest)"
 ENGINE_INFO = f"{BAYOU}{_INGEST}"
 """How commits of the pipeline name it."""
@@ -136,6 +135,12 @@ class TargetTable:
                 table=self.path,
                 winning_version=latest.version,
             )
+
+    @property
+    def checkpoint_interval(self) -> int:
+        """Commits between two checkpoints, as the configuration or else the table has it."""
+        known = {} if self._snapshot is None else self._snapshot.properties
+        return CHECKPOINT_INTERVAL.read({**known, **self._properties})
 
     def merged(self, columns: StructType, others: StructType) -> StructType:
         """Columns with those of `others` that are new.
@@ -301,7 +306,7 @@ class TargetTable:
     @property
     def _properties(self) -> dict[str, str]:
         interval = self._topic.config.destination.delta_config.checkpoint_interval
-        return {} if interval is None else {_CHECKPOINT_INTERVAL: str(interval)}
+        return {} if interval is None else {CHECKPOINT_INTERVAL.key: str(interval)}
 
     @property
     def _upserts(self) -> UpsertTable:

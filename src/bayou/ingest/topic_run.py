@@ -21,7 +21,7 @@ from bayou.ingest.maintenance import TopicUpkeep
 from bayou.ingest.micro_batch import MicroBatchWriter
 from bayou.ingest.migration import Ledger, migrate_json
 from bayou.ingest.offsets import batch_end, ranges_between, starting_offsets
-from bayou.ingest.progress import Reporter, TopicStarted, TopicSummary
+from bayou.ingest.progress import AttemptFailed, Reporter, TopicStarted, TopicSummary
 from bayou.ingest.retries import pause_before
 from bayou.ingest.spark_errors import SparkFailedError, as_error, translated
 from bayou.ingest.state import topic_state
@@ -200,6 +200,7 @@ class TopicRun:
             storage_options=storage_options,
             kafka_options=self._kafka_options(kafka.name),
             record_format=topic_format(self._configuration, self._topic, self._schema),
+            on_retry=self._reporter.attempt_failed,
         )
         covered, start = writer.open(), config.starting_offsets
         if not covered and target.version is not None:
@@ -252,10 +253,22 @@ class TopicRun:
             self._query = writer.start()
 
     def _may_retry(self, error: BayouError) -> bool:
-        """Count a failure; whether another attempt is due."""
+        """Count a failure; whether another attempt is due, which is told."""
         self._failures += 1
         retries = self._topic.config.processing.max_retries
-        return isinstance(error, (KafkaError, SparkFailedError)) and self._failures <= retries
+        if not isinstance(error, (KafkaError, SparkFailedError)) or self._failures > retries:
+            return False
+        self._reporter.attempt_failed(
+            AttemptFailed(
+                topic=self._topic.key,
+                what="query",
+                retry=self._failures,
+                of=retries,
+                pause=pause_before(self._failures),
+                error=error,
+            )
+        )
+        return True
 
     def _recover(self, spark: SparkSession, failed: StreamingQuery, *, once: bool) -> None:
         """Start again where the table stands; while the brokers stay away, after another pause."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from bayou.errors import PipelineError
+from bayou.errors import PipelineError, StorageError
 from bayou.ingest.config import load_configuration
 from bayou.ingest.monitoring import Listeners, StatusStore
 from bayou.ingest.offsets import OffsetSpan
-from bayou.ingest.progress import BatchReport, TopicStarted, TopicSummary
+from bayou.ingest.progress import AttemptFailed, BatchReport, TopicStarted, TopicSummary
 
 
 class Clock:
@@ -117,14 +117,32 @@ def test_looks_that_miss_the_objective_are_counted(store, clock):
     assert topic(store).late
 
 
+def test_retries_count_when_they_are_made(store):
+    store.topic_started(started(p0=0))
+    error = StorageError("away", path="x")
+    for retry, conflict in enumerate((True, False), 1):
+        store.attempt_failed(
+            AttemptFailed(
+                topic="a",
+                what="batch",
+                retry=retry,
+                of=3,
+                pause=0.5,
+                conflict=conflict,
+                error=error,
+            )
+        )
+    assert (topic(store).retries, topic(store).conflicts) == (2, 1)
+
+
 def test_batches_add_up(store, clock):
     store.topic_started(started(p0=0))
     clock.now += 10
-    store.batch_committed(batch(0, 100, seconds=0.2, bytes=5, retries=2, conflicts=1))
+    store.batch_committed(batch(0, 100, seconds=0.2, bytes=5))
     store.batch_committed(batch(100, 150, seconds=400, dead_letters=3, version=None))
     found = topic(store)
     assert (found.rows, found.batches, found.dead_letters) == (150, 2, 3)
-    assert (found.retries, found.conflicts, found.bytes, found.version) == (2, 1, 5, 0)
+    assert (found.bytes, found.version) == (5, 0)
     assert found.batch_seconds.counts[1] == found.batch_seconds.counts[-1] == 1
     assert found.rows_per_second == 15.0
     assert [c.rows for c in store.status().commits] == [50, 100]

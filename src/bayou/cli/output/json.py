@@ -14,6 +14,7 @@ import msgspec
 from bayou.cli.output.interface import Row
 from bayou.errors import BayouError
 from bayou.ingest.progress import (
+    AttemptFailed,
     BatchReport,
     MaintenanceReport,
     MigrationReport,
@@ -71,6 +72,9 @@ class _JsonReporter:
 
     def batch_committed(self, event: BatchReport) -> None:
         _write({"event": "batch_committed", **_fields(event)})
+
+    def attempt_failed(self, event: AttemptFailed) -> None:
+        _write({"event": "attempt_failed", **_fields(event)})
 
     def migrated(self, event: MigrationReport) -> None:
         _write({"event": "migrated", **_fields(event)})

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from bayou.ingest.progress import (
+    AttemptFailed,
     BatchReport,
     MaintenanceReport,
     MigrationReport,
@@ -47,6 +48,19 @@ class LogReporter:
             offsets=",".join(f"{p}:{s.start}-{s.end}" for p, s in sorted(event.spans.items())),
             new_columns=",".join(event.new_columns),
             retries=event.retries,
+        )
+
+    def attempt_failed(self, event: AttemptFailed) -> None:
+        self._tell(
+            "attempt_failed",
+            level="warning",
+            topic=event.topic,
+            what=event.what,
+            retry=event.retry,
+            of=event.of,
+            pause=event.pause,
+            conflict=str(event.conflict).lower(),
+            error=event.error.message,
         )
 
     def migrated(self, event: MigrationReport) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rich.progress import Progress, TaskID
 
 from bayou.ingest.progress import (
+    AttemptFailed,
     BatchReport,
     MaintenanceReport,
     MigrationReport,
@@ -62,6 +63,9 @@ class LineReporter:
         version = "" if event.version is None else f"version {event.version}: "
         self._write(f"{event.topic}: {version}{topic.status()}")
 
+    def attempt_failed(self, event: AttemptFailed) -> None:
+        self._write(f"{event.topic}: {_retry(event)}")
+
     def migrated(self, event: MigrationReport) -> None:
         self._write(f"{event.topic}: {_migrated(event)}")
 
@@ -97,6 +101,9 @@ class RunProgress:
             status=topic.status(),
         )
 
+    def attempt_failed(self, event: AttemptFailed) -> None:
+        self._progress.console.print(f"{event.topic}: {_retry(event)}", markup=False)
+
     def migrated(self, event: MigrationReport) -> None:
         self._progress.console.print(f"{event.topic}: {_migrated(event)}", markup=False)
 
@@ -128,6 +135,13 @@ def _migrated(event: MigrationReport) -> str:
     if event.dead_letters:
         text += f", {_counted(event.dead_letters, 'dead letter')}"
     return text
+
+
+def _retry(event: AttemptFailed) -> str:
+    return (
+        f"a {event.what} failed, retry {event.retry} of {event.of} in {event.pause:g} s: "
+        f"{event.error.message}"
+    )
 
 
 def _upkeep(event: MaintenanceReport) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letter_table import DeadLetterTable
 from bayou.ingest.decode import additions
 from bayou.ingest.inspection.kafka_records import kafka_records
+from bayou.ingest.inspection.run_cost import RunCost, run_cost
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan, starting_offsets
 from bayou.ingest.record_reader import RecordReader, RecordReading
 from bayou.ingest.schema_policy import SchemaPolicy
@@ -44,6 +45,7 @@ class TopicPlan:
         refused: reasons of those that would be dead letters, and how many of the sample.
         new_columns: columns that the schema file or the sampled records would add, with types.
         columns: columns of the table as it would be.
+        cost: what would be written, by the sample; None where there is none.
         error: why the topic would not run.
     """
 
@@ -58,6 +60,7 @@ class TopicPlan:
     refused: Mapping[str, int]
     new_columns: Mapping[str, str]
     columns: tuple[str, ...] = ()
+    cost: RunCost | None = None
     error: str | None = None
 
     @property
@@ -142,8 +145,11 @@ def _sampled(
         )
         reader = RecordReader(reading)
         refused: dict[str, int] = {}
-        for batch in sampled:
-            for _, letters in reader.read(batch):
+        good: dict[int, list[pa.RecordBatch]] = {}
+        for partition, batch in sampled:
+            for rows, letters in reader.read(batch):
+                if rows is not None:
+                    good.setdefault(partition, []).append(rows.select(layout.schema.names))
                 for reason in () if letters is None else letters.column("reason").to_pylist():
                     refused[str(reason)] = refused.get(str(reason), 0) + 1
         if not reader.new_fields.fields:
@@ -151,8 +157,16 @@ def _sampled(
         wider = policy.widened(columns, reader.new_fields)
         added |= dict(additions(columns, wider))
         columns = wider
-    count = sum(batch.num_rows for batch in sampled)
-    size = sum(batch.column("value").nbytes for batch in sampled)
+    count = sum(batch.num_rows for _, batch in sampled)
+    size = sum(batch.column("value").nbytes for _, batch in sampled)
+    cost = run_cost(
+        _of_one_batch(good, plan, topic.config.processing.batch_size),
+        layout,
+        partition_columns=topic.config.destination.partition_columns,
+        records=plan.records,
+        commits=plan.commits,
+        checkpoint_interval=target.checkpoint_interval,
+    )
     return replace(
         plan,
         bytes=round(size / count * plan.records) if count else 0,
@@ -160,13 +174,30 @@ def _sampled(
         refused=dict(sorted(refused.items(), key=lambda item: -item[1])),
         new_columns={name: str(field.data_type) for name, field in added.items()},
         columns=layout.schema.names,
+        cost=cost,
     )
 
 
-def _first_records(configuration: Configuration, plan: TopicPlan) -> Iterator[pa.RecordBatch]:
+def _first_records(
+    configuration: Configuration, plan: TopicPlan
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The first `_SAMPLE` records of each partition, and which it is."""
     properties = configuration.connector.kafka.client_properties()
     for partition, span in plan.spans.items():
         if not span.empty:
             end = min(span.end, span.start + _SAMPLE)
             wanted = [(partition, OffsetSpan(start=span.start, end=end))]
-            yield from kafka_records(properties, plan.kafka_topic, wanted)
+            for batch in kafka_records(properties, plan.kafka_topic, wanted):
+                yield partition, batch
+
+
+def _of_one_batch(
+    rows: Mapping[int, Sequence[pa.RecordBatch]], plan: TopicPlan, size: int
+) -> dict[int, list[pa.RecordBatch]]:
+    """What a batch of that many records, taken evenly from the partitions, has of sampled rows."""
+    shares = {}
+    for partition, batches in rows.items():
+        span = plan.spans[partition]
+        limit = math.ceil(size * (span.end - span.start) / plan.records)
+        shares[partition] = pa.Table.from_batches(batches).slice(0, limit).to_batches()
+    return shares

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bayou.ingest.progress import (
+    AttemptFailed,
     BatchReport,
     MaintenanceReport,
     MigrationReport,
@@ -34,6 +35,10 @@ class Listeners:
     def batch_committed(self, event: BatchReport) -> None:
         for listener in self._listeners:
             listener.batch_committed(event)
+
+    def attempt_failed(self, event: AttemptFailed) -> None:
+        for listener in self._listeners:
+            listener.attempt_failed(event)
 
     def migrated(self, event: MigrationReport) -> None:
         for listener in self._listeners:

@@ -21,6 +21,7 @@ from bayou.ingest.monitoring.status import (
     TopicStatus,
 )
 from bayou.ingest.progress import (
+    AttemptFailed,
     BatchReport,
     MaintenanceReport,
     MigrationReport,
@@ -87,6 +88,12 @@ class StatusStore:
                     new_columns=event.new_columns,
                 )
             )
+
+    def attempt_failed(self, event: AttemptFailed) -> None:
+        with self._lock:
+            topic = self._topics[event.topic]
+            topic.retries += 1
+            topic.conflicts += event.conflict
 
     def topic_finished(self, event: TopicSummary) -> None:
         with self._lock:
@@ -254,8 +261,6 @@ class _Topic:
         self.rows += event.rows
         self.dead_letters += event.dead_letters
         self.left_out += event.left_out
-        self.retries += event.retries
-        self.conflicts += event.conflicts
         self.bytes += event.bytes
         self.batches += 1
         self.buckets[bisect.bisect_left(BATCH_BUCKETS, event.seconds)] += 1
