@@ -91,7 +91,6 @@ def run(
     peers: Path = PEERS,
 ) -> None:
     """Measure and print."""
-    results = []
     with (
         tempfile.TemporaryDirectory(dir=CACHE) as folder,
         Sessions("spark_tables_session.py", peers) as sessions,
@@ -108,8 +107,8 @@ def run(
                     if number:
                         taken.append(answer["seconds"])
             budgets = dict.fromkeys(OURS, BUDGET)
-            results.append(Result(title=CASES[case].title, seconds=seconds, budgets=budgets))
-    console.print(grid(f"Changing {ROWS:,} rows x 8 columns in {FILES} files", results))
+            result = Result(title=CASES[case].title, seconds=seconds, budgets=budgets)
+            console.print(grid(f"Changing {ROWS:,} rows x 8 columns in {FILES} files", [result]))
 
 
 def _rows(part: int, count: int) -> pa.Table:

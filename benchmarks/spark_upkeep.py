@@ -51,7 +51,6 @@ def run(
             lambda p: unneeded(p, files * 100),
         ),
     }
-    results = []
     with (
         tempfile.TemporaryDirectory() as name,
         Sessions("spark_upkeep_session.py", peers) as sessions,
@@ -77,8 +76,8 @@ def run(
                 found[door] = f"{answer['files']} files"
                 shutil.rmtree(table)
             shutil.rmtree(folder / case)
-            results.append(Result(title=title, seconds=seconds, budgets=BUDGETS, notes=found))
-    console.print(grid("Upkeep with Spark", results))
+            result = Result(title=title, seconds=seconds, budgets=BUDGETS, notes=found)
+            console.print(grid("Upkeep with Spark", [result]))
 
 
 def small_files(path: Path, count: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +46,9 @@ class InProcessContext:
         return self._values
 
 
-def take_in(file: Path) -> list[BatchReport]:
+def take_in(file: Path, environment: Mapping[str, str] | None = None) -> list[BatchReport]:
     """Put what the topics of a configuration have into their tables, one batch a topic."""
-    configuration = load_configuration(file, environment={})
+    configuration = load_configuration(file, environment=environment or {})
     schemas = topic_schemas(configuration)
     return [_batch(configuration, topic, schemas[topic.key]) for topic in configuration.topics]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ class SmallPipeline:
     kafka_topic: str
     evolves: bool = False
     more: str = ""
+    upserts: bool = False
 
     @property
     def file(self):
@@ -55,13 +57,16 @@ class SmallPipeline:
         (self.folder / "schema.json").write_text(json.dumps(schema))
 
     def write_file(self):
+        upsert = "        key-columns: [id]\n" if self.upserts else ""
         self.file.write_text(
             f"connector:\n"
             f"  kafka: {{bootstrap-servers: '{self.broker.bootstrap_servers}'}}\n"
             f"  topics:\n    events:\n      kafka-topic: {self.kafka_topic}\n"
             f"      schema-file: schema.json\n"
-            f"      destination:\n        table-path: lake/events\n"
-            f"        delta-config: {{enable-schema-evolution: {str(self.evolves).lower()}}}\n"
+            f"      destination:\n        table-path: lake/events\n{upsert}"
+            f"        delta-config:\n"
+            f"          enable-schema-evolution: {str(self.evolves).lower()}\n"
+            f"          enable-upsert: {str(self.upserts).lower()}\n"
             f"{self.more}"
         )
 
@@ -86,10 +91,26 @@ def embedded_broker():
 
 
 @pytest.fixture
-def small_pipeline(embedded_broker, tmp_path, request):
-    name = f"t{abs(hash(request.node.nodeid)) % 10**12}"
-    embedded_broker.create_topic(name, 2)
-    pipeline = SmallPipeline(folder=tmp_path, broker=embedded_broker, kafka_topic=name)
-    pipeline.write_schema(SCHEMA)
-    pipeline.write_file()
-    return pipeline
+def small_pipeline(new_pipeline):
+    return new_pipeline()
+
+
+@pytest.fixture
+def new_pipeline(embedded_broker, tmp_path, request):
+    """Make pipelines, each with a topic and a folder of its own."""
+    numbers = itertools.count()
+
+    def make(*, upserts=False):
+        number = next(numbers)
+        name = f"t{abs(hash((request.node.nodeid, number))) % 10**12}"
+        embedded_broker.create_topic(name, 2)
+        folder = tmp_path / str(number) if number else tmp_path
+        folder.mkdir(exist_ok=True)
+        pipeline = SmallPipeline(
+            folder=folder, broker=embedded_broker, kafka_topic=name, upserts=upserts
+        )
+        pipeline.write_schema(SCHEMA)
+        pipeline.write_file()
+        return pipeline
+
+    return make

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from servers import KafkaServer, S3Server, SparkCluster
+from servers import KafkaSecurity, KafkaServer, S3Server, SparkCluster
 
 
 @pytest.fixture(scope="session")
@@ -18,7 +18,8 @@ def s3_server(tmp_path_factory) -> Iterator[S3Server]:
 
 @pytest.fixture(scope="session")
 def kafka_server(tmp_path_factory) -> Iterator[KafkaServer]:
-    with KafkaServer(tmp_path_factory.mktemp("kafka")) as server:
+    security = KafkaSecurity.of(tmp_path_factory.mktemp("keys"), "bayou", "hunter-broker")
+    with KafkaServer(tmp_path_factory.mktemp("kafka"), security=security) as server:
         yield server
 
 

@@ -4,7 +4,8 @@
 """
 
 from servers.kafka import KafkaServer
+from servers.kafka_security import KafkaSecurity
 from servers.s3 import S3Server
 from servers.spark_cluster import SparkCluster
 
-__all__ = ["KafkaServer", "S3Server", "SparkCluster"]
+__all__ = ["KafkaSecurity", "KafkaServer", "S3Server", "SparkCluster"]

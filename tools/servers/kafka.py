@@ -13,6 +13,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from servers.folders import kafka_folder
+from servers.kafka_security import KafkaSecurity
 from servers.process import ServerError, ServerProcess, free_port
 from servers.server import Server
 
@@ -31,12 +32,16 @@ class KafkaServer(Server):
     Args:
         folder: where data and logs go.
         memory: of the JVM, in MB.
+        security: listeners that it has beside the open one.
     """
 
-    def __init__(self, folder: Path, *, memory: int = 512) -> None:
+    def __init__(
+        self, folder: Path, *, memory: int = 512, security: KafkaSecurity | None = None
+    ) -> None:
         super().__init__()
         self._folder = folder
         self._memory = memory
+        self.security = security
         self.log = folder / "kafka.log"
 
     @property
@@ -88,7 +93,13 @@ class KafkaServer(Server):
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            "listeners": ",".join(
+                [
+                    f"PLAINTEXT://127.0.0.1:{port}",
+                    f"CONTROLLER://127.0.0.1:{controller}",
+                    *(() if self.security is None else (self.security.listeners,)),
+                ]
+            ),
             "log.dirs": str(self._folder / "data"),
             "auto.create.topics.enable": "false",
             "message.max.bytes": str(_LARGEST_RECORD),
@@ -104,6 +115,7 @@ class KafkaServer(Server):
             "num.network.threads": "2",
             "num.io.threads": "2",
             "log.cleaner.dedupe.buffer.size": str(16 << 20),
+            **({} if self.security is None else self.security.settings()),
         }
         text = "".join(f"{key}={value}\n" for key, value in values.items())
         settings.write_text(text, encoding="utf-8")
@@ -112,6 +124,8 @@ class KafkaServer(Server):
         command = [*self._java(), "kafka.tools.StorageTool", "format"]
         command += ["--cluster-id", uuid4().hex[:22], "--config", str(settings)]
         command += ["--ignore-formatted"]
+        if self.security is not None:
+            command += self.security.format_arguments()
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_TIMEOUT, check=False
         )

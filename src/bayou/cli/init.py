@@ -11,6 +11,7 @@ import typer
 from bayou.cli.arguments import AsJson
 from bayou.cli.exits import explained
 from bayou.cli.output import output_for
+from bayou.errors import ArgumentError
 
 __all__ = ["init"]
 
@@ -26,6 +27,19 @@ def init(
             "-b",
             help="host:port. Default: KAFKA_BOOTSTRAP_SERVERS, or localhost:9092.",
         ),
+    ] = None,
+    security_protocol: Annotated[
+        str | None,
+        typer.Option(help="SSL, SASL_PLAINTEXT or SASL_SSL, where brokers want TLS or a password."),
+    ] = None,
+    sasl_mechanism: Annotated[
+        str | None, typer.Option(help="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.")
+    ] = None,
+    username: Annotated[
+        str | None, typer.Option(help="SASL user name; the password is taken from KAFKA_PASSWORD.")
+    ] = None,
+    ca_location: Annotated[
+        str | None, typer.Option(help="File of the CA certificates that brokers are checked by.")
     ] = None,
     folder: Annotated[
         Path, typer.Option("--folder", help="Where the files go.", show_default="this one")
@@ -48,11 +62,19 @@ def init(
     with explained(output):
         from bayou.ingest.new_configuration import write_configuration
 
+        security = {
+            "protocol": security_protocol,
+            "mechanism": sasl_mechanism,
+            "username": username,
+            "password": None if username is None else _password(),
+            "ca-location": ca_location,
+        }
         servers = bootstrap_servers or os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "localhost:9092")
         written = write_configuration(
             folder,
             kafka_topic=topic,
             bootstrap_servers=servers,
+            security={key: value for key, value in security.items() if value is not None},
             table=table,
             samples=samples,
             overwrite=force,
@@ -76,3 +98,14 @@ def init(
             f"bayou read {table_shown}",
         ]
         output.text("Try next", "\n".join(commands))
+
+
+def _password() -> str:
+    password = os.environ.get("KAFKA_PASSWORD")
+    if password is None:
+        raise ArgumentError(
+            "--username needs a password: set KAFKA_PASSWORD in the environment. It isn't written "
+            "into the file, which takes it from there too.",
+            argument="username",
+        )
+    return password

@@ -135,6 +135,7 @@ def _show_proof(output: Output, proof: OffsetProof) -> None:
                 "gaps": _spans(part.gaps),
                 "doubles": _spans(part.doubles),
                 "ahead": _spans(part.ahead),
+                "stale": _spans(part.stale),
                 "not provable": _spans(part.unproven),
                 "waiting": part.waiting,
             }
@@ -149,6 +150,7 @@ def _show_proof(output: Output, proof: OffsetProof) -> None:
                 f"topic {proof.topic!r}: partition {part.partition} of {proof.table_path}: "
                 f"{_verdict(part.gaps, 'missing')}{_verdict(part.doubles, 'there twice')}"
                 f"{_verdict(part.ahead, 'there before they are covered')}"
+                f"{_verdict(part.stale, 'there although a newer one of their key came')}"
                 "see docs/operations/runbook.md#gap-or-double",
                 kind="NotExactlyOnce",
             )

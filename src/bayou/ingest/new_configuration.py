@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from pydantic import ValidationError
 
 from bayou.errors import ArgumentError, PipelineError, PrerequisiteError
 from bayou.ingest.broker import describe_topic, topic_names
 from bayou.ingest.config import load_configuration
+from bayou.ingest.config.connections import KafkaConfig
 from bayou.ingest.inferred_schema import inferred_schema
 from bayou.ingest.inspection.kafka_records import kafka_records
 from bayou.ingest.offsets import OffsetSpan
@@ -47,6 +49,7 @@ def write_configuration(
     *,
     kafka_topic: str,
     bootstrap_servers: str,
+    security: Mapping[str, str] | None = None,
     table: str | None = None,
     samples: int = 1_000,
     overwrite: bool = False,
@@ -56,14 +59,15 @@ def write_configuration(
     Args:
         folder: made where it isn't there.
         kafka_topic: which topic.
-        bootstrap_servers: the brokers; what they ask for otherwise (TLS, passwords) is to be
-            written into the file first, then `bayou init` isn't needed.
+        bootstrap_servers: the brokers.
+        security: how to log in to them, by the keys of `connector.kafka.security`. The password is
+            used and not written; the file takes it from the environment's KAFKA_PASSWORD.
         table: where the table goes; `lake/<topic>` beside the file where None.
         samples: most records of each partition to look at, the newest; 0 looks at none.
         overwrite: replace files that are there.
 
     Raises:
-        ArgumentError: a file is there, and may not be replaced.
+        ArgumentError: a file is there, and may not be replaced; security isn't usable.
         KafkaError: the brokers don't answer.
         PipelineError: there is no such topic, or its records aren't JSON objects.
         PrerequisiteError: the folder can't be written.
@@ -77,10 +81,11 @@ def write_configuration(
                 f"{there} is there already; --force replaces it, --folder writes elsewhere.",
                 argument="folder",
             )
+    kafka = _kafka(bootstrap_servers, security or {})
     schema: Mapping[str, Any] | None = None
     sampled = refused = 0
     if samples:
-        records, sampled = _records(kafka_topic, bootstrap_servers, samples)
+        records, sampled = _records(kafka_topic, kafka.client_properties(), samples)
         refused = sampled - len(records)
         if sampled and not records:
             raise PipelineError(
@@ -94,6 +99,7 @@ def write_configuration(
         topic=kafka_topic,
         key=key,
         servers=bootstrap_servers,
+        security=_security_lines(security or {}),
         table=path,
         schema=_schema_lines(schema, key, sampled),
         event_time=_event_time(schema),
@@ -121,15 +127,37 @@ def write_configuration(
     )
 
 
-def _records(kafka_topic: str, servers: str, samples: int) -> tuple[list[dict[str, Any]], int]:
+def _kafka(bootstrap_servers: str, security: Mapping[str, str]) -> KafkaConfig:
+    try:
+        return KafkaConfig.model_validate(
+            {"bootstrap-servers": bootstrap_servers, "security": dict(security) or None}
+        )
+    except ValidationError as error:
+        (first, *_) = error.errors(include_url=False, include_input=False)
+        reason = str(first["msg"]).removeprefix("Value error, ")
+        named = "-".join(str(part) for part in first["loc"][1:2]) or "protocol"
+        raise ArgumentError(f"security: {named}: {reason}.", argument="security") from None
+
+
+def _security_lines(security: Mapping[str, str]) -> str:
+    if not security:
+        return _NO_SECURITY
+    known = {**security, **({"password": "${KAFKA_PASSWORD}"} if "password" in security else {})}
+    lines = [f"      {key}: {json.dumps(value)}\n" for key, value in known.items()]
+    return "".join(["    security:\n", *lines])
+
+
+def _records(
+    kafka_topic: str, properties: Mapping[str, str], samples: int
+) -> tuple[list[dict[str, Any]], int]:
     """JSON objects among the newest records of each partition, and how many were looked at."""
-    properties = {"bootstrap.servers": servers}
     names = topic_names(properties)
     if kafka_topic not in names:
         shown = sorted(n for n in names if not n.startswith("__"))
         there = f"; they have {', '.join(shown[:10])}" if shown else ""
         raise PipelineError(
-            f"The brokers {servers} have no topic {kafka_topic!r}{there}.", topic=kafka_topic
+            f"The brokers {properties['bootstrap.servers']} have no topic {kafka_topic!r}{there}.",
+            topic=kafka_topic,
         )
     bounds = describe_topic(kafka_topic, properties).bounds
     spans = [
@@ -175,6 +203,15 @@ def _event_time(schema: Mapping[str, Any] | None) -> str:
     return f"      # event-time: {name}"
 
 
+_NO_SECURITY = """\
+    # Brokers that want a password; properties of librdkafka go beside it by their own names.
+    # security:
+    #   protocol: "SASL_SSL"
+    #   mechanism: "SCRAM-SHA-512"
+    #   username: "bayou"
+    #   password: "${KAFKA_PASSWORD}"
+"""
+
 _TEXT = """\
 # A topic of Kafka to a Delta table, each record exactly once.
 #
@@ -188,13 +225,7 @@ _TEXT = """\
 connector:
   kafka:
     bootstrap-servers: "{servers}"
-    # Brokers that want a password; properties of librdkafka go beside it by their own names.
-    # security:
-    #   protocol: "SASL_SSL"
-    #   mechanism: "SCRAM-SHA-512"
-    #   username: "bayou"
-    #   password: "${{KAFKA_PASSWORD}}"
-
+{security}
   # Tables on S3; what isn't said here comes from the environment (AWS_ACCESS_KEY_ID, ...).
   # storage:
   #   endpoint: "https://s3.example.com"

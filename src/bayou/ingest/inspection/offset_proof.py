@@ -6,7 +6,7 @@ never a record (offsets have gaps: compaction, markers of transactions): what is
 brokers are asked for. A record that they have, and that neither table has, is a gap.
 
 Tables of upserts have one row a key, whose newest record it names: there an offset without a row
-says nothing, and the keys are counted instead.
+says nothing, and the records are read again, see `key_proof`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 from pyroaring import BitMap64
 
-from bayou.api import SnapshotHandle
 from bayou.ingest.broker import describe_topic
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.inspection.kafka_records import kafka_records
+from bayou.ingest.inspection.key_proof import KeyProof, prove_keys
 from bayou.ingest.inspection.seen_offsets import SeenOffsets, TopicOffsets, spans
 from bayou.ingest.inspection.topic_tables import TopicTables
 from bayou.ingest.migration import Ledger
@@ -46,6 +46,7 @@ class PartitionProof:
             if there were any.
         waiting: offsets at or above `covered` that the brokers have.
         ahead: rows at or above `covered`.
+        stale: rows of an upsert whose key a newer record has changed or deleted.
     """
 
     partition: int
@@ -57,11 +58,12 @@ class PartitionProof:
     unproven: tuple[OffsetSpan, ...] = ()
     waiting: int = 0
     ahead: tuple[OffsetSpan, ...] = ()
+    stale: tuple[OffsetSpan, ...] = ()
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is doubled, missing, or ahead."""
-        return not (self.doubles or self.gaps or self.ahead)
+        """Whether nothing is doubled, missing, ahead, or should be gone."""
+        return not (self.doubles or self.gaps or self.ahead or self.stale)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,8 @@ class OffsetProof:
 def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
     """Look through a topic's tables, and through Kafka where they say nothing.
 
-    Streams three columns of the target; memory holds compressed sets of offsets.
+    Streams three columns of the target; memory holds compressed sets of offsets, where the table is
+    one of upserts the keys and what orders them besides.
 
     Raises:
         TableError: there is no table, or it can't be read.
@@ -114,7 +117,12 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
         there = tables.dead_letters.snapshot()
         starts = {**starts, **fixed_start(kafka, there.transactions)}
         letters.read(there, kafka.name)
-    look = _Look(properties=properties, kafka=kafka, by_key=keys is not None)
+    by_key = None
+    if keys is not None:
+        by_key = prove_keys(
+            configuration, topic, kafka, snapshot=snapshot, covered=covered, letters=letters
+        )
+    look = _Look(properties=properties, kafka=kafka, by_key=by_key)
     proofs = tuple(
         look.partition(
             partition,
@@ -123,14 +131,16 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
             rows.of(partition),
             letters.of(partition),
         )
-        for partition in sorted({*kafka.bounds, *rows.partitions, *covered})
+        for partition in sorted(
+            {*kafka.bounds, *rows.partitions, *covered, *(() if by_key is None else by_key.stale)}
+        )
     )
     return OffsetProof(
         topic=topic.key,
         table_path=tables.target.path,
         version=snapshot.version,
         partitions=proofs,
-        double_keys=0 if keys is None else _double_keys(snapshot, keys.columns),
+        double_keys=0 if by_key is None else by_key.double_keys,
     )
 
 
@@ -140,7 +150,7 @@ class _Look:
 
     properties: Mapping[str, str]
     kafka: KafkaTopic
-    by_key: bool
+    by_key: KeyProof | None
 
     def partition(
         self,
@@ -156,18 +166,26 @@ class _Look:
             start if start is not None else min([there.start, *([known.min()] if known else [])])
         )
         first = min(first, covered)
-        missing = BitMap64() if self.by_key else BitMap64(range(first, covered)) - known
-        asked = missing & BitMap64(range(there.start, max(there.start, there.end)))
+        stale = BitMap64()
+        if self.by_key is None:
+            missing = BitMap64(range(first, covered)) - known
+            asked = missing & BitMap64(range(there.start, max(there.start, there.end)))
+            gaps = self._records(partition, asked)
+        else:
+            missing = asked = BitMap64()
+            gaps = self.by_key.missing.get(partition, BitMap64())
+            stale = self.by_key.stale.get(partition, BitMap64())
         return PartitionProof(
             partition=partition,
             covered=covered,
             rows=len(rows.once),
             dead_letters=len(letters.once),
             doubles=spans(rows.twice | letters.twice | (rows.once & letters.once)),
-            gaps=spans(self._records(partition, asked)),
+            gaps=spans(gaps),
             unproven=spans(missing - asked),
             waiting=max(0, there.end - max(covered, there.start)),
             ahead=spans(rows.once - BitMap64(range(covered))),
+            stale=spans(stale),
         )
 
     def _records(self, partition: int, asked: BitMap64) -> BitMap64:
@@ -191,8 +209,3 @@ def _joined(found: Sequence[OffsetSpan]) -> list[OffsetSpan]:
         OffsetSpan(start=found[a].start, end=found[b - 1].end)
         for a, b in zip([0, *cuts], [*cuts, len(found)], strict=True)
     ]
-
-
-def _double_keys(snapshot: SnapshotHandle, keys: tuple[str, ...]) -> int:
-    table = snapshot.to_arrow(columns=list(keys))
-    return int(table.num_rows - table.group_by(list(keys)).aggregate([]).num_rows)

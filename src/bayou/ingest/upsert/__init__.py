@@ -3,7 +3,13 @@
 from bayou.ingest.upsert.changes import Change, ChangeReader
 from bayou.ingest.upsert.deleted_keys import DeletedKeys, deleted_keys_path
 from bayou.ingest.upsert.merging import UpsertOutcome, UpsertTable
-from bayou.ingest.upsert.ordering import DELETED, FORCED, UpsertKeys
+from bayou.ingest.upsert.ordering import (
+    DELETED,
+    FORCED,
+    UpsertKeys,
+    key_numbers,
+    last_of_each_key,
+)
 
 __all__ = [
     "DELETED",
@@ -15,4 +21,6 @@ __all__ = [
     "UpsertOutcome",
     "UpsertTable",
     "deleted_keys_path",
+    "key_numbers",
+    "last_of_each_key",
 ]

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-__all__ = ["DELETED", "FORCED", "UpsertKeys", "last_of_each_key"]
+__all__ = ["DELETED", "FORCED", "UpsertKeys", "key_numbers", "last_of_each_key"]
 
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
@@ -104,7 +104,7 @@ def last_of_each_key(
     everything = _stacked(
         [batch, _of_kind(batch.schema, deleted, _GONE), _of_kind(batch.schema, orderings, _KNOWN)]
     )
-    ids = _key_numbers([everything.column(c) for c in keys.columns])
+    ids = key_numbers([everything.column(c) for c in keys.columns])
     kinds = everything.column(_KIND).combine_chunks()
     competing = pc.not_equal(kinds, _KNOWN)
     forced: Any = pa.repeat(pa.scalar(False), len(ids))
@@ -149,6 +149,23 @@ def keys_of_tombstones(keys: UpsertKeys, rows: pa.Table) -> pa.Table | None:
     return rows.select(keys.columns).filter(bare) if pc.any(bare).as_py() else None
 
 
+def key_numbers(columns: Sequence[Any]) -> Any:
+    """A number for each row, the same for equal keys; nulls are equal. None without a column."""
+    numbers: Any = None
+    for column in columns:
+        values = column.combine_chunks()
+        if pa.types.is_floating(values.type):  # -0.0 is the key 0.0, as a merge sees it
+            values = pc.add(values, pa.scalar(0.0, values.type))
+        encoded = pc.dictionary_encode(values, null_encoding="encode")
+        found = encoded.indices.cast(pa.int64())
+        if numbers is None:
+            numbers = found
+            continue
+        joined = pc.add(pc.multiply(numbers, len(encoded.dictionary)), found)
+        numbers = pc.dictionary_encode(joined).indices.cast(pa.int64())
+    return numbers
+
+
 _ROW, _GONE, _KNOWN = 0, 1, 2
 
 
@@ -181,23 +198,6 @@ def _per_key(ids: Any, values: Any, function: str) -> Any:
     found = grouped.aggregate([("value", function)])
     keys = found.column("key").combine_chunks()
     return found.column(f"value_{function}").combine_chunks().take(pc.index_in(ids, value_set=keys))
-
-
-def _key_numbers(columns: Sequence[Any]) -> Any:
-    """A number for each row, the same for equal keys; nulls are equal."""
-    numbers: Any = None
-    for column in columns:
-        values = column.combine_chunks()
-        if pa.types.is_floating(values.type):  # -0.0 is the key 0.0, as a merge sees it
-            values = pc.add(values, pa.scalar(0.0, values.type))
-        encoded = pc.dictionary_encode(values, null_encoding="encode")
-        found = encoded.indices.cast(pa.int64())
-        if numbers is None:
-            numbers = found
-            continue
-        joined = pc.add(pc.multiply(numbers, len(encoded.dictionary)), found)
-        numbers = pc.dictionary_encode(joined).indices.cast(pa.int64())
-    return numbers
 
 
 def _of_kind(schema: pa.Schema, rows: pa.Table, kind: int) -> pa.Table:
