@@ -82,6 +82,8 @@ class KafkaSecurity:
         plain += f' user_{self.username}="{self.password}";'
         scram = f"{_MODULES}.scram.ScramLoginModule required;"
         settings = {
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
+            "SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
             "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
             "ssl.keystore.location": str(self._keystore),
             "ssl.keystore.password": _KEYSTORE_PASSWORD,

@@ -28,25 +28,33 @@ class Complaints:
     def __init__(self, properties: KafkaProperties) -> None:
         self._properties = properties
         self._last = ""
-        self._refused = False
+        self._refused: str | None = None
 
     def hear(self, error: confluent_kafka.KafkaError) -> None:
         """The client's `error_cb`; called while the client is polled."""
         name = error.name()
         if name != "_ALL_BROKERS_DOWN" or not self._last:
             self._last = self._properties.scrub(error.str() or name)
-        self._refused = self._refused or name in _REFUSALS
+        if name in _REFUSALS:
+            self._refused = (
+                f"refused the credentials: {self._last}. Check kafka.security.protocol and "
+                "kafka.sasl.*."
+            )
+        elif name == "_SSL" and _DISTRUST in self._last:  # others of its errors may pass
+            self._refused = (
+                f"have a certificate that isn't trusted: {self._last}. Check "
+                "kafka.ssl.ca.location, and that the certificate names the host."
+            )
 
     def raise_if_refused(self) -> None:
-        """Ends the wait where waiting can't help: the broker refused who we are.
+        """Ends the wait where waiting can't help: one side refused who the other is.
 
         Raises:
-            KafkaError: the credentials were refused.
+            KafkaError: the credentials or the certificate were refused.
         """
-        if self._refused:
+        if self._refused is not None:
             raise KafkaError(
-                f"The Kafka brokers {self._properties.bootstrap_servers} refused the credentials: "
-                f"{self._last}. Check kafka.security.protocol and kafka.sasl.*."
+                f"The Kafka brokers {self._properties.bootstrap_servers} {self._refused}"
             )
 
     def unreachable(self, seconds: float) -> KafkaError:
@@ -143,4 +151,5 @@ def _bad_property(error: Exception, properties: KafkaProperties) -> ArgumentErro
 
 _LEAST_FETCH = 64 << 10
 _FETCH = 1 << 20
+_DISTRUST = "certificate verify failed"
 _REFUSALS = {"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"}
