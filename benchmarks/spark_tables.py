@@ -1,16 +1,19 @@
 """MERGE, UPDATE and DELETE of `DeltaTable` beside delta-spark: the same program, by turns.
 
-usage: spark_tables.py [--runs N] [--cases CASE ..] [--doors DOOR ..] [--peers ENVIRONMENT]
+usage: spark_tables.py [--runs N] [--rows N ..] [--cases CASE ..] [--doors DOOR ..]
+                       [--peers ENVIRONMENT]
 
 8,000,000 rows with 8 columns in 8 files, or 16 partitions, or 1,000,000 with 100 columns; copied by
-links for every run. Sessions stay up (`spark_sessions`), and each run is on a fresh copy; the first
-of each case warms up and isn't counted. Doors beside `enable` and the peer are ours with the work
-done in one place, by which the defaults of the settings stand.
+links for every run. With `--rows` as many as are said, of several sizes in turn. Sessions stay up
+(`spark_sessions`), and each run is on a fresh copy; the first of each case warms up and isn't
+counted. Doors beside `enable` and the peer are ours with the work done in one place, by which the
+defaults of the settings stand.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shutil
 import sys
@@ -64,16 +67,17 @@ CASES = {
 }
 
 
-def target(kind: str) -> Path:
+def target(kind: str, count: int = ROWS) -> Path:
     """A table, made where it isn't there: `vectors`, `plain`, `partitioned` or `wide`."""
-    path = CACHE / f"spark-tables-{kind}-{ROWS}"
+    path = CACHE / f"spark-tables-{kind}-{count}"
     if not bayou.table(str(path)).exists():
         properties = {"delta.enableDeletionVectors": str(kind != "plain").lower()}
         partition_by = ["day"] if kind == "partitioned" else None
         if kind == "wide":
-            parts = [_wide(n, WIDE_ROWS // WIDE_FILES) for n in range(WIDE_FILES)]
+            rows = count * WIDE_ROWS // ROWS
+            parts = [_wide(n, rows // WIDE_FILES) for n in range(WIDE_FILES)]
         else:
-            parts = [_rows(n, ROWS // FILES) for n in range(FILES)]
+            parts = [_rows(n, count // FILES) for n in range(FILES)]
             parts = [pa.concat_tables(parts)] if partition_by else parts
         for number, rows in enumerate(parts):
             if number:
@@ -88,27 +92,39 @@ def run(
     cases: Sequence[str],
     runs: int,
     doors: Sequence[str] = DOORS,
+    *,
     peers: Path = PEERS,
+    sizes: Sequence[int] = (ROWS,),
 ) -> None:
-    """Measure and print."""
+    """Measure and print.
+
+    Args:
+        sizes: rows of the tables; where there are several each is shown with its bytes.
+    """
     with (
         tempfile.TemporaryDirectory(dir=CACHE) as folder,
         Sessions("spark_tables_session.py", peers) as sessions,
     ):
-        for case in cases:
-            table = target(CASES[case].table)
+        for case, size in itertools.product(cases, sizes):
+            table = target(CASES[case].table, size)
             seconds: dict[str, list[float]] = {door: [] for door in sessions.doors(doors)}
             for number in range(runs + 1):
                 for door, taken in seconds.items():
                     copy = Path(folder, "copy")
                     shutil.copytree(table, copy, copy_function=os.link)
-                    answer = sessions[door].ask(case=case, table=str(copy))
+                    answer = sessions[door].ask(case=case, table=str(copy), rows=size)
                     shutil.rmtree(copy)
                     if number:
                         taken.append(answer["seconds"])
             budgets = dict.fromkeys(OURS, BUDGET)
-            result = Result(title=CASES[case].title, seconds=seconds, budgets=budgets)
-            console.print(grid(f"Changing {ROWS:,} rows x 8 columns in {FILES} files", [result]))
+            title = CASES[case].title if len(sizes) == 1 else f"{CASES[case].title}, {_size(table)}"
+            result = Result(title=title, seconds=seconds, budgets=budgets)
+            console.print(grid(f"Changing {size:,} rows x 8 columns in {FILES} files", [result]))
+
+
+def _size(table: Path) -> str:
+    size = sum(file.stat().st_size for file in table.rglob("*.parquet"))
+    return f"{size / (1 << 20):,.0f} MiB"
 
 
 def _rows(part: int, count: int) -> pa.Table:
@@ -145,12 +161,15 @@ def main(arguments: Sequence[str]) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--rows", type=int, nargs="+", default=[ROWS])
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--doors", nargs="+", choices=(*OURS, PEER), default=DOORS)
     parser.add_argument("--peers", type=Path, default=PEERS)
     options = parser.parse_args(arguments)
     console = Console(width=measure.WIDTH)
-    run(console, options.cases, options.runs, options.doors, options.peers)
+    run(
+        console, options.cases, options.runs, options.doors, peers=options.peers, sizes=options.rows
+    )
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 usage: spark_tables_session.py DOOR
 
 DOOR is `enable` (Bayou, as it comes), `driver` or `executors` (the work done there), `plan` (merges
-joined by Spark) or `delta-spark`; it runs in either environment. A question has a case and a table,
-the answer the seconds.
+joined by Spark) or `delta-spark`; it runs in either environment. A question has a case, a table and
+its rows, the answer the seconds.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from typing import Any
 from spark_door import PEER, answer, session
 from spark_write_session import COLUMNS
 
-ROWS = 8_000_000
-WIDE_ROWS, WIDE_COLUMNS = 1_000_000, 100
+WIDE_SHARE, WIDE_COLUMNS = 8, 100
 CHANGED = [*COLUMNS[:3], "-1D AS amount", *COLUMNS[4:]]
 WIDE_CHANGED = ["id", *(f"id % {n + 7} AS c{n}" for n in range(1, WIDE_COLUMNS))]
 BOTH_DAYS = "t.id = s.id AND t.day = s.day"
@@ -29,38 +28,45 @@ CONF: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def merge(columns: Sequence[str], *ids: int, on: str = "t.id = s.id") -> Callable[[Any, Any], None]:
-    """An upsert of the rows with some ids, a range as Spark counts it."""
+Change = Callable[[Any, Any, int], None]
 
-    def work(spark: Any, table: Any) -> None:
-        source = spark.range(*ids, 2).selectExpr(*columns).alias("s")
+
+def merge(columns: Sequence[str], step: int, on: str = "t.id = s.id", share: int = 1) -> Change:
+    """An upsert of every so-manieth row.
+
+    Args:
+        share: the table has as many rows as are said, by this.
+    """
+
+    def work(spark: Any, table: Any, rows: int) -> None:
+        source = spark.range(0, rows // share, step, 2).selectExpr(*columns).alias("s")
         merging = table.alias("t").merge(source, on)
         merging.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
 
     return work
 
 
-def insert(spark: Any, table: Any) -> None:
+def insert(spark: Any, table: Any, rows: int) -> None:
     """A merge of new rows by its only clause."""
-    source = spark.range(ROWS, ROWS + ROWS // 100, 1, 2).selectExpr(*CHANGED).alias("s")
+    source = spark.range(rows, rows + rows // 100, 1, 2).selectExpr(*CHANGED).alias("s")
     table.alias("t").merge(source, "t.id = s.id").whenNotMatchedInsertAll().execute()
 
 
-def delete(condition: str) -> Callable[[Any, Any], None]:
+def delete(condition: str) -> Change:
     """Deletes rows."""
-    return lambda _, table: table.delete(condition)
+    return lambda _, table, rows: table.delete(condition.format(middle=rows // 2 + 1))
 
 
-CASES: dict[str, Callable[[Any, Any], None]] = {
-    "merge": merge(CHANGED, 0, ROWS, 100),
-    "merge-half": merge(CHANGED, 0, ROWS, 2),
+CASES: dict[str, Change] = {
+    "merge": merge(CHANGED, 100),
+    "merge-half": merge(CHANGED, 2),
     "merge-inserts": insert,
-    "merge-partitioned": merge(CHANGED, 0, ROWS, 100, on=BOTH_DAYS),
-    "merge-rewriting": merge(CHANGED, 0, ROWS, 100),
-    "merge-wide": merge(WIDE_CHANGED, 0, WIDE_ROWS, 100),
-    "update": lambda _, table: table.update("id % 100 = 7", {"amount": "amount + 1"}),
+    "merge-partitioned": merge(CHANGED, 100, BOTH_DAYS),
+    "merge-rewriting": merge(CHANGED, 100),
+    "merge-wide": merge(WIDE_CHANGED, 100, share=WIDE_SHARE),
+    "update": lambda *given: given[1].update("id % 100 = 7", {"amount": "amount + 1"}),
     "delete": delete("id % 100 = 7"),
-    "delete-point": delete("id = 4000001"),
+    "delete-point": delete("id = {middle}"),
     "delete-partition": delete("day = DATE'2024-01-08'"),
 }
 
@@ -79,7 +85,7 @@ def main(arguments: Sequence[str]) -> None:
     def work(asked: dict[str, Any]) -> dict[str, Any]:
         table = DeltaTable.forPath(spark, asked["table"])
         began = time.perf_counter()
-        CASES[asked["case"]](spark, table)
+        CASES[asked["case"]](spark, table, asked["rows"])
         return {"seconds": time.perf_counter() - began}
 
     answer(work)

@@ -14,7 +14,7 @@ PROGRAM = """
     import warnings
 
     warnings.simplefilter("ignore")
-    from pyspark.sql import SparkSession
+    from pyspark.sql import SparkSession, functions as F
 
     import bayou.errors
     from bayou import spark as bayou_spark
@@ -87,14 +87,14 @@ PROGRAM = """
         .execute()
     )
     source = spark.createDataFrame([(1, "a"), (2, "b"), (3, "c")], "id long, v string")
-    merging = things.alias("t").merge(source.alias("s"), "t.id = s.id")
+    merging = things.alias("t").merge(source.alias("s"), F.col("t.id") == F.col("s.id"))
     values = {"id": "s.id", "v": "s.v"}
     inserting = merging.whenNotMatchedInsert(values=values)
     print("merged", *inserting.execute().first())
-    updating = merging.whenMatchedUpdate("s.id < 3", {"v": "t.v || s.v"})
+    updating = merging.whenMatchedUpdate("s.id < 3", {"v": F.concat("t.v", "s.v")})
     print("again", *updating.execute().first())
     things.update("id = 3", {"v": "'third'"})
-    things.delete("id = 1")
+    things.delete(F.col("id") == 1)
     print("things", sorted(tuple(row) for row in things.toDF().collect()))
     operations = [row.operation for row in things.history().collect()]
     print("operations", operations, things.detail().first().numFiles)

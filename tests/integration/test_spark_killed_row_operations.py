@@ -1,4 +1,4 @@
-"""The driver of a MERGE is killed: the table is at the old version or at the new."""
+"""The driver of a row operation is killed: the table is at the old version or at the new."""
 
 from __future__ import annotations
 
@@ -7,88 +7,115 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import bayou
+from bayou.spark import start_session
 
 pytestmark = pytest.mark.spark
 
-_PROGRAM = """
-import os, signal, sys
-from pathlib import Path
-import bayou.spark
-from bayou.kernel.writes.transaction import Transaction
-from bayou.spark import DeltaTable, start_session
+_CHANGE = """
+from bayou.spark import DeltaTable
 from pyspark.sql import functions as F
 
-path, mark, how, moment = sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4]
+def change(spark, path, work, by_plan, die):
+    @F.udf("boolean")
+    def seen(number):
+        die()
+        return number >= 50
+
+    spark.conf.set("spark.databricks.delta.write.txnAppId", "job")
+    spark.conf.set("spark.databricks.delta.write.txnVersion", "1")
+    spark.conf.set("bayou.rowOperations.localBytes", "0")
+    table = DeltaTable.forPath(spark, path)
+    if work == "update":
+        table.update(seen("id") if by_plan else "id >= 50", {"n": "n + 1"})
+    elif work == "delete":
+        table.delete(seen("id") if by_plan else "id >= 50")
+    else:
+        source = spark.range(50, 150).selectExpr("id", "0L AS n").alias("s")
+        merging = table.alias("t").merge(source, "t.id = s.id")
+        merging = merging.whenMatchedUpdate(seen("t.id") if by_plan else None, {"n": "t.n + 1"})
+        merging.whenNotMatchedInsertAll().execute()
+"""
+_KILLED = """
+import os, signal, sys
+from bayou.kernel.writes.transaction import Transaction
+from bayou.spark import start_session
+
+path, work, how, moment = sys.argv[1:]
 driver, commit = os.getpid(), Transaction.commit
 
 def die():
-    if not mark.exists():
-        mark.touch()
-        os.kill(driver, signal.SIGKILL)
+    os.kill(driver, signal.SIGKILL)
 
 def killed(self, *arguments, **more):
     if moment == "before the commit":
         die()
-    result = commit(self, *arguments, **more)
+    commit(self, *arguments, **more)
     die()
-    return result
 
 spark = start_session("killed", {"spark.driver.memory": "800m"}, "local[2]")
-
-@F.udf("boolean")
-def seen(number):
-    if moment == "in a task":
-        die()
-    return number is not None
-
-if moment != "in a task":
+if moment == "in a task":
+    change(spark, path, work, True, die)
+else:
     Transaction.commit = killed
-spark.conf.set("spark.databricks.delta.write.txnAppId", "job")
-spark.conf.set("spark.databricks.delta.write.txnVersion", "1")
-spark.conf.set("bayou.rowOperations.localBytes", "0")
-source = spark.range(50, 150).selectExpr("id", "0L AS n").alias("s")
-merging = DeltaTable.forPath(spark, path).alias("t").merge(source, "t.id = s.id")
-condition = seen("t.id") if how == "plan" else "t.id IS NOT NULL"
-merging = merging.whenMatchedUpdate(condition, {"n": "t.n + 1"}).whenNotMatchedInsertAll()
-print(merging.execute().collect())
+    change(spark, path, work, how == "plan", lambda: None)
 """
 
 OLD = {number: number for number in range(100)}
-NEW = OLD | {n: n + 1 for n in range(50, 100)} | dict.fromkeys(range(100, 150), 0)
+NEW = {
+    "update": {n: v + 1 if n >= 50 else v for n, v in OLD.items()},
+    "delete": {n: v for n, v in OLD.items() if n < 50},
+    "merge": OLD | {n: n + 1 for n in range(50, 100)} | dict.fromkeys(range(100, 150), 0),
+}
+
+
+@pytest.fixture(scope="module")
+def spark():
+    session = start_session("again", {"spark.driver.memory": "800m"}, master="local[2]")
+    yield session
+    session.stop()
 
 
 @pytest.mark.parametrize(
-    ("how", "moment", "vectors"),
+    ("work", "how", "moment", "vectors"),
     [
-        ("plan", "in a task", "true"),
-        ("plan", "before the commit", "false"),
-        ("executors", "after the commit", "true"),
+        ("merge", "plan", "in a task", "true"),
+        ("merge", "plan", "before the commit", "false"),
+        ("merge", "executors", "after the commit", "true"),
+        ("update", "plan", "in a task", "false"),
+        ("update", "executors", "before the commit", "true"),
+        ("update", "plan", "after the commit", "true"),
+        ("delete", "plan", "in a task", "true"),
+        ("delete", "executors", "before the commit", "false"),
+        ("delete", "executors", "after the commit", "true"),
     ],
 )
-def test_a_killed_merge_is_done_wholly_or_not_at_all_and_once(tmp_path, how, moment, vectors):
+def test_what_is_killed_is_done_wholly_or_not_at_all_and_once(
+    spark, tmp_path, work, how, moment, vectors
+):
     path = tmp_path / "t"
     rows = pa.table({"id": list(OLD), "n": list(OLD.values())})
     given = {"delta.enableDeletionVectors": vectors, "delta.enableChangeDataFeed": "true"}
     for part in (rows.slice(0, 60), rows.slice(60)):
         bayou.write(str(path), part, properties=given)
         given = {}
-    killed = run(tmp_path, how, moment)
+    killed = run(path, work, how, moment)
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-4000:]
-    landed = moment == "after the commit"
-    assert found(path) == (NEW if landed else OLD)
-    again = run(tmp_path, how, moment)
-    assert again.returncode == 0, again.stderr[-4000:]
-    assert found(path) == NEW
-    assert (again.stdout.strip() == "[]") is landed
+    assert found(path) == (NEW[work] if moment == "after the commit" else OLD)
+    program: dict[str, Any] = {"__name__": "__main__"}  # what it defines goes to workers by value
+    exec(_CHANGE, program)
+    program["change"](spark, str(path), work, how == "plan", lambda: None)
+    assert found(path) == NEW[work]
     table = bayou.table(str(path))
-    assert [commit["operation"] for commit in table.history()] == ["MERGE", "WRITE", "WRITE"]
+    operations = [commit["operation"] for commit in table.history()]
+    assert operations == [work.upper(), "WRITE", "WRITE"]
     table.vacuum(retention_hours=0, enforce_retention_duration=False)
-    assert found(path) == NEW
+    assert found(path) == NEW[work]
 
 
 def found(path: Path) -> dict[int, int]:
@@ -97,10 +124,9 @@ def found(path: Path) -> dict[int, int]:
     return {row["id"]: row["n"] for row in rows}
 
 
-def run(tmp_path: Path, how: str, moment: str) -> subprocess.CompletedProcess[str]:
-    arguments = [str(tmp_path / "t"), str(tmp_path / "mark"), how, moment]
+def run(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", _PROGRAM, *arguments],
+        [sys.executable, "-c", _CHANGE + _KILLED, str(path), *arguments],
         check=False,
         capture_output=True,
         text=True,

@@ -1,6 +1,6 @@
 """Random changes of one table by delta-spark and by ours in turn, against a dictionary.
 
-`BAYOU_PEER_CHANGES=50` makes as many changes of each table.
+`BAYOU_PEER_CHANGES=50` makes as many changes of each table, `BAYOU_PEER_SEED=2` others.
 """
 
 from __future__ import annotations
@@ -8,10 +8,13 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import bayou
@@ -22,11 +25,25 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
-STEPS = int(os.environ.get("BAYOU_PEER_CHANGES", "7"))
+STEPS = int(os.environ.get("BAYOU_PEER_CHANGES", "4"))
 PLACES = {
     "driver": {},
     "executors": {"bayou.rowOperations.localBytes": "0"},
     "plan": {"bayou.rowOperations.localBytes": "0", "bayou.rowOperations.sourceBytes": "0"},
+}
+VECTORS = {"delta.enableDeletionVectors": "true"}
+FEED = {"delta.enableChangeDataFeed": "true"}
+TRACKED = {"delta.enableRowTracking": "true"}
+MAPPED = {"delta.columnMapping.mode": "name"}
+TABLES = {
+    "plain in partitions": {},
+    "vectors in partitions": VECTORS,
+    "feed": FEED,
+    "feed, mapped in partitions": FEED | MAPPED,
+    "tracked in partitions": TRACKED,
+    "vectors, tracked": VECTORS | TRACKED,
+    "vectors, feed, tracked, mapped": VECTORS | FEED | TRACKED | MAPPED,
+    "vectors, feed, tracked, mapped in partitions": VECTORS | FEED | TRACKED | MAPPED,
 }
 Rows = dict[int, tuple[int, str | None]]
 
@@ -39,15 +56,16 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
+@pytest.mark.parametrize("name", TABLES)
 def test_either_goes_on_where_the_other_left_off(
-    delta_spark: DeltaSpark,
-    spark: Any,
-    tmp_path: Path,
+    delta_spark: DeltaSpark, spark: Any, tmp_path: Path, name: str
 ) -> None:
-    path, chance = tmp_path / "t", random.Random("[]True")
+    path, properties = tmp_path / "t", TABLES[name]
+    chance = random.Random(f"{name}{os.environ.get('BAYOU_PEER_SEED', '')}")
     model: Rows = {key: (key % 7, ["a", "b c", None][key % 3]) for key in range(40)}
-    bayou.write(str(path), arrow(model), partition_by=["p"])
-    table = DeltaTable.forPath(spark, str(path))
+    partitions = ["p"] if name.endswith("partitions") else []
+    bayou.write(str(path), arrow(model), partition_by=partitions, properties=properties)
+    table, history = DeltaTable.forPath(spark, str(path)), {0: model}
     for number in range(STEPS):
         if number % 2:
             model = change(chance, model, lambda text: delta_spark.sql(text.format(t=path)))
@@ -59,8 +77,25 @@ def test_either_goes_on_where_the_other_left_off(
             for key in place:
                 spark.conf.unset(key)
         assert found(table.toDF().collect()) == model
-    assert found(delta_spark.read(path).to_pylist()) == model
-    assert found(bayou.table(str(path)).to_arrow().to_pylist()) == model
+        history[bayou.table(str(path)).snapshot().version] = model
+    check_all_read_the_same(delta_spark, path, model, properties)
+    if "delta.enableChangeDataFeed" in properties:
+        check_feed(delta_spark, spark, path, history)
+
+
+def check_all_read_the_same(
+    delta_spark: DeltaSpark, path: Path, model: Rows, properties: dict[str, str]
+) -> None:
+    columns = ["id", "n", "p"]
+    if "delta.enableRowTracking" in properties:
+        columns += ["_metadata.row_id", "_metadata.row_commit_version"]
+    ours = bayou.table(str(path)).to_arrow(columns).to_pylist()
+    theirs = delta_spark.read(path, columns=columns).to_pylist()
+    assert found(ours) == found(theirs) == model
+    by_id = [{row["id"]: tuple(row.values()) for row in rows} for rows in (ours, theirs)]
+    assert by_id[0] == by_id[1]
+    if not (VECTORS | MAPPED).keys() & properties:  # deltalake reads neither
+        assert found(deltalake.DeltaTable(str(path)).to_pyarrow_table().to_pylist()) == model
 
 
 def change(chance: random.Random, model: Rows, run: Any) -> Rows:
@@ -110,3 +145,37 @@ def arrow(model: Rows) -> pa.Table:
 def found(rows: list[Any]) -> Rows:
     assert len({row["id"] for row in rows}) == len(rows)
     return {row["id"]: (row["n"], row["p"]) for row in rows}
+
+
+_COLUMNS = "id, n, p, _change_type, _commit_version"
+
+
+def check_feed(delta_spark: DeltaSpark, spark: Any, path: Path, history: dict[int, Rows]) -> None:
+    """Both read the same feed, and it leads from each version to the next."""
+    reader = spark.read.format("delta").option("readChangeFeed", "true")
+    feed = reader.option("startingVersion", "1").load(str(path)).selectExpr(*_COLUMNS.split(", "))
+    ours = [row.asDict() for row in feed.collect()]
+    assert sorted(map(repr, ours)) == sorted(map(repr, feed_of_theirs(delta_spark, path)))
+    for (_, before), (version, after) in pairwise(sorted(history.items())):
+        rows = dict(before)
+        changes = [row for row in ours if row["_commit_version"] == version]
+        for gone in (row for row in changes if row["_change_type"] in _GONE):
+            assert rows.pop(gone["id"]) == (gone["n"], gone["p"])
+        for come in (row for row in changes if row["_change_type"] not in _GONE):
+            assert come["id"] not in rows
+            rows[come["id"]] = (come["n"], come["p"])
+        assert rows == after
+
+
+_GONE = ("delete", "update_preimage")
+
+
+def feed_of_theirs(delta_spark: DeltaSpark, path: Path) -> list[Any]:
+    out = path.parent / "feed"
+    program = (
+        "feed = spark.read.format('delta').option('readChangeFeed', 'true')\n"
+        f"feed.option('startingVersion', '1').load(path).selectExpr(*{_COLUMNS.split(', ')!r})"
+        f".coalesce(1).write.parquet({str(out)!r})"
+    )
+    delta_spark.run(program, path)
+    return pq.read_table(out).to_pylist()

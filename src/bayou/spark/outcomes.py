@@ -18,7 +18,7 @@ from pyspark.accumulators import AccumulatorParam
 
 from bayou.errors import BayouError, FileMissingError, StorageError
 
-__all__ = ["Outcomes", "attempts_of_tasks", "done_by", "reported"]
+__all__ = ["Outcomes", "attempts_of_tasks", "done_by", "is_failure", "reported"]
 
 _DONE, _FAILED = b"+", b"-"
 
@@ -44,6 +44,11 @@ def reported(run: Callable[[], bytes], attempts: int) -> bytes:
         if _may_pass(error) and _attempt() + 1 < attempts:
             raise
         return _FAILED + _sent(error)
+
+
+def is_failure(outcome: bytes) -> bool:
+    """Whether an outcome is an error."""
+    return outcome[:1] == _FAILED
 
 
 def done_by(outcomes: Iterable[bytes]) -> tuple[list[bytes], Exception | None]:

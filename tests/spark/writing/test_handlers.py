@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from pathlib import Path
 
 import deltalake
@@ -62,6 +63,47 @@ def test_a_row_that_breaks_a_rule_is_shown_in_one_sentence_and_an_error_of_ours(
         write(spark.sql("SELECT 99L AS id")).mode("append").save(str(tmp_path))
     assert "\n" not in str(caught.value)
     assert unreferenced(tmp_path) == set()
+
+
+def test_a_task_that_fails_leaves_nothing_of_those_beside_it(spark, tmp_path):
+    path, mark = tmp_path / "t", tmp_path / "mark"
+    bayou.write(str(path), pa.table({"id": [1]}))
+    bayou.table(str(path)).alter.add_constraint("small", "id < 10")
+
+    def late(batches):
+        for batch in batches:
+            if batch.column(0)[0].as_py() == 0:
+                while not mark.exists():
+                    time.sleep(0.01)
+                yield batch
+            else:
+                yield pa.RecordBatch.from_pydict({"id": [99]})
+                mark.touch()
+
+    frame = spark.range(0, 2, 1, 2).mapInArrow(late, "id long")
+    with pytest.raises(ConstraintViolationError, match="small"):
+        write(frame).mode("append").save(str(path))
+    assert mark.exists()
+    assert unreferenced(path) == set()
+    assert not list(path.glob(".*.tmp"))
+
+
+def test_a_job_with_a_failed_task_does_not_run_all_its_other_tasks(spark, tmp_path):
+    path = tmp_path / "t"
+    bayou.write(str(path), pa.table({"id": [1]}))
+    bayou.table(str(path)).alter.add_constraint("small", "id < 10")
+
+    def endless(batches):  # until the job is cancelled, and with it the task
+        for batch in batches:
+            if batch.column(0)[0].as_py() == 0:
+                yield pa.RecordBatch.from_pydict({"id": [99]})
+                continue
+            while True:
+                time.sleep(0.01)
+
+    frame = spark.range(0, 6, 1, 6).mapInArrow(endless, "id long")
+    with pytest.raises(ConstraintViolationError, match="small"):
+        write(frame).mode("append").save(str(path))
 
 
 def test_an_error_of_the_query_itself_is_sparks_own(spark, tmp_path):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["column_text", "conjunct_texts"]
+__all__ = ["called", "cases", "column_text", "conjunct_texts"]
 
 _BINARY = ("=", "<=>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&", "|", "^", "and", "or")
 _WORDS: dict[str, Callable[[list[str]], str]] = {
@@ -68,6 +68,23 @@ def conjunct_texts(spark: Any, column: Any) -> list[str]:
         return []
 
 
+def called(name: str, arguments: list[str]) -> str:
+    """A call, or an operator between its arguments where Spark names that like a function."""
+    folded = name.lower()
+    if folded in _BINARY and len(arguments) == 2:
+        return f"({arguments[0]} {folded.upper()} {arguments[1]})"
+    if folded in _WORDS:
+        return _WORDS[folded](arguments)
+    return f"{name}({', '.join(arguments)})"
+
+
+def cases(parts: list[str]) -> str:
+    """CASE of conditions and values by turns, and the last value where there is one."""
+    pairs = [f"WHEN {parts[i]} THEN {parts[i + 1]}" for i in range(0, len(parts) - 1, 2)]
+    last = [f"ELSE {parts[-1]}"] if len(parts) % 2 else []
+    return f"CASE {' '.join([*pairs, *last])} END"
+
+
 class _Writer:
     def __init__(self, converters: Any) -> None:
         self._converters = converters
@@ -93,9 +110,9 @@ class _Writer:
         match kind:
             case "UnresolvedFunction":
                 name = ".".join(str(part) for part in self._list(expression.nameParts()))
-                return _called(name, parts)
+                return called(name, parts)
             case "CaseWhen":
-                return _case(parts)
+                return cases(parts)
             case "Cast":
                 return f"CAST({parts[0]} AS {expression.dataType().sql()})"
             case "Alias":
@@ -107,18 +124,3 @@ class _Writer:
 
     def _list(self, sequence: Any) -> list[Any]:
         return list(self._converters.asJava(sequence))
-
-
-def _called(name: str, arguments: list[str]) -> str:
-    folded = name.lower()
-    if folded in _BINARY and len(arguments) == 2:
-        return f"({arguments[0]} {folded.upper()} {arguments[1]})"
-    if folded in _WORDS:
-        return _WORDS[folded](arguments)
-    return f"{name}({', '.join(arguments)})"
-
-
-def _case(parts: list[str]) -> str:
-    pairs = [f"WHEN {parts[i]} THEN {parts[i + 1]}" for i in range(0, len(parts) - 1, 2)]
-    last = [f"ELSE {parts[-1]}"] if len(parts) % 2 else []
-    return f"CASE {' '.join([*pairs, *last])} END"

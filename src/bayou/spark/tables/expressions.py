@@ -14,6 +14,7 @@ from bayou.errors import ArgumentError
 from bayou.kernel.predicates.model import Predicate
 from bayou.kernel.predicates.sql import parse_conjuncts
 from bayou.spark.tables.column_text import column_text, conjunct_texts
+from bayou.spark.tables.connect_column_text import connect_column_text
 from bayou.spark.tables.target import is_classic
 
 __all__ = ["RowExpression", "condition_of", "values_of"]
@@ -105,11 +106,15 @@ def _expression(spark: Any, value: Any, argument: str) -> RowExpression:
             f"{argument!r} takes Columns of Spark or SQL texts, not {value!r}.", argument=argument
         )
     if not is_classic(spark):
-        raise ArgumentError(
-            f"Under Spark Connect {argument!r} takes SQL text: a Column can't be looked into "
-            "there.",
-            argument=argument,
-        )
+        told = connect_column_text(value)
+        if told is None:
+            raise ArgumentError(
+                f"Under Spark Connect {argument!r} takes SQL text, or Columns that have one: "
+                "functions of Python and columns taken from a DataFrame have none. Name columns as "
+                "in F.col('t.id').",
+                argument=argument,
+            )
+        return RowExpression(told, value)
     written = column_text(spark, value)
     parts = conjunct_texts(spark, value) if written is None else ()
     return RowExpression(written, value, tuple(parts))

@@ -1,8 +1,9 @@
 """Rows of a DataFrame to data files on executors, by `mapInArrow`.
 
-One job: each task writes its rows where they will stay and sends back the actions of its files. Of
-attempts that fail, or that a faster copy overtakes, nothing is sent back; what those leave behind
-is no part of the table.
+One job: each task writes its rows where they will stay and sends back the actions of its files, or
+the error that it failed with, so that the others come to their end and what they wrote is deleted
+(`bayou.spark.outcomes`). Of attempts that are killed, or that a faster copy overtakes, nothing is
+sent back; what those leave behind is no part of the table.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-from pyspark.accumulators import Accumulator, AccumulatorParam
+from pyspark.accumulators import Accumulator
 
 from bayou.errors import BayouError
 from bayou.spark.errors import readable_errors
+from bayou.spark.failing_fast import failure_reports, report_failure
+from bayou.spark.outcomes import Outcomes, attempts_of_tasks, done_by, is_failure, reported
+from bayou.spark.replay.jobs import ReplayJobs
 from bayou.spark.writing.begun import BegunWrite
 from bayou.spark.writing.tasks import task_number
 
@@ -37,45 +41,61 @@ def write_frame(frame: Any, begun: BegunWrite, tasks: int | None = None) -> list
         What the tasks sent back, to be committed.
 
     Raises:
-        Exception: as Spark throws it. What tasks that succeeded wrote has been deleted.
+        BayouError: one of ours that a task raised.
+        Exception: another that a task raised, or as Spark throws it. What tasks that succeeded
+            wrote has been deleted.
     """
+    spark = frame.sparkSession
+    jobs = ReplayJobs(spark, f"Write to {begun.plan.table}")
     # Of a job that fails Spark gives no results; what tasks add here it brings all the same.
-    finished = frame.sparkSession.sparkContext.accumulator([], _Messages())
-    writer = _TaskWriter(begun, tasks, finished)
+    finished = spark.sparkContext.accumulator([], Outcomes())
+    failures = failure_reports(spark, jobs)
+    writer = _TaskWriter(begun, tasks, finished, failures, attempts_of_tasks(spark))
     try:
-        rows = frame.mapInArrow(writer, f"{_COLUMN} binary").collect()
-    except BaseException:
+        with jobs.named():
+            rows = frame.mapInArrow(writer, f"{_COLUMN} binary").collect()
+        written, failure = done_by(bytes(row[_COLUMN]) for row in rows)
+        if failure is not None:
+            raise failure
+    except BaseException as error:
+        written, failure = done_by(finished.value)
         try:
-            begun.delete(finished.value)
-        except BayouError as error:
-            _LOG.warning("Files of a failed write to %s stay: %s", begun.plan.table, error)
-        raise
-    return [bytes(row[_COLUMN]) for row in rows]
-
-
-class _Messages(AccumulatorParam[list[bytes]]):
-    def zero(self, value: list[bytes]) -> list[bytes]:
-        return []
-
-    def addInPlace(self, value1: list[bytes], value2: list[bytes]) -> list[bytes]:  # noqa: N802
-        value1.extend(value2)
-        return value1
+            begun.delete(written)
+        except BayouError as left:
+            _LOG.warning("Files of a failed write to %s stay: %s", begun.plan.table, left)
+        if failure is None or failure is error:
+            raise
+        raise failure from None  # what the job was cancelled for
+    return written
 
 
 class _TaskWriter:
     """The part of one task; pickles."""
 
     def __init__(
-        self, begun: BegunWrite, tasks: int | None, finished: Accumulator[list[bytes]]
+        self,
+        begun: BegunWrite,
+        tasks: int | None,
+        finished: Accumulator[list[bytes]],
+        failures: Accumulator[list[int]],
+        attempts: int,
     ) -> None:
         self._begun = begun
         self._tasks = tasks
         self._finished = finished
+        self._failures = failures
+        self._attempts = attempts
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def run() -> bytes:
+            return self._begun.write_task(batches, task_number(), self._tasks)
+
         with readable_errors():
-            actions = self._begun.write_task(batches, task_number(), self._tasks)
-            if actions:
-                self._finished.add([actions])
-                column: Any = pa.array([actions], pa.binary())
-                yield pa.RecordBatch.from_arrays([column], [_COLUMN])
+            outcome = reported(run, self._attempts)
+            if is_failure(outcome):
+                report_failure(self._failures)
+                for _ in batches:  # Spark wants its rows to be taken
+                    pass
+            self._finished.add([outcome])
+            column: Any = pa.array([outcome], pa.binary())
+            yield pa.RecordBatch.from_arrays([column], [_COLUMN])

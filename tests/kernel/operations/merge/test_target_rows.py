@@ -44,6 +44,47 @@ def test_keys_that_are_understood_bound_the_rows_beside_what_is_not() -> None:
     assert found("t.id = s.id AND t.v IN (SELECT 1) AND t.day = s.day") == understood
 
 
+def bounded(on: str, least: dict[str, object], greatest: dict[str, object]) -> str | None:
+    names = JoinedNames(
+        target=TARGET,
+        source=MergeSource.read(SOURCE.schema, []).schema,
+        target_alias="t",
+        source_alias="s",
+    )
+    rows = TargetRows(names, parse_conjuncts(on))
+    given = pa.Table.from_pylist(
+        [least, greatest], SOURCE.select(list(rows.bounded_columns)).schema
+    )
+    bounds = MergeSource.read(given.schema, given.to_batches())
+    predicate = rows.predicate(bounds, ["day"], bounds_only=True)
+    return None if predicate is None else repr(predicate)
+
+
+def test_bounds_of_keys_bound_the_rows() -> None:
+    text = bounded("t.id = s.id AND s.w > 7", {"id": 3}, {"id": 9})
+    assert text is not None
+    assert "In(" not in text
+    assert "'>='" in text
+    assert "'<='" in text
+    assert "value=3" in text
+    assert "value=9" in text
+    both = bounded("t.id = s.id AND t.day = s.day", {"id": 3, "day": "a"}, {"id": 9, "day": "a"})
+    assert both is not None
+    assert "'a'" in both
+
+
+def test_bounds_say_nothing_of_keys_that_are_computed_or_compared_as_something_else() -> None:
+    assert bounded("t.id = s.id % 5", {}, {}) is None
+    assert bounded("t.id = cast(s.day AS bigint)", {}, {}) is None
+
+
+def test_bounds_say_nothing_where_null_matches_null() -> None:
+    assert bounded("t.id <=> s.id", {"id": 3}, {"id": None}) is None
+    nothing = bounded("t.id = s.id", {"id": None}, {"id": None})
+    assert nothing is not None
+    assert "value=False" in nothing
+
+
 def test_conditions_on_the_target_alone_count_without_the_source() -> None:
     text = found("t.id = s.id AND t.day = 'x'", None)
     assert text is not None

@@ -6,6 +6,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import bayou
 from bayou.errors import CommitConflictError, MultipleMatchesError, PredicateError, SchemaError
+from bayou.spark.tables.row_operations.source_rows import is_steady
 
 pytestmark = pytest.mark.spark
 
@@ -143,7 +144,9 @@ def test_moments_are_read_in_the_sessions_time_zone(spark, table, rows):
     assert made.toDF().where("at = TIMESTAMP '1970-01-01 00:00:00'").count() == 1
 
 
-def test_the_keys_of_a_small_source_let_commits_elsewhere_pass(spark, many, tmp_path, rows):
+@pytest.mark.parametrize("most", ["1000000", "0"], ids=["small", "large"])
+def test_the_keys_of_a_source_let_commits_elsewhere_pass(spark, many, tmp_path, rows, most):
+    spark.conf.set("bayou.rowOperations.sourceBytes", most)
     path, mark = str(tmp_path / "t"), tmp_path / "mark"
 
     @F.udf("boolean")
@@ -156,7 +159,10 @@ def test_the_keys_of_a_small_source_let_commits_elsewhere_pass(spark, many, tmp_
     source = spark.createDataFrame([(1, "x y"), (7, "x y")], "id long, p string")
     merging = many.alias("t").merge(source.alias("s"), "t.id = s.id AND t.p = s.p")
     merging = merging.whenMatchedUpdate(is_there(F.col("t.id")), {"v": "'by key'"})
-    merging.whenNotMatchedInsert(values={"id": "s.id", "p": "s.p"}).execute()
+    try:
+        merging.whenNotMatchedInsert(values={"id": "s.id", "p": "s.p"}).execute()
+    finally:
+        spark.conf.unset("bayou.rowOperations.sourceBytes")
     assert many.history(2).toPandas()["operation"].tolist() == ["MERGE", "DELETE"]
     expected = [(1, "by key", "x y"), (2, "b", "x y"), (3, "c", "x y"), (4, "d", "50%")]
     assert rows(many) == [*expected, (7, None, "x y")]
@@ -209,3 +215,45 @@ def test_new_rows_alone_come_by_an_anti_join(spark, table, rows, large_source):
     metrics = made.history(1).first()["operationMetrics"]
     assert (metrics["numSourceRows"], metrics["numTargetRowsInserted"]) == ("3", "2")
     assert metrics["numTargetFilesRemoved"] == "0"
+
+
+def test_keys_of_a_large_source_within_whose_bounds_others_change_rows_conflict(
+    spark, many, tmp_path, large_source
+):
+    path, mark = str(tmp_path / "t"), tmp_path / "mark"
+
+    @F.udf("boolean")
+    def is_there(number):
+        if not mark.exists():
+            mark.touch()
+            bayou.table(path).update({"v": "'theirs'"}, "id = 2")
+        return number is not None
+
+    source = spark.createDataFrame([(1, "x y"), (7, "x y")], "id long, p string")
+    merging = many.alias("t").merge(source.alias("s"), "t.id = s.id AND t.p = s.p")
+    merging = merging.whenMatchedUpdate(is_there(F.col("t.id")), {"v": "'ours'"})
+    with pytest.raises(CommitConflictError):
+        merging.whenNotMatchedInsert(values={"id": "s.id", "p": "s.p"}).execute()
+
+
+def test_a_large_source_that_is_not_the_same_twice_is_computed_once(spark, table, large_source):
+    made = table({"id": list(range(20)), "v": [-1.0] * 20})
+    source = spark.range(10, 30, 1, 3).selectExpr("id", "rand() AS v", "map(id, id) AS m")
+    assert not is_steady(source)
+    merging = made.alias("t").merge(source.alias("s"), "t.id = s.id")
+    merging = merging.whenMatchedUpdate(set={"v": "s.v"})
+    merging.whenNotMatchedInsert(values={"id": "s.id", "v": "s.v"}).execute()
+    found = made.toDF().where("v >= 0").select("id").collect()
+    assert sorted(row.id for row in found) == list(range(10, 30))
+
+
+def test_new_rows_go_where_they_went_before_whatever_their_order(spark, table, large_source):
+    made = table({"id": [1]})
+    source = spark.range(2, 40, 1, 4).selectExpr("id", "map('a', id) AS m")
+    merging = made.alias("t").merge(source.alias("s"), "t.id = s.id")
+    merging.whenNotMatchedInsert(values={"id": "s.id"}).execute()
+    assert made.toDF().count() == 39
+    only_maps = source.where("id > 38").select("m")
+    merging = made.alias("t").merge(only_maps.alias("s"), "t.id = s.m['a'] + 1")
+    merging.whenNotMatchedInsert(values={"id": "s.m['a'] + 1"}).execute()
+    assert made.toDF().where("id = 40").count() == 1

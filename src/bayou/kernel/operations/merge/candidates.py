@@ -45,7 +45,11 @@ _MOST_PARTITION_VALUES = 10_000
 
 
 def may_match(
-    condition: MergeCondition, matcher: Matcher | None, partitions: Collection[str]
+    condition: MergeCondition,
+    matcher: Matcher | None,
+    partitions: Collection[str],
+    *,
+    bounds_only: bool = False,
 ) -> Predicate | None:
     """What is true of each target row that matches; None where that says nothing.
 
@@ -53,6 +57,7 @@ def may_match(
 
     Args:
         matcher: over the source; None where its keys aren't known.
+        bounds_only: of the source's keys only the least and the greatest are there.
     """
     if matcher is not None and matcher.finds_nothing:
         return Literal(False, BOOLEAN)
@@ -61,7 +66,7 @@ def may_match(
         parts.append(condition.target_filter)
     if matcher is not None:
         for key, values in zip(condition.keys, matcher.key_columns, strict=True):
-            parts += _key_bounds(key, values, partitions)
+            parts += _key_bounds(key, values, partitions, bounds_only=bounds_only)
     found = conjunction(parts)
     return None if found is None else _own_names(found)
 
@@ -106,7 +111,7 @@ def _own_names(predicate: Predicate) -> Predicate:
 
 
 def _key_bounds(
-    key: JoinKey, values: pa.Array[Any], partitions: Collection[str]
+    key: JoinKey, values: pa.Array[Any], partitions: Collection[str], *, bounds_only: bool
 ) -> Iterator[Predicate]:
     """What a target row's key must be among the source's."""
     if values.null_count:  # with <=> they match NULL, which no bound tells
@@ -121,10 +126,10 @@ def _key_bounds(
     most = _MOST_PARTITION_VALUES if columns <= set(partitions) else _MOST_VALUES
     distinct = values.unique()
     try:
-        if len(distinct) <= most:
+        if len(distinct) <= (1 if bounds_only else most):
             literals = tuple(Literal(v, data_type) for v in distinct.to_pylist())
             yield In(key.target, literals)
-        if len(distinct) > _MOST_VALUES:
+        if len(distinct) > (1 if bounds_only else _MOST_VALUES):
             yield from _between(key, values, data_type)
     except (ValueError, OverflowError):  # a time that Python has no value for
         return

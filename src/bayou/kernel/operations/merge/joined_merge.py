@@ -7,10 +7,10 @@ them into files.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from bayou.errors import MultipleMatchesError, SchemaError
-from bayou.kernel.closeable import CloseableIterator
+from bayou.kernel.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import Engine
 from bayou.kernel.operations.found_rows import check_assigned
 from bayou.kernel.operations.merge.clauses import MergeClause, check_clauses
@@ -21,6 +21,7 @@ from bayou.kernel.operations.merge.schema_evolution import grown_schema
 from bayou.kernel.operations.row_change_outcome import RowChanges
 from bayou.kernel.operations.row_change_state import RowChangeState
 from bayou.kernel.predicates.model import Predicate
+from bayou.kernel.scan import ScanBuilder
 from bayou.kernel.scan_file import ScanFile
 from bayou.kernel.table_state import TableState
 from bayou.kernel.writes.builder import TransactionBuilder
@@ -70,6 +71,7 @@ class JoinedMerge:
         self._started = time.perf_counter() if started is None else started
         self._commits_progress = application is not None
         check_clauses(definition.clauses)
+        self._table = table
         self._clauses = definition.clauses
         grown = _grown(table, source, definition, assigned)
         self._assigned = [
@@ -137,6 +139,28 @@ class JoinedMerge:
                 None: all, so that whatever wins against this merge conflicts.
         """
         return self._transaction.read_files(engine, predicate)
+
+    @closeable
+    def unrecorded_files(
+        self, engine: Engine, predicate: Predicate | None = None
+    ) -> Iterator[ScanFile]:
+        """As `files`; what counts at the commit `record_read` tells, once it is known."""
+        scan = ScanBuilder(self._table).with_filter(predicate).with_statistics().build()
+        with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
+            yield from files
+
+    def record_read(self, engine: Engine, predicate: Predicate | None) -> None:
+        """Note what the merge rests on, where `files` hasn't.
+
+        Args:
+            predicate: see `files`.
+        """
+        if predicate is None:
+            self._transaction.record_read(None)
+            return
+        with self._transaction.read_files(engine, predicate) as files:
+            for _ in files:
+                pass
 
     def commit(
         self,

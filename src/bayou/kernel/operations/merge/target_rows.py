@@ -7,16 +7,19 @@ files it needs, and which commits of others are in the way.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
 
 from bayou.errors import PredicateError
 from bayou.kernel.operations.merge.candidates import may_match
-from bayou.kernel.operations.merge.condition import MergeCondition, conjunction
+from bayou.kernel.operations.merge.condition import JoinKey, MergeCondition, conjunction
 from bayou.kernel.operations.merge.matching import Matcher
 from bayou.kernel.operations.merge.names import SOURCE, TARGET, JoinedNames, columns_of
 from bayou.kernel.operations.merge.source import MergeSource
-from bayou.kernel.predicates.model import Literal, Or, Predicate
+from bayou.kernel.predicates.model import Column, Literal, Or, Predicate
 from bayou.kernel.predicates.renaming import with_paths
-from bayou.protocol.schema import BOOLEAN
+from bayou.protocol.schema import BOOLEAN, STRING
 
 __all__ = ["TargetRows"]
 
@@ -47,11 +50,19 @@ class TargetRows:
         named = columns_of(keys, SOURCE)
         return tuple(name for name in self._names.source.names if name in named)
 
+    @property
+    def bounded_columns(self) -> tuple[str, ...]:
+        """Columns of the source that are keys as they are, so that their bounds are the keys'."""
+        named = columns_of([key.source for key in self._bounded.keys], SOURCE)
+        return tuple(name for name in self._names.source.names if name in named)
+
     def predicate(
         self,
         source: MergeSource | None,
         partitions: Collection[str],
         not_matched_by_source: Sequence[Predicate | None] = (),
+        *,
+        bounds_only: bool = False,
     ) -> Predicate | None:
         """What is true of each row that may match, or that a clause may change; None for all rows.
 
@@ -59,16 +70,18 @@ class TargetRows:
             source: all rows of the source with `key_columns`; None where nobody has looked.
             partitions: the target's partition columns.
             not_matched_by_source: conditions of such clauses; None where one isn't known.
+            bounds_only: the source's rows are the least and the greatest value of each of
+                `bounded_columns`, and NULL, where it has that.
         """
-        matcher = None
-        if source is not None and self.key_columns:
+        matcher, condition = None, self._bounded if bounds_only else self._condition
+        if source is not None and condition.keys:
             renamed = [f"{SOURCE}.{name}" for name in source.rows.schema.names]
             rows = source.rows.rename_columns(renamed)
             try:
-                matcher = Matcher(self._condition, self._names.schema, rows)
+                matcher = Matcher(condition, self._names.schema, rows)
             except PredicateError:  # a key that can't be computed, or only elsewhere
                 matcher = None
-        matching = may_match(self._condition, matcher, partitions)
+        matching = may_match(condition, matcher, partitions, bounds_only=bounds_only)
         if matching is None or not not_matched_by_source:
             return matching
         changed: list[Predicate] = []
@@ -78,6 +91,21 @@ class TargetRows:
                 return None
             changed.append(with_paths(bound, lambda path: (path[0].partition(".")[2], *path[1:])))
         return Or((matching, *changed))
+
+    @property
+    def _bounded(self) -> MergeCondition:
+        """The condition with those keys alone that are columns of the source, in their order."""
+        keys = tuple(key for key in self._condition.keys if self._is_ordered_column(key))
+        return replace(self._condition, keys=keys, source_filter=None)
+
+    def _is_ordered_column(self, key: JoinKey) -> bool:
+        match key.source:
+            case Column(path=(name,)):
+                column = self._names.source.get(name.partition(".")[2])
+                is_text = column is not None and column.data_type == STRING
+                return is_text == pa.types.is_string(key.arrow_type)
+            case _:
+                return False
 
     def _bound(self, part: Predicate, *, of_target: bool = False) -> Predicate | None:
         sides = (TARGET,) if of_target else (TARGET, SOURCE)

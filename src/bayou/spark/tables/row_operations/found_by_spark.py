@@ -58,7 +58,7 @@ NEW_ROWS = "~"
 """What stands for the file of a new row, with a number behind it: behind all names of files."""
 
 SOURCE_ROWS = "bayou_source_rows"
-"""The name of the metric that counts the rows of a merge's source."""
+"""The name of what is observed of a merge's source while it is read."""
 
 _OUTCOME = "changes binary, taken map<int, bigint>"
 _ENCODED, _DECODED = "+", "-"
@@ -85,12 +85,12 @@ class AppliedRows:
     Attributes:
         changes: what was written.
         taken: how many rows each action took.
-        source_rows: what the plan counted as `SOURCE_ROWS`; None where it did not.
+        observed: what the plan computed as `SOURCE_ROWS`; None where it did not.
     """
 
     changes: RowChanges
     taken: Counter[int]
-    source_rows: int | None
+    observed: tuple[Any, ...] | None
 
 
 def located_rows(target: TargetTable, snapshot: Snapshot) -> Any:
@@ -175,15 +175,18 @@ def apply_rows(
     return AppliedRows(
         changes=_changes(done),
         taken=taken,
-        source_rows=_observed(applied),
+        observed=_observed(applied),
     )
 
 
-def _observed(frame: Any) -> int | None:
-    """What a DataFrame that has run counted as `SOURCE_ROWS`, None where it didn't."""
+def _observed(frame: Any) -> tuple[Any, ...] | None:
+    """What a DataFrame that has run computed as `SOURCE_ROWS`, None where it didn't."""
     metrics = frame._jdf.queryExecution().observedMetrics()  # noqa: SLF001  # without waiting
     found = metrics.get(SOURCE_ROWS)
-    return None if found.isEmpty() else int(found.get().getLong(0))
+    if found.isEmpty():
+        return None
+    row = found.get()
+    return tuple(row.get(place) for place in range(row.size()))
 
 
 def _changes(outcomes: Iterable[bytes]) -> RowChanges:

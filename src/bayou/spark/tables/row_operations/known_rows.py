@@ -26,7 +26,7 @@ from bayou.spark.tables.row_operations.merge_request import MergeRequest
 from bayou.spark.tables.row_operations.session_meaning import is_plain_session, means_the_same
 from bayou.spark.tables.target import TargetTable
 
-__all__ = ["known_part", "rows_that_matter", "spark_filter"]
+__all__ = ["MergedRows", "known_part", "spark_filter"]
 
 _MOST_VALUES = 100
 """More than so many in a list aren't handed to Spark: it would spell them out again and again."""
@@ -57,34 +57,53 @@ def known_part(
     return And(tuple(known))
 
 
-def rows_that_matter(
-    target: TargetTable, snapshot: Snapshot, source: Any, columns: StructType, request: MergeRequest
-) -> Predicate | None:
-    """What is true of each target row that a merge may match or change; None for all.
+class MergedRows:
+    """What is known of each target row that a merge may match or change.
 
     Args:
-        source: its rows, which are small and stay as they are; None for large ones.
         columns: the source's.
     """
-    spark = target.spark
-    schemas = [snapshot.schema, columns]
-    names = JoinedNames(
-        target=snapshot.schema,
-        source=columns,
-        target_alias=request.target_alias or TARGET,
-        source_alias=request.source_alias or SOURCE,
-    )
-    rows = TargetRows(names, _meant(spark, request.on, schemas))
-    keys = None
-    if source is not None and rows.key_columns:
-        wanted = source.select(*(quoted(name) for name in rows.key_columns)).toArrow()
-        keys = MergeSource.read(wanted.schema, wanted.to_batches())
-    by_source: list[Predicate | None] = []
-    for clause in request.clauses:
-        if clause.kind == "NOT MATCHED BY SOURCE":
-            parts = [] if clause.condition is None else _meant(spark, clause.condition, schemas)
-            by_source.append(And(tuple(parts)) if len(parts) > 1 else next(iter(parts), None))
-    return rows.predicate(keys, snapshot.partition_columns, by_source)
+
+    def __init__(
+        self, target: TargetTable, snapshot: Snapshot, columns: StructType, request: MergeRequest
+    ) -> None:
+        spark, schemas = target.spark, [snapshot.schema, columns]
+        names = JoinedNames(
+            target=snapshot.schema,
+            source=columns,
+            target_alias=request.target_alias or TARGET,
+            source_alias=request.source_alias or SOURCE,
+        )
+        self._rows = TargetRows(names, _meant(spark, request.on, schemas))
+        self._partitions = snapshot.partition_columns
+        self._by_source: list[Predicate | None] = []
+        for clause in request.clauses:
+            if clause.kind == "NOT MATCHED BY SOURCE":
+                parts = [] if clause.condition is None else _meant(spark, clause.condition, schemas)
+                self._by_source.append(
+                    And(tuple(parts)) if len(parts) > 1 else next(iter(parts), None)
+                )
+
+    @property
+    def bounded_columns(self) -> tuple[str, ...]:
+        """See `TargetRows.bounded_columns`."""
+        return self._rows.bounded_columns
+
+    def by_rows(self, source: Any) -> Predicate | None:
+        """What is true of each of them; None for all rows.
+
+        Args:
+            source: its rows, which are small and stay as they are; None for large ones.
+        """
+        keys = None
+        if source is not None and self._rows.key_columns:
+            wanted = source.select(*(quoted(name) for name in self._rows.key_columns)).toArrow()
+            keys = MergeSource.read(wanted.schema, wanted.to_batches())
+        return self._rows.predicate(keys, self._partitions, self._by_source)
+
+    def by_bounds(self, bounds: MergeSource) -> Predicate | None:
+        """The same, told from the bounds of keys; see `TargetRows.predicate`."""
+        return self._rows.predicate(bounds, self._partitions, self._by_source, bounds_only=True)
 
 
 def spark_filter(predicate: Predicate | None) -> Any:

@@ -7,7 +7,7 @@ evaluate.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
@@ -17,7 +17,7 @@ from bayou.kernel.operations.found_rows import FoundRowsWork
 from bayou.kernel.operations.merge import ClauseKind, MergeMetrics
 from bayou.kernel.operations.merge.by_name import Place, check_assignable
 from bayou.kernel.operations.merge.joined_merge import JoinedMerge
-from bayou.protocol.schema import DataType, StructType
+from bayou.protocol.schema import VARIANT, ArrayType, DataType, MapType, StructType
 from bayou.spark.shares import number_of_tasks
 from bayou.spark.tables.expressions import RowExpression
 from bayou.spark.tables.row_operations.assigned_columns import (
@@ -37,15 +37,18 @@ from bayou.spark.tables.row_operations.found_by_spark import (
     apply_rows,
     located_rows,
 )
-from bayou.spark.tables.row_operations.known_rows import rows_that_matter, spark_filter
+from bayou.spark.tables.row_operations.known_rows import MergedRows, spark_filter
 from bayou.spark.tables.row_operations.merge_request import MergeRequest
-from bayou.spark.tables.row_operations.source_rows import materialized
+from bayou.spark.tables.row_operations.source_bounds import SourceBounds
+from bayou.spark.tables.row_operations.source_rows import is_steady, materialized
 from bayou.spark.tables.target import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.types import from_spark
 
 __all__ = ["merge_by_spark"]
 
 _KEPT_ROWS_ARE_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+_ATTEMPTS = 4
+"""How often a source's rows are kept at most; executors die now and then."""
 _PRESENT = "__bayou_source"
 _VALUE = "__bayou_value_"
 
@@ -59,14 +62,24 @@ def merge_by_spark(
         MultipleMatchesError: several source rows match one row that a clause may change.
         Exception: as Spark throws it, where it doesn't understand an expression or can't run it.
     """
-    known = functools.partial(materialized, target.spark, source)
-    try:
-        return _merged(target, snapshot, source, request, started=started, kept=known)
-    except Exception as error:
-        if _KEPT_ROWS_ARE_LOST not in str(error):
-            raise
-    # An executor died, and with it rows of the source: nobody knows the keys, then.
-    return _merged(target, snapshot, source, request, started=started, kept=lambda: None)
+    steady = is_steady(source)
+    for attempt in range(_ATTEMPTS):
+        # Where an executor dies, and with it rows that were kept, they are computed anew.
+        last = attempt == _ATTEMPTS - 1
+        try:
+            return _merged(
+                target,
+                snapshot,
+                source,
+                request,
+                started=started,
+                known=not (last and steady),
+                kept=not steady,
+            )
+        except Exception as error:
+            if last or _KEPT_ROWS_ARE_LOST not in str(error):
+                raise
+    raise AssertionError  # the last attempt has returned or raised
 
 
 def _merged(
@@ -76,12 +89,14 @@ def _merged(
     request: MergeRequest,
     *,
     started: float,
-    kept: Callable[[], Any],
+    known: bool,
+    kept: bool,
 ) -> MergeMetrics:
     """See `merge_by_spark`.
 
     Args:
-        kept: gives the source with rows that are known and stay as they are, None for no such.
+        known: a small source's rows are kept, and looked at.
+        kept: so are a large one's, which might be others when a task runs again.
     """
     columns = from_spark(source.schema, table="the source of the merge")
     alias = request.target_alias or "target"
@@ -103,11 +118,22 @@ def _merged(
     plan = _Plan(merge, request, snapshot, columns)
     rows = located_rows(target, snapshot)
     plan.joined(rows, source)  # an error in the condition comes before any work
-    small = kept()
-    predicate = rows_that_matter(target, snapshot, small, columns, request)
+    matter = MergedRows(target, snapshot, columns, request)
+    small = materialized(target.spark, source) if known else None
+    bounds = None
+    if small is None:
+        source = source.localCheckpoint() if kept else source
+        if plan.reads_whole_source:
+            bounds = SourceBounds(columns, matter.bounded_columns)
+    predicate = matter.by_rows(small)
     read = spark_filter(predicate)
-    joined = plan.joined(rows if read is None else rows.where(read), small or source)
-    with merge.files(target.engine, predicate) as found:
+    joined = plan.joined(
+        rows if read is None else rows.where(read),
+        source if small is None else small,
+        [] if bounds is None else bounds.aggregates(),
+    )
+    listed = merge.files if bounds is None else merge.unrecorded_files
+    with listed(target.engine, predicate) as found:
         files = list(found)
     applied = apply_rows(
         target,
@@ -117,7 +143,13 @@ def _merged(
         plan.actions,
         several=merge.may_match_several,
     )
-    return merge.commit(target.engine, applied.changes, applied.taken, applied.source_rows)
+    observed = applied.observed
+    if bounds is not None:
+        if observed is not None:
+            predicate = matter.by_bounds(bounds.rows(observed[1:]))
+        merge.record_read(target.engine, predicate)
+    source_rows = None if observed is None else int(observed[0])
+    return merge.commit(target.engine, applied.changes, applied.taken, source_rows)
 
 
 class _Plan:
@@ -136,14 +168,23 @@ class _Plan:
             for clause, columns in zip(request.clauses, merge.columns, strict=True)
         ]
 
-    def joined(self, target: Any, source: Any) -> Any:
-        """Rows of both sides, those that no clause is about left out where the join can."""
+    @property
+    def reads_whole_source(self) -> bool:
+        """The join has each row of the source in it, or has at least looked for its matches."""
+        return any(clause.kind == "NOT MATCHED" for clause in self._request.clauses)
+
+    def joined(self, target: Any, source: Any, observed: Sequence[Any] = ()) -> Any:
+        """Rows of both sides, those that no clause is about left out where the join can.
+
+        Args:
+            observed: aggregates of the source, computed on the way behind its number of rows.
+        """
         # All columns under names of ours, too: what users call them may be ambiguous.
         ours = [
             F.col(quoted(name)).alias(f"{_VALUE}{number}")
             for number, name in enumerate(self._source.names)
         ]
-        counted = source.observe(SOURCE_ROWS, F.count(F.lit(1)).alias("rows"))
+        counted = source.observe(SOURCE_ROWS, F.count(F.lit(1)).alias("rows"), *observed)
         given = counted.select("*", *ours, F.lit(True).alias(_PRESENT))
         if self._request.source_alias is not None:
             given = given.alias(self._request.source_alias)
@@ -163,9 +204,7 @@ class _Plan:
     def rows(self, joined: Any, tasks: int) -> Any:
         """Joined rows as `apply_rows` takes them."""
         self._joined = joined
-        new = F.concat(
-            F.lit(NEW_ROWS), F.pmod(F.monotonically_increasing_id(), F.lit(tasks)).cast("string")
-        )
+        new = F.concat(F.lit(NEW_ROWS), F.pmod(self._place(), F.lit(tasks)).cast("string"))
         if self._merge.only_inserts:
             chosen = joined.withColumn(ACTION, self._first("NOT MATCHED"))
             return chosen.where(F.col(ACTION) >= 0).select(
@@ -190,6 +229,19 @@ class _Plan:
             F.col(ACTION),
             *self._columns(),
         )
+
+    def _place(self) -> Any:
+        """A number by which new rows are spread.
+
+        The same whenever the row is computed: of a task that runs again some rows may be where they
+        go already.
+        """
+        columns = [
+            F.col(f"{_VALUE}{number}")
+            for number, field in enumerate(self._source)
+            if _has_hash(field.data_type)
+        ]
+        return F.hash(*columns) if columns else F.lit(0)
 
     def _columns(self) -> list[Any]:
         """New values of all columns that any clause sets."""
@@ -261,3 +313,16 @@ class _Plan:
         value = F.col(f"{_VALUE}{self._source.names.index(brought.name)}")
         before = self._before(name) if keeps_fields else None
         return put_into(field.data_type, value, brought.data_type, before)
+
+
+def _has_hash(data_type: DataType) -> bool:
+    """Whether Spark hashes values of a type: not where maps or variants are in it."""
+    match data_type:
+        case StructType(fields):
+            return all(_has_hash(field.data_type) for field in fields)
+        case ArrayType(element_type=element):
+            return _has_hash(element)
+        case MapType():
+            return False
+        case _:
+            return data_type != VARIANT

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from bayou.spark.settings import ROW_OPERATIONS_SOURCE_BYTES
 
-__all__ = ["DEFAULT_SOURCE_BYTES", "collected", "materialized"]
+__all__ = ["DEFAULT_SOURCE_BYTES", "collected", "is_steady", "materialized"]
 
 DEFAULT_SOURCE_BYTES = 256 << 20
 _MOST_ROWS = 1_000_000
@@ -54,6 +54,16 @@ def materialized(spark: Any, source: Any) -> Any:
     most = _most_rows(source, limit)
     head = source.limit(most + 1).localCheckpoint()
     return None if head.count() > most else head
+
+
+def is_steady(source: Any) -> bool:
+    """Whether a source has the same rows whenever it is computed, as far as Spark knows.
+
+    Args:
+        source: of a classic session.
+    """
+    plan = source._jdf.queryExecution().analyzed()  # noqa: SLF001  # published nowhere
+    return bool(plan.deterministic())
 
 
 def _limit(spark: Any) -> int:
