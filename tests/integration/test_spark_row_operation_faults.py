@@ -81,10 +81,20 @@ def map_in_arrow(frame, function, schema, *more, made=DataFrame.mapInArrow):
 
 DataFrame.mapInArrow = map_in_arrow
 
+spark = start_session("faults", {
+    "spark.driver.memory": "800m",
+    "spark.executor.memory": "512m",
+    "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
+    "spark.shuffle.io.maxRetries": "1",
+    "spark.shuffle.io.retryWait": "100ms",
+    "spark.sql.shuffle.partitions": "4",
+    "bayou.rowOperations.localBytes": "0",
+}, master)
+
 @F.udf("boolean")
 def chosen(number, rest):
     strike("at work")
-    return number % 3 == rest
+    return number is not None and number % 3 == rest
 
 def work(spark, table, how):
     by_plan = how.startswith("plan")
@@ -101,15 +111,6 @@ def work(spark, table, how):
         merging = merging.whenMatchedDelete(where(1, "t.id"))
         merging.whenMatchedUpdate(set={"n": "t.n + 1"}).whenNotMatchedInsertAll().execute()
 
-spark = start_session("faults", {
-    "spark.driver.memory": "800m",
-    "spark.executor.memory": "512m",
-    "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
-    "spark.shuffle.io.maxRetries": "1",
-    "spark.shuffle.io.retryWait": "100ms",
-    "spark.sql.shuffle.partitions": "4",
-    "bayou.rowOperations.localBytes": "0",
-}, master)
 for name, how, faults in cases:
     for fault in faults:
         (marks / fault).touch()
@@ -117,7 +118,7 @@ for name, how, faults in cases:
     try:
         work(spark, DeltaTable.forPath(spark, str(tables / name)), how)
     except Exception as error:
-        said = bayou.spark.short_message(error) or repr(error)
+        said = bayou.spark.short_message(error) or str(error)
     left = sorted(mark.name for mark in marks.iterdir())
     print(json.dumps({"name": name, "said": said, "left": left}), flush=True)
     print(name, round(time.perf_counter() - began, 1), file=sys.stderr, flush=True)

@@ -47,6 +47,7 @@ class DeltaSpark:
         version: int | None = None,
         where: str | None = None,
         columns: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
     ) -> pa.Table:
         """A table's rows as delta-spark sees them; of columns, or expressions, where given."""
         self._requests += 1
@@ -58,6 +59,7 @@ class DeltaSpark:
             version=version,
             where=where,
             columns=list(columns),
+            options=dict(options or {}),
         )
         return pq.read_table(out)
 

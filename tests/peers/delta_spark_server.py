@@ -3,7 +3,7 @@
 Runs in the peers' environment, which knows nothing of Bayou. Requests:
 
     {"do": "read", "table": path, "out": folder, "version": n or null, "where": SQL or null,
-     "columns": [SQL, ..]}
+     "columns": [SQL, ..], "options": {..}}
     {"do": "write", "table": path, "rows": Parquet file, "mode": .., "partition_by": [..],
      "options": {..}}
     {"do": "stream", "table": path, "checkpoint": folder, "out": folder, "options": {..},
@@ -49,7 +49,7 @@ def start(warehouse: str) -> SparkSession:
 
 def read(spark: SparkSession, request: dict) -> None:
     """Copy a table's rows to plain Parquet."""
-    reader = spark.read.format("delta")
+    reader = spark.read.format("delta").options(**request.get("options", {}))
     if request.get("version") is not None:
         reader = reader.option("versionAsOf", request["version"])
     rows = reader.load(request["table"])

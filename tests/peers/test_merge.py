@@ -140,15 +140,13 @@ def read(delta_spark: DeltaSpark, path: Path) -> list[Any]:
 
 
 def changes(delta_spark: DeltaSpark, path: Path, version: int) -> list[Any]:
-    out = path.parent / f"{path.name}-changes"
-    delta_spark.sql(
-        f"CREATE OR REPLACE TABLE delta.`{out}` USING delta "
-        # The feed's columns have the table's defaults.
-        "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported') AS "
-        f"SELECT * EXCEPT (_commit_timestamp) "
-        f"FROM table_changes_by_path('{path}', {version}, {version})"
-    )
-    return read(delta_spark, out)
+    feed = {
+        "readChangeFeed": "true",
+        "startingVersion": str(version),
+        "endingVersion": str(version),
+    }
+    rows = delta_spark.read(path, columns=["* EXCEPT (_commit_timestamp)"], options=feed)
+    return sorted(rows.to_pylist(), key=repr)
 
 
 def two(path: Path) -> tuple[Path, Path]:

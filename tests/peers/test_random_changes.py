@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import deltalake
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import bayou
@@ -147,15 +146,13 @@ def found(rows: list[Any]) -> Rows:
     return {row["id"]: (row["n"], row["p"]) for row in rows}
 
 
-_COLUMNS = "id, n, p, _change_type, _commit_version"
-
-
 def check_feed(delta_spark: DeltaSpark, spark: Any, path: Path, history: dict[int, Rows]) -> None:
     """Both read the same feed, and it leads from each version to the next."""
-    reader = spark.read.format("delta").option("readChangeFeed", "true")
-    feed = reader.option("startingVersion", "1").load(str(path)).selectExpr(*_COLUMNS.split(", "))
+    options = {"readChangeFeed": "true", "startingVersion": "1"}
+    feed = spark.read.format("delta").options(**options).load(str(path)).select(*_COLUMNS)
     ours = [row.asDict() for row in feed.collect()]
-    assert sorted(map(repr, ours)) == sorted(map(repr, feed_of_theirs(delta_spark, path)))
+    theirs = delta_spark.read(path, columns=_COLUMNS, options=options).to_pylist()
+    assert sorted(map(repr, ours)) == sorted(map(repr, theirs))
     for (_, before), (version, after) in pairwise(sorted(history.items())):
         rows = dict(before)
         changes = [row for row in ours if row["_commit_version"] == version]
@@ -167,15 +164,5 @@ def check_feed(delta_spark: DeltaSpark, spark: Any, path: Path, history: dict[in
         assert rows == after
 
 
+_COLUMNS = ("id", "n", "p", "_change_type", "_commit_version")
 _GONE = ("delete", "update_preimage")
-
-
-def feed_of_theirs(delta_spark: DeltaSpark, path: Path) -> list[Any]:
-    out = path.parent / "feed"
-    program = (
-        "feed = spark.read.format('delta').option('readChangeFeed', 'true')\n"
-        f"feed.option('startingVersion', '1').load(path).selectExpr(*{_COLUMNS.split(', ')!r})"
-        f".coalesce(1).write.parquet({str(out)!r})"
-    )
-    delta_spark.run(program, path)
-    return pq.read_table(out).to_pylist()

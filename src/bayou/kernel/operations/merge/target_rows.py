@@ -73,15 +73,15 @@ class TargetRows:
             bounds_only: the source's rows are the least and the greatest value of each of
                 `bounded_columns`, and NULL, where it has that.
         """
-        matcher, condition = None, self._bounded if bounds_only else self._condition
-        if source is not None and condition.keys:
+        matcher, on = None, self._bounded if bounds_only else self._condition
+        if source is not None and on.keys:
             renamed = [f"{SOURCE}.{name}" for name in source.rows.schema.names]
             rows = source.rows.rename_columns(renamed)
             try:
-                matcher = Matcher(condition, self._names.schema, rows)
+                matcher = Matcher(on, self._names.schema, rows)
             except PredicateError:  # a key that can't be computed, or only elsewhere
                 matcher = None
-        matching = may_match(condition, matcher, partitions, bounds_only=bounds_only)
+        matching = may_match(on, matcher, partitions, bounds_only=bounds_only)
         if matching is None or not not_matched_by_source:
             return matching
         changed: list[Predicate] = []
