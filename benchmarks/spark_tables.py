@@ -74,8 +74,8 @@ def target(kind: str, count: int = ROWS) -> Path:
         properties = {"delta.enableDeletionVectors": str(kind != "plain").lower()}
         partition_by = ["day"] if kind == "partitioned" else None
         if kind == "wide":
-            rows = count * WIDE_ROWS // ROWS
-            parts = [_wide(n, rows // WIDE_FILES) for n in range(WIDE_FILES)]
+            each = count * WIDE_ROWS // ROWS // WIDE_FILES
+            parts = [_wide(n, each) for n in range(WIDE_FILES)]
         else:
             parts = [_rows(n, count // FILES) for n in range(FILES)]
             parts = [pa.concat_tables(parts)] if partition_by else parts
