@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from pyspark.sql import SparkSession
 
 from bayou.engines import from_description
 from bayou.errors import BayouError
@@ -24,6 +25,7 @@ from bayou.spark.shares import run_shares
 __all__ = ["SessionEngine"]
 
 _LOG = logging.getLogger(__name__)
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _LOCAL_BYTES = 256 << 20
 _PART_BYTES = 32 << 20
 
@@ -31,8 +33,10 @@ _PART_BYTES = 32 << 20
 class SessionEngine:
     """Another engine, whose checkpoints of large tables are written by executors.
 
+    Its commits carry the free text that the session's conf has for them.
+
     Args:
-        spark: a classic session.
+        spark: a session; one of Spark Connect has no executors for this process.
         engine: does everything else; one like it is made on executors.
     """
 
@@ -69,8 +73,16 @@ class SessionEngine:
         """How a worker builds an equivalent engine, which has no executors."""
         return self._engine.description()
 
+    @property
+    def user_metadata(self) -> str | None:
+        """See `CommitNotes`."""
+        text = self._spark.conf.get(_USER_METADATA, None)
+        return None if text is None else str(text)
+
     def checkpoint_parts(self, log_bytes: int) -> int:
         """Into how many parts a checkpoint is cut, by what it builds on."""
+        if not isinstance(self._spark, SparkSession):
+            return 1
         local = CHECKPOINT_LOCAL_BYTES.integer(spark=self._spark)
         if log_bytes <= (_LOCAL_BYTES if local is None else local):
             return 1

@@ -186,5 +186,5 @@ class UpkeepRules(TableHistory):
         paths = (p.relative_to(root) for p in root.rglob("*") if p.is_file())
         there = sorted(str(p) for p in paths if p.parts[0] != "_delta_log")
         named = kept_files(self._engine, self._latest(), deleted_before=_LATER)
-        kept = named.hold(there)
+        kept: list[Any] = named.hold(there).to_pylist()
         assert all(kept), f"unreferenced: {[n for n, k in zip(there, kept, strict=True) if not k]}"

@@ -25,7 +25,8 @@ from bayou.kernel import Table
 from bayou.kernel.engine import UNFINISHED
 from bayou.kernel.operations.vacuum import VacuumMetrics, vacuum
 from bayou.kernel.upkeep.kept_files import KeptFiles
-from bayou.kernel.upkeep.vacuum_listing import FoundFiles, ListingShare, list_share
+from bayou.kernel.upkeep.listing_sieve import FoundFiles
+from bayou.kernel.upkeep.vacuum_listing import ListingShare, list_share
 from bayou.protocol.deletion_vectors import z85_encode
 from bayou.testing.faults import Fault, FaultInjectingEngine
 from bayou.testing.log_writer import LogWriter, add, metadata, protocol, remove

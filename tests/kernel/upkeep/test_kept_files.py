@@ -16,7 +16,7 @@ from bayou.kernel.upkeep.kept_files import KeptFiles
 @given(st.lists(st.text(min_size=1), min_size=1), st.integers(1, 10), st.booleans())
 def test_they_are_held_and_cut_into_parts_of_about_one_size(paths, parts, travels):
     kept = KeptFiles([paths], travels=travels)
-    assert kept.hold(paths) == [True] * len(paths)
+    assert kept.hold(paths).to_pylist() == [True] * len(paths)
     ends = kept.boundaries(parts)
     assert ends == sorted(set(ends))
     assert len(ends) < parts
@@ -35,7 +35,7 @@ def test_those_that_travel_are_known_in_another_process():
     program = (
         "import pickle, sys\n"
         "kept = pickle.loads(sys.stdin.buffer.read())\n"
-        "print(kept.hold(['a', 'x', 'b/\\u00e4']))\n"
+        "print(kept.hold(['a', 'x', 'b/\\u00e4']).to_pylist())\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -9,6 +9,7 @@ of a generator function. Handlers are shared by threads, an iterator belongs to 
 goes wrong is one of `bayou.errors`, raised when the item is asked for that it prevents.
 """
 
+from bayou.kernel.engine.commit_notes import CommitNotes
 from bayou.kernel.engine.engine import Engine
 from bayou.kernel.engine.expression_handler import (
     ExpressionEvaluator,
@@ -37,6 +38,7 @@ __all__ = [
     "UNFINISHED",
     "VARIANT_KEY",
     "ByteRange",
+    "CommitNotes",
     "DataFileStatus",
     "Engine",
     "ExpressionEvaluator",

@@ -64,11 +64,14 @@ class KeptFiles:
     def __len__(self) -> int:
         return len(self._hashes)
 
-    def hold(self, paths: Sequence[str]) -> list[bool]:
-        """Which of some paths are among them; now and then one that isn't."""
-        found: list[bool] = pc.is_in(
+    def hold(self, paths: Sequence[str]) -> pa.BooleanArray:
+        """Which of some paths are among them; now and then one that isn't.
+
+        Takes a while for each of the kept files, so ask for many at once.
+        """
+        found: pa.BooleanArray = pc.is_in(
             pa.array(list(map(self._digest, paths)), pa.int64()), value_set=self._hashes
-        ).to_pylist()
+        )
         return found
 
     def boundaries(self, parts: int) -> list[str]:

@@ -6,16 +6,17 @@ files, one a line. Source: `GenerateSymlinkManifest` of delta-spark 4.4.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.errors import FileMissingError, UnsupportedFeatureError
+from bayou.errors import UnsupportedFeatureError
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import Engine
 from bayou.kernel.log_segment import commit_files
+from bayou.kernel.partition_filter import PartitionKey, of_partitions, partition_key
 from bayou.kernel.replay import read_commits
 from bayou.kernel.scan import ScanBuilder
 from bayou.kernel.scan_file import data_file_path
@@ -23,6 +24,7 @@ from bayou.kernel.table_state import TableState, load_table_state
 from bayou.protocol import features
 from bayou.protocol.actions import Action, AddFile, Metadata, RemoveFile
 from bayou.protocol.file_names import partition_directory
+from bayou.protocol.schema import StructField
 
 __all__ = ["update_symlink_manifests", "write_symlink_manifests"]
 
@@ -46,21 +48,22 @@ def update_symlink_manifests(
     commits = [
         (v, file) for v, file in commit_files(engine, table, catalog=catalog) if v == version
     ]
-    touched: set[str] | None = set()
+    touched: dict[str, PartitionKey] | None = {}
     for commit in read_commits(engine, state.path, commits):
         touched = _touched(state, commit.actions)
-    if not commits or not state.partition_columns:
+    if not commits or not state.partition_columns or not _has_manifests(engine, state.path):
         touched = None
     write_symlink_manifests(engine, state, touched)
 
 
 def write_symlink_manifests(
-    engine: Engine, state: TableState, folders: Collection[str] | None = None
+    engine: Engine, state: TableState, partitions: Mapping[str, PartitionKey] | None = None
 ) -> int:
     """Write the manifests of a version, and delete those of partitions that are gone.
 
     Args:
-        folders: of partitions, as their data files' folders are called; only theirs. None: all.
+        partitions: values by the names of their data files' folders; only these are looked at.
+            None: all.
 
     Returns:
         How many manifests there are.
@@ -72,10 +75,8 @@ def write_symlink_manifests(
     if state.column_mapping != "none":
         raise _unreadable(state, features.COLUMN_MAPPING, "mapped columns")
     root = f"{state.path}/{_FOLDER}"
-    lines = _lines(engine, state)
-    if folders is not None:
-        lines = {folder: paths for folder, paths in lines.items() if folder in folders}
-    elif not lines and not state.partition_columns:
+    lines = _lines(engine, state, partitions)
+    if partitions is None and not lines and not state.partition_columns:
         lines = {"": []}
     written = set()
     for folder, paths in lines.items():
@@ -84,19 +85,20 @@ def write_symlink_manifests(
         path = f"{place}/manifest"
         engine.files.put(path, "".join(f"{line}\n" for line in paths).encode())
         written.add(path)
-    if folders is None:
+    if partitions is None:
         old = [path for path in _existing(engine, root) if path not in written]
     else:
-        old = [f"{root}/{folder}/manifest" for folder in folders if folder not in lines]
+        old = [f"{root}/{folder}/manifest" for folder in partitions if folder not in lines]
     engine.files.delete_files(old)
     engine.files.delete_empty_folders(path.rpartition("/")[0] for path in old)
     return len(written)
 
 
-def _touched(state: TableState, actions: Collection[Action]) -> set[str] | None:
-    """Folders of partitions that have files in a commit; None for any."""
-    found: set[str] = set()
+def _touched(state: TableState, actions: Collection[Action]) -> dict[str, PartitionKey] | None:
+    """Partitions that have files in a commit, by their folders; None for any."""
+    found: dict[str, PartitionKey] = {}
     names = state.partition_columns
+    columns = _partition_fields(state)
     for action in actions:
         if isinstance(action, Metadata):
             return None
@@ -104,20 +106,37 @@ def _touched(state: TableState, actions: Collection[Action]) -> set[str] | None:
             values = action.partition_values
             if values is None or any(name not in values for name in names):
                 return None
-            found.add(partition_directory(names, {name: values[name] for name in names}))
+            folder = partition_directory(names, {name: values[name] for name in names})
+            if folder not in found:
+                try:
+                    found[folder] = partition_key(values, columns)
+                except ValueError:  # the scan of all says which file it is
+                    return None
     return found
 
 
-def _lines(engine: Engine, state: TableState) -> dict[str, list[str]]:
-    """Addresses of data files by the folder of their partition."""
+def _partition_fields(state: TableState) -> list[StructField]:
+    return [f for name in state.partition_columns if (f := state.schema.get(name)) is not None]
+
+
+def _lines(
+    engine: Engine, state: TableState, partitions: Mapping[str, PartitionKey] | None
+) -> dict[str, list[str]]:
+    """Addresses of data files by the folder of their partition; of some partitions, or all."""
     found: dict[str, list[str]] = {}
-    with ScanBuilder(state).build().scan_files(engine) as batches:
+    scan = ScanBuilder(state)
+    if partitions is not None:
+        if not partitions:
+            return found
+        scan = scan.with_filter(of_partitions(_partition_fields(state), set(partitions.values())))
+    with scan.build().scan_files(engine) as batches:
         for batch in batches:
             add: Any = batch.selected().column("add")
             if pc.any(pc.is_valid(pc.struct_field(add, "deletionVector"))).as_py():
                 raise _unreadable(state, features.DELETION_VECTORS, "deletion vectors")
             for folder, paths in _by_folder(state, add):
-                found.setdefault(folder, []).extend(paths)
+                if partitions is None or folder in partitions:
+                    found.setdefault(folder, []).extend(paths)
     return found
 
 
@@ -144,12 +163,15 @@ def _address(table: str, uri: str) -> str:
     return path if "://" in path else f"file:{path}"
 
 
+def _has_manifests(engine: Engine, table: str) -> bool:
+    """Whether there are any, so that those of the touched partitions are all that is missing."""
+    with engine.files.list_tree(f"{table}/{_FOLDER}", lambda _: False) as files:
+        return next(iter(files), None) is not None
+
+
 def _existing(engine: Engine, root: str) -> list[str]:
-    try:
-        with engine.files.list_tree(root, lambda _: False) as files:
-            return [file.path for file in files if file.path.endswith("/manifest")]
-    except FileMissingError:
-        return []
+    with engine.files.list_tree(root, lambda _: False) as files:
+        return [file.path for file in files if file.path.endswith("/manifest")]
 
 
 def _unreadable(state: TableState, feature: str, what: str) -> UnsupportedFeatureError:

@@ -2,35 +2,31 @@
 
 A share is a range of paths: stores list from a path on, and the log says how the paths of a table
 are spread. Any process can list a share and compare it with the hashes of the files that are kept.
+Where somebody else has listed the folder (an inventory, as object stores write them), that listing
+takes the place of ours, and any process can look through a part of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from typing import Any, Self
 
 import pyarrow as pa
+import pyarrow.compute
 
-from bayou.kernel.column_mapping import physical_name
-from bayou.kernel.engine import UNFINISHED, Engine, FileStatus
+from bayou.kernel.engine import Engine, FileStatus
 from bayou.kernel.table_state import TableState
+from bayou.kernel.upkeep.hidden_names import HiddenNames
 from bayou.kernel.upkeep.kept_files import KeptFiles
-from bayou.protocol.file_names import LOG_DIRECTORY, escape_partition_value
+from bayou.kernel.upkeep.listing_sieve import LISTING_SCHEMA, FoundFiles, ListingSieve
 
-__all__ = ["INVENTORY_SCHEMA", "FoundFiles", "ListingShare", "inventory", "list_share"]
+__all__ = ["ListingShare", "list_share", "look_through"]
 
-_INVENTORY_FIELDS: list[pa.Field[Any]] = [
-    pa.field("path", pa.string()),
-    pa.field("size", pa.int64()),
-    pa.field("modification_time", pa.int64()),
-]
-INVENTORY_SCHEMA = pa.schema(_INVENTORY_FIELDS)
-"""Decoded, fully qualified path; bytes; ms since the epoch (of lite: when it was removed)."""
+pc: Any = pyarrow.compute
 
 _BATCH = 8192
-_NEVER_HIDDEN = ("_delta_index", "_change_data")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +35,14 @@ class ListingShare:
 
     Attributes:
         root: the table's path.
-        prefixes: of folders that are partitions whatever else they look like.
-        iceberg: folders named `metadata` are Iceberg's.
+        names: what isn't the table's.
         before: ms since the epoch; files changed then or later stay.
         after, until: only paths behind the one and up to the other; None: from the first, to the
             last.
     """
 
     root: str
-    prefixes: tuple[str, ...]
-    iceberg: bool
+    names: HiddenNames
     before: int
     after: str | None = None
     until: str | None = None
@@ -56,18 +50,7 @@ class ListingShare:
     @classmethod
     def whole(cls, state: TableState, before: int) -> Self:
         """Everything below a table."""
-        formats = state.properties.get("delta.universalFormat.enabledFormats", "")
-        return cls(
-            root=state.path,
-            prefixes=tuple(
-                f"{escape_partition_value(name)}="
-                for field in state.schema
-                if field.name in state.partition_columns
-                for name in (field.name, physical_name(field))
-            ),
-            iceberg="iceberg" in formats.lower(),
-            before=before,
-        )
+        return cls(root=state.path, names=HiddenNames.of(state), before=before)
 
     def split(self, kept: KeptFiles, most: int) -> list[ListingShare]:
         """At most so many shares, of about as many kept files each."""
@@ -75,113 +58,97 @@ class ListingShare:
         ranges = pairwise([self.after, *ends, self.until])
         return [replace(self, after=after, until=until) for after, until in ranges]
 
-    def is_hidden(self, name: str) -> bool:
-        """Whether a file or folder of this name isn't the table's."""
-        return (
-            name.startswith((".", "_"))
-            and not name.startswith(_NEVER_HIDDEN)
-            and not (self.prefixes and name.startswith(self.prefixes))
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundFiles:
-    """What a listing shows; pickles.
-
-    Attributes:
-        files: those that nothing needs, `INVENTORY_SCHEMA`.
-        folders: those that the store has, the table's own left out.
-        holding: folders with something in them.
-        nested: folders with a log of their own, which are other tables.
-    """
-
-    files: pa.Table = field(default_factory=lambda: inventory(()))
-    folders: frozenset[str] = frozenset()
-    holding: frozenset[str] = frozenset()
-    nested: frozenset[str] = frozenset()
-
-    @classmethod
-    def combined(cls, shares: Iterable[FoundFiles]) -> FoundFiles:
-        """Of all shares of a listing."""
-        found = [cls(), *shares]
-        return cls(
-            files=pa.concat_tables([share.files for share in found]),
-            folders=frozenset().union(*(share.folders for share in found)),
-            holding=frozenset().union(*(share.holding for share in found)),
-            nested=frozenset().union(*(share.nested for share in found)),
-        )
-
-    def empty_folders(self) -> list[str]:
-        """Folders with nothing in them, deepest first."""
-        return sorted(self.folders - self.holding, key=lambda f: f.count("/"), reverse=True)
+    def sieve(self, kept: KeptFiles) -> ListingSieve:
+        """What takes this share's listing."""
+        return ListingSieve(self.root, self.names, self.before, kept)
 
 
 def list_share(engine: Engine, share: ListingShare, kept: KeptFiles) -> FoundFiles:
     """List a share; memory is bounded by what nothing needs.
 
+    A file whose name isn't text stays: no log can name it, and no listing of ours either.
+
     Raises:
         StorageError: the store failed.
     """
-    walk = _Walk(share)
-    unneeded: list[FileStatus] = []
-    tree = engine.files.list_tree(share.root, walk.skips, after=share.after, until=share.until)
+    sieve = share.sieve(kept)
+    tree = engine.files.list_tree(share.root, sieve.skips, after=share.after, until=share.until)
     with tree as found:
-        files = walk.files(found)
-        while some := list(islice(files, _BATCH)):
-            needed = kept.hold([path for path, _ in some])
-            unneeded += [
-                status
-                for (_, status), keep in zip(some, needed, strict=True)
-                if not keep and status.modification_time < share.before
-            ]
-    return FoundFiles(
-        files=inventory((s.path, s.size, s.modification_time) for s in unneeded),
-        folders=frozenset(walk.folders),
-        holding=frozenset(walk.holding),
-        nested=frozenset(walk.nested),
+        while some := list(islice(found, _BATCH)):
+            sieve.add(_columns(some))
+    return sieve.found()
+
+
+def look_through(
+    share: ListingShare,
+    kept: KeptFiles,
+    listed: Iterable[pa.RecordBatch],
+    spellings: Sequence[str] = (),
+) -> FoundFiles:
+    """Take a listing from somebody else; memory is bounded by what nothing needs.
+
+    Paths that aren't below the table are passed over, and so is what lacks a path, a time, or
+    whether it is a folder. A path stands there once.
+
+    Args:
+        share: the whole of it.
+        listed: `LISTING_SCHEMA`; folders with a slash at the end or without.
+        spellings: of the table's path, by which the listing may name it, besides the path itself.
+    """
+    sieve = share.sieve(kept)
+    for batch in listed:
+        known = batch.filter(_is_known(batch))
+        for root in dict.fromkeys((share.root, *spellings)):
+            sieve.add(_below(known, root, share.root))
+    return sieve.found()
+
+
+def _columns(some: list[FileStatus]) -> pa.RecordBatch:
+    """Statuses as `LISTING_SCHEMA`."""
+    try:
+        paths: Any = pa.array([status.path for status in some], pa.string())
+    except UnicodeEncodeError:
+        some = [status for status in some if _is_text(status.path)]
+        paths = pa.array([status.path for status in some], pa.string())
+    return _listing(
+        paths,
+        pa.array([status.size for status in some], pa.int64()),
+        pa.array([status.modification_time for status in some], pa.int64()),
+        pc.ends_with(paths, "/"),
     )
 
 
-def inventory(files: Iterable[tuple[str, int, int]]) -> pa.Table:
-    """Path, size and time of each file, as columns."""
-    rows = list(files)
-    columns = [pa.array([row[i] for row in rows], f.type) for i, f in enumerate(INVENTORY_SCHEMA)]
-    return pa.Table.from_arrays(columns, schema=INVENTORY_SCHEMA)
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
-class _Walk:
-    """What a listing shows besides its files; see `FoundFiles`."""
+def _is_known(listed: pa.RecordBatch) -> Any:
+    known = pc.is_valid(listed.column("path"))
+    for name in ("modification_time", "is_folder"):
+        known = pc.and_(known, pc.is_valid(listed.column(name)))
+    return known
 
-    def __init__(self, share: ListingShare) -> None:
-        self._share = share
-        self.folders: set[str] = set()
-        self.holding: set[str] = set()
-        self.nested: set[str] = set()
 
-    def skips(self, folder: str) -> bool:
-        """Whether a folder isn't the table's; see `FileSystemClient.list_tree`."""
-        above, _, name = folder.rpartition("/")
-        self.holding.add(above)
-        if name == LOG_DIRECTORY and above != self._share.root:
-            self.nested.add(above)
-        return self._share.is_hidden(name) or (self._share.iceberg and name == "metadata")
+def _below(listed: pa.RecordBatch, spelling: str, root: str) -> pa.RecordBatch:
+    """What is below a table by one spelling of its path, by the other."""
+    begin = f"{spelling.rstrip('/')}/"
+    found: Any = listed.filter(pc.starts_with(listed.column("path"), begin))
+    names = pc.utf8_slice_codeunits(found.column("path"), len(begin))
+    found = found.filter(pc.greater(pc.utf8_length(names), 0))
+    names = pc.utf8_slice_codeunits(found.column("path"), len(begin))
+    return _listing(
+        pc.binary_join_element_wise(root, names, "/"),
+        pc.fill_null(found.column("size"), 0),
+        found.column("modification_time"),
+        found.column("is_folder"),
+    )
 
-    def files(self, found: Iterable[FileStatus]) -> Iterator[tuple[str, FileStatus]]:
-        """Files that aren't hidden, and unfinished ones, with their paths relative to the table."""
-        begin = len(self._share.root) + 1
-        current = ""
-        for status in found:
-            path = status.path
-            if path.endswith("/"):
-                self.folders.add(path[:-1])
-                continue
-            above, _, name = path.rpartition("/")
-            if above != current:  # the files of a folder follow each other
-                current = above
-                self.holding.add(above)
-            if (
-                name[:1] not in "._"
-                or not self._share.is_hidden(name)
-                or UNFINISHED.fullmatch(name)
-            ):
-                yield path[begin:], status
+
+def _listing(paths: Any, sizes: Any, times: Any, is_folder: Any) -> pa.RecordBatch:
+    if pc.any(is_folder).as_py():
+        paths = pc.if_else(is_folder, pc.utf8_rtrim(paths, "/"), paths)
+    return pa.RecordBatch.from_arrays([paths, sizes, times, is_folder], schema=LISTING_SCHEMA)

@@ -24,12 +24,8 @@ from bayou.kernel.log_segment import commit_files, log_path
 from bayou.kernel.replay import read_commits
 from bayou.kernel.table_state import TableState
 from bayou.kernel.upkeep.kept_files import KeptFiles, kept_files, relative_path, vector_file
-from bayou.kernel.upkeep.vacuum_listing import (
-    FoundFiles,
-    ListingShare,
-    inventory,
-    list_share,
-)
+from bayou.kernel.upkeep.listing_sieve import FoundFiles, inventory
+from bayou.kernel.upkeep.vacuum_listing import ListingShare, list_share
 from bayou.protocol.actions import Action, AddCDCFile, RemoveFile
 
 __all__ = ["ListShares", "VacuumPlan", "plan_full", "plan_lite", "record_lite"]
@@ -37,7 +33,8 @@ __all__ = ["ListShares", "VacuumPlan", "plan_full", "plan_lite", "record_lite"]
 pc: Any = pyarrow.compute
 
 ListShares: TypeAlias = Callable[[ListingShare, KeptFiles], Iterable[FoundFiles]]
-"""Has a listing's shares (`ListingShare.split`) run by `list_share`, anywhere."""
+"""Has a listing's shares (`ListingShare.split`) run by `list_share`, anywhere; or has somebody
+else's listing looked through (`look_through`)."""
 
 _LAST_VACUUM = "_last_vacuum_info"
 
@@ -47,7 +44,7 @@ class VacuumPlan:
     """What a vacuum would delete.
 
     Attributes:
-        files: `vacuum_listing.INVENTORY_SCHEMA`.
+        files: `listing_sieve.INVENTORY_SCHEMA`.
         folders: those with nothing in them, deepest first.
         folders_seen: how many folders the table has, its own included; 1 where none were listed.
         last_version: of lite, the newest version whose removes are among the files.
@@ -87,15 +84,9 @@ def plan_full(
         found = list_share(engine, whole, kept)
     else:
         found = FoundFiles.combined(list_shares(whole, kept))
-    nested = tuple(found.nested)
-    files = found.files
-    if nested:
-        paths: list[Any] = files.column("path").to_pylist()
-        below = pa.array([_is_below(path, nested) for path in paths])
-        files = files.filter(pc.invert(below))
     return VacuumPlan(
-        files=files,
-        folders=tuple(f for f in found.empty_folders() if not _is_below(f, nested)),
+        files=found.own_files(),
+        folders=tuple(found.empty_folders()),
         folders_seen=len(found.folders) + 1,
     )
 
@@ -129,7 +120,7 @@ def plan_lite(engine: Engine, state: TableState, before: int) -> VacuumPlan:
             if time < before:
                 unneeded[path] = (size, time)
     paths = list(unneeded)
-    needed = kept.hold(paths)
+    needed: list[Any] = kept.hold(paths).to_pylist()
     return VacuumPlan(
         files=inventory(
             (f"{table}/{path}", *unneeded[path])
@@ -182,7 +173,3 @@ def _removed(
                     yield path, action.size, 0
             case _:
                 pass
-
-
-def _is_below(path: str, folders: Sequence[str]) -> bool:
-    return any(path.startswith(f"{folder}/") or path == folder for folder in folders)

@@ -9,7 +9,7 @@ import msgspec
 
 from bayou.errors import ArgumentError, TableNotFoundError, TablePropertyError
 from bayou.kernel.catalog import Catalog
-from bayou.kernel.engine import Engine
+from bayou.kernel.engine import CommitNotes, Engine
 from bayou.kernel.table_state import TableState, load_table_state
 from bayou.kernel.writes.clustering import checked_clustering_columns, clustering_configuration
 from bayou.kernel.writes.metadata_change import MetadataChange, MetadataRequest, changed_metadata
@@ -303,7 +303,7 @@ class TransactionBuilder:
         return builder
 
     def with_user_metadata(self, text: str | None) -> TransactionBuilder:
-        """`commitInfo.userMetadata`."""
+        """`commitInfo.userMetadata`; None: what the engine says (`CommitNotes`), if anything."""
         builder = copy.copy(self)
         builder._user_metadata = text
         return builder
@@ -374,7 +374,7 @@ class TransactionBuilder:
                     **(self._definition(metadata) if self._tells_definition else {}),
                 },
                 engine_info=self._engine_info,
-                user_metadata=self._user_metadata,
+                user_metadata=self._notes(engine),
                 max_retries=self._max_retries,
                 domains=domains,
                 generated_identity=self._generated_identity(schema),
@@ -385,6 +385,11 @@ class TransactionBuilder:
                 compression=self._compression,
             )
         )
+
+    def _notes(self, engine: Engine) -> str | None:
+        if self._user_metadata is None and isinstance(engine, CommitNotes):
+            return engine.user_metadata
+        return self._user_metadata
 
     def _request(self) -> MetadataRequest:
         return MetadataRequest(

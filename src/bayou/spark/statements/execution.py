@@ -17,6 +17,7 @@ from bayou.spark.statements.lexer import glanced_tokens
 from bayou.spark.statements.parameters import with_parameters
 from bayou.spark.statements.parser import (
     NotUnderstood,
+    changes_rows,
     first_word,
     is_ours,
     is_query,
@@ -59,14 +60,22 @@ def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
 
 def answer_sql(request: SqlRequest) -> Any:
     """`spark.sql` of an enabled session: statements that Spark would refuse, as `sql` runs them."""
-    first = first_word(request.text)
-    if not (is_query(first) or is_ours(first) or "delta" in request.text.lower()):
+    text, first = request.text, first_word(request.text)
+    if not (is_query(first) or is_ours(first) or "delta" in text.lower()):
+        return NotImplemented
+    looked_at = changes_rows(first) and len(text) > _LONG
+    if (looked_at or not is_ours(first)) and not _names_ours(request.spark, text):
         return NotImplemented
     try:
         glanced_tokens(request.text)
     except StatementError:  # Spark says it better: it knows the line
         return NotImplemented
     return _answered(request.spark, request.text, request.args, dict(request.frames))
+
+
+_LONG = 1000
+"""Characters from which on it is quicker to look the names of a statement's tables up, than to take
+it apart and see then that its table is Spark's."""
 
 
 def _answered(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> Any:
@@ -122,9 +131,7 @@ def _frame(spark: Any, text: str, frames: Mapping[str, Any]) -> Any:
 
 def _ours(spark: Any, text: str) -> list[tuple[TableReference, str]]:
     """References to Delta tables, and where each is; names only where Spark couldn't read them."""
-    places: dict[tuple[str, ...], str | None] = {}
-    for parts in table_candidates(text):
-        places[parts] = parts[-1] if _is_ours_anyway(parts) else location_of(spark, parts)
+    places = _places(spark, text)
     if not any(places.values()):
         return []
     found = []
@@ -137,6 +144,19 @@ def _ours(spark: Any, text: str) -> list[tuple[TableReference, str]]:
         if location is not None:
             found.append((reference, location))
     return found
+
+
+def _names_ours(spark: Any, text: str) -> bool:
+    """Whether a Delta table may be named anywhere."""
+    return any(_places(spark, text).values())
+
+
+def _places(spark: Any, text: str) -> dict[tuple[str, ...], str | None]:
+    """Where the tables are that a text may name; None for what is no Delta table."""
+    return {
+        parts: parts[-1] if _is_ours_anyway(parts) else location_of(spark, parts)
+        for parts in table_candidates(text)
+    }
 
 
 def _is_ours_anyway(parts: Sequence[str]) -> bool:

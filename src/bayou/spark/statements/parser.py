@@ -27,7 +27,7 @@ from bayou.spark.statements.temporary_view import parse_temporary_view
 from bayou.spark.statements.vacuum import parse_vacuum
 from bayou.spark.statements.words import TableName, Words
 
-__all__ = ["NotUnderstood", "first_word", "is_ours", "is_query", "parse_statement"]
+__all__ = ["NotUnderstood", "changes_rows", "first_word", "is_ours", "is_query", "parse_statement"]
 
 _FIRST = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(\w+)", re.DOTALL)
 _QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "EXPLAIN", "CACHE", "MAP"})
@@ -53,6 +53,7 @@ _FAMILIES: dict[str, Callable[[Words], Statement | None]] = {
 }
 
 
+_ROW_CHANGES = frozenset({"DELETE", "INSERT", "MERGE", "UPDATE"})
 _DELTA_S_OWN = frozenset({"CONVERT", "GENERATE", "OPTIMIZE", "REORG", "RESTORE", "VACUUM"})
 """Statements that Spark doesn't have: what is wrong with them is ours to say."""
 
@@ -74,6 +75,11 @@ class NotUnderstood:
 def is_ours(word: str) -> bool:
     """Whether a statement that begins so may be ours."""
     return word in _FAMILIES or word in ("CREATE", "REPLACE")
+
+
+def changes_rows(word: str) -> bool:
+    """Whether a statement that begins so changes the rows of a table, and may be long."""
+    return word in _ROW_CHANGES
 
 
 def first_word(text: str) -> str:

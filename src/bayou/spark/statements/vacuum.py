@@ -7,10 +7,10 @@ from typing import Any
 
 from pyspark.sql.types import StringType, StructField, StructType
 
-from bayou.spark.statements.context import StatementContext
+from bayou.spark.statements.context import StatementContext, name_of
 from bayou.spark.statements.words import TableName, Words
 from bayou.spark.tables.frames import qualified
-from bayou.spark.upkeep import vacuum_table
+from bayou.spark.upkeep import Inventory, vacuum_table
 
 __all__ = ["Vacuum", "parse_vacuum"]
 
@@ -19,16 +19,24 @@ _SCHEMA = StructType([StructField("path", StringType())])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vacuum:
-    """`VACUUM table [LITE | FULL] [RETAIN n HOURS] [DRY RUN]`."""
+    """`VACUUM table [LITE | FULL] [USING INVENTORY ...] [RETAIN n HOURS] [DRY RUN]`.
+
+    Attributes:
+        inventory: a query that gives what lies in the table's folder; None: that is listed.
+    """
 
     table: TableName
     lite: bool
+    inventory: str | None
     hours: float | None
     dry_run: bool
 
     def run(self, context: StatementContext) -> Any:
         """Unneeded files deleted, or shown; a frame of paths: the table's, or those files'."""
         target = context.target(self.table)
+        inventory = None
+        if self.inventory is not None:
+            inventory = Inventory(frame=context.query(self.inventory), location=target.location)
         done = vacuum_table(
             context.spark,
             target.engine,
@@ -36,6 +44,7 @@ class Vacuum:
             self.hours,
             dry_run=self.dry_run,
             lite=self.lite,
+            inventory=inventory,
         )
         paths: list[Any] = [target.path]
         if self.dry_run:
@@ -47,22 +56,41 @@ class Vacuum:
 def parse_vacuum(words: Words) -> Vacuum:
     """Behind `VACUUM`."""
     table = words.table()
-    lite = full = dry_run = False
-    hours: float | None = None
+    given: dict[str, Any] = {}
+
+    def say(what: str, value: Any) -> None:
+        if what in given:
+            raise words.error(f"{what} only once")
+        given[what] = value
+
     while not words.ended:
         if words.take("LITE"):
-            lite = True
+            say("LITE or FULL", "LITE")
         elif words.take("FULL"):
-            full = True
+            say("LITE or FULL", "FULL")
+        elif words.take("USING", "INVENTORY"):
+            say("USING INVENTORY", _inventory(words))
         elif words.take("RETAIN"):
-            hours = words.number("a number of hours")
+            say("RETAIN", words.number("a number of hours"))
             words.expect("HOURS|HOUR")
         elif words.take("DRY", "RUN"):
-            dry_run = True
-        elif words.begin_with("USING", "INVENTORY"):
-            raise words.error("LITE, FULL, RETAIN or DRY RUN (inventories aren't supported)")
+            say("DRY RUN", True)
         else:
-            raise words.error("LITE, FULL, RETAIN n HOURS or DRY RUN")
-    if lite and full:
-        raise words.error("LITE or FULL, not both,")
-    return Vacuum(table=table, lite=lite, hours=hours, dry_run=dry_run)
+            raise words.error("LITE, FULL, USING INVENTORY, RETAIN n HOURS or DRY RUN")
+    lite, inventory = given.get("LITE or FULL") == "LITE", given.get("USING INVENTORY")
+    if lite and inventory is not None:
+        raise words.error("LITE or USING INVENTORY, not both,")
+    return Vacuum(
+        table=table,
+        lite=lite,
+        inventory=inventory,
+        hours=given.get("RETAIN"),
+        dry_run=given.get("DRY RUN", False),
+    )
+
+
+def _inventory(words: Words) -> str:
+    """A query in parentheses, or all of a table."""
+    if words.begin_with("("):
+        return words.parenthesized()
+    return f"TABLE {name_of(words.column('a table, or a query in parentheses'))}"

@@ -20,6 +20,7 @@ from bayou.kernel.operations.create_table import CreationMode
 from bayou.kernel.operations.restore import restore
 from bayou.kernel.upkeep.symlink_manifest import write_symlink_manifests
 from bayou.spark.named_tables import named_table
+from bayou.spark.session_engine import SessionEngine
 from bayou.spark.source.timestamps import parse_timestamp
 from bayou.spark.tables.arguments import flag, number, text, texts
 from bayou.spark.tables.describe import detail_frame, history_frame
@@ -457,7 +458,7 @@ class DeltaTable:
         else:
             snapshot = table.latest_snapshot(engine)
         clone(
-            for_path(location, source.storage),
+            SessionEngine(source.spark, for_path(location, source.storage)),
             snapshot,
             location,
             SPARK_ENGINE_INFO,

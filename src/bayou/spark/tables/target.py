@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from bayou.api.table import TableHandle
 from bayou.engines import for_path
 from bayou.errors import ArgumentError
-from bayou.kernel import Engine, Snapshot, Table
+from bayou.kernel import Snapshot, Table
 from bayou.spark.replay.snapshot_cache import latest_snapshot
 from bayou.spark.session_engine import SessionEngine
 from bayou.spark.session_storage import with_session_storage
@@ -22,7 +22,6 @@ from bayou.version import ENGINE_INFO
 __all__ = ["SPARK_ENGINE_INFO", "TargetTable", "is_classic"]
 
 SPARK_ENGINE_INFO = f"{ENGINE_INFO} (spark)"
-_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _TRANSACTION_APP = "spark.databricks.delta.write.txnAppId"
 _TRANSACTION_VERSION = "spark.databricks.delta.write.txnVersion"
 _TRANSACTION_RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
@@ -75,10 +74,9 @@ class TargetTable:
         return storage_options(with_session_storage(self.spark, self.location, self.options))
 
     @cached_property
-    def engine(self) -> Engine:
+    def engine(self) -> SessionEngine:
         """Reaches the store from this process; executors help it where there are some."""
-        engine = for_path(self.location, self.storage)
-        return SessionEngine(self.spark, engine) if is_classic(self.spark) else engine
+        return SessionEngine(self.spark, for_path(self.location, self.storage))
 
     @cached_property
     def table(self) -> Table:
@@ -150,8 +148,7 @@ class TargetTable:
     @property
     def user_metadata(self) -> str | None:
         """Free text for commits that the session's conf asks for."""
-        text = self.spark.conf.get(_USER_METADATA, None)
-        return None if text is None else str(text)
+        return self.engine.user_metadata
 
     def frame(self) -> Any:
         """Its rows as a DataFrame, under its alias."""

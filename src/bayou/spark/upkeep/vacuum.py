@@ -13,10 +13,12 @@ from bayou.engines import from_description
 from bayou.kernel import Engine, Table
 from bayou.kernel.operations.vacuum import DeleteFiles, VacuumMetrics, vacuum
 from bayou.kernel.upkeep.kept_files import KeptFiles
-from bayou.kernel.upkeep.vacuum_listing import FoundFiles, ListingShare, list_share
+from bayou.kernel.upkeep.listing_sieve import FoundFiles
+from bayou.kernel.upkeep.vacuum_listing import ListingShare, list_share
 from bayou.kernel.upkeep.vacuum_plan import ListShares
 from bayou.spark.settings import VACUUM_LOCAL_FILES
 from bayou.spark.shares import number_of_tasks, run_shares
+from bayou.spark.upkeep.inventory import Inventory
 from bayou.version import ENGINE_INFO
 
 __all__ = ["vacuum_table"]
@@ -34,6 +36,7 @@ def vacuum_table(
     *,
     dry_run: bool = False,
     lite: bool = False,
+    inventory: Inventory | None = None,
 ) -> VacuumMetrics:
     """Delete files that no version within the retention needs.
 
@@ -42,10 +45,12 @@ def vacuum_table(
         retention_hours: None: as the table says, a week unless set.
         dry_run: only tell.
         lite: look at the log only.
+        inventory: what lies in the table's folder, by somebody else's listing; None: it is listed.
 
     Raises:
         ArgumentError: a retention shorter than the table's, unless
-            `spark.databricks.delta.retentionDurationCheck.enabled` is false.
+            `spark.databricks.delta.retentionDurationCheck.enabled` is false; or an inventory
+            without the columns of one.
         StorageError: the store failed; the history says FAILED, and it can be repeated.
     """
     enforce = str(spark.conf.get(_RETENTION_CHECK, "true")).lower() != "false"
@@ -59,7 +64,9 @@ def vacuum_table(
         engine_info=f"{ENGINE_INFO} (spark)",
         catalog=table.catalog,
         delete_files=_deleting(spark, engine, table.path),
-        list_shares=_listing(spark, engine, table.path),
+        list_shares=_listing(spark, engine, table.path)
+        if inventory is None
+        else inventory.look_through,
     )
 
 

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from bayou.errors import ArgumentError
-from bayou.kernel.column_mapping import physical_name
 from bayou.kernel.engine import Engine
 from bayou.kernel.operations.matching import Matching
 from bayou.kernel.operations.row_change_outcome import RowChanges
 from bayou.kernel.operations.row_change_state import RowChangeState
 from bayou.kernel.operations.row_operation import RowOperation
 from bayou.kernel.operations.row_work import RowWork
-from bayou.kernel.predicates.model import And, Column, In, IsNull, Literal, Or, Predicate
+from bayou.kernel.partition_filter import of_partitions, partition_key
 from bayou.kernel.predicates.sql import parse_predicate
 from bayou.kernel.table_state import TableState
 from bayou.kernel.writes.transaction import Transaction
-from bayou.protocol import partition_values
 from bayou.protocol.actions import AddFile
-from bayou.protocol.partition_values import PartitionValue
-from bayou.protocol.schema import StructField
 
 __all__ = ["changes_are_recorded", "remove_all", "remove_partitions_of", "remove_rows_where"]
-
-_PartitionKey: TypeAlias = tuple[PartitionValue, ...]
 
 
 def changes_are_recorded(
@@ -76,12 +69,12 @@ def remove_partitions_of(
 ) -> RowChanges:
     """Files of the partitions go that new files are of."""
     columns = [f for name in table.partition_columns if (f := table.schema.get(name)) is not None]
-    keys = {_key(add, columns) for add in adds}
+    keys = {partition_key(add.partition_values, columns) for add in adds}
     changes = RowChanges()
     if not keys:
         return changes
-    with transaction.read_files(engine, _of_partitions(columns, keys)) as files:
-        own = (file for file in files if _key(file.add, columns) in keys)
+    with transaction.read_files(engine, of_partitions(columns, keys)) as files:
+        own = (file for file in files if partition_key(file.add.partition_values, columns) in keys)
         changes.remove_files(own, data_change=data_change)
     return changes
 
@@ -93,25 +86,3 @@ def _removal(
     matching = Matching(engine, table, predicate)
     work = RowWork(state=RowChangeState.of(engine, transaction), search=matching.search)
     return RowOperation(transaction=transaction, predicate=predicate, matching=matching, work=work)
-
-
-def _key(add: AddFile, columns: Sequence[StructField]) -> _PartitionKey:
-    """An add's partition, the same for values that are written differently."""
-    return tuple(
-        partition_values.parse(add.partition_values.get(physical_name(f)), f.data_type)
-        for f in columns
-    )
-
-
-def _of_partitions(columns: Sequence[StructField], keys: Collection[_PartitionKey]) -> Predicate:
-    """True of rows of the partitions; with several columns, of some others, too."""
-    each: list[Predicate] = []
-    for index, field in enumerate(columns):
-        column = Column((field.name,))
-        values = {key[index] for key in keys}
-        known = tuple(Literal(v, field.data_type) for v in values if v is not None)
-        options: list[Predicate] = [In(column, known)] if known else []
-        if None in values:
-            options.append(IsNull(column))
-        each.append(options[0] if len(options) == 1 else Or(tuple(options)))
-    return each[0] if len(each) == 1 else And(tuple(each))

@@ -1,0 +1,51 @@
+"""Partitions by their values, and the filter that finds the files of some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeAlias
+
+from bayou.kernel.column_mapping import physical_name
+from bayou.kernel.predicates.model import And, Column, In, IsNull, Literal, Or, Predicate
+from bayou.protocol import partition_values
+from bayou.protocol.partition_values import PartitionValue
+from bayou.protocol.schema import StructField
+
+__all__ = ["PartitionKey", "of_partitions", "partition_key"]
+
+PartitionKey: TypeAlias = tuple[PartitionValue, ...]
+
+
+def partition_key(values: Mapping[str, str | None], columns: Sequence[StructField]) -> PartitionKey:
+    """A file's partition, the same for values that are written differently.
+
+    Args:
+        values: `partitionValues` of the file's action.
+        columns: the table's partition columns.
+
+    Raises:
+        ValueError: a text that isn't a value of its column's type.
+    """
+    return tuple(
+        partition_values.parse(values.get(physical_name(field)), field.data_type)
+        for field in columns
+    )
+
+
+def of_partitions(columns: Sequence[StructField], keys: Collection[PartitionKey]) -> Predicate:
+    """True of rows of the partitions; with several columns, of some others, too.
+
+    Args:
+        columns: the table's partition columns, at least one.
+        keys: at least one.
+    """
+    each: list[Predicate] = []
+    for index, field in enumerate(columns):
+        column = Column((field.name,))
+        values = {key[index] for key in keys}
+        known = tuple(Literal(v, field.data_type) for v in values if v is not None)
+        options: list[Predicate] = [In(column, known)] if known else []
+        if None in values:
+            options.append(IsNull(column))
+        each.append(options[0] if len(options) == 1 else Or(tuple(options)))
+    return each[0] if len(each) == 1 else And(tuple(each))
