@@ -1,5 +1,6 @@
 """Manifests for readers of symlinks."""
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -110,3 +111,16 @@ def test_what_cannot_be_listed_is_logged_and_the_commit_stands(tmp_path, caplog)
     bayou.write(path, pa.table({"id": [1]}), properties=properties)
     assert "symlink manifest" in caplog.text
     assert bayou.table(path).to_arrow().num_rows == 1
+
+
+def test_where_there_are_no_manifests_a_commit_writes_all_of_them(tmp_path):
+    path = str(tmp_path / "t")
+    rows = pa.table({"id": [1, 2, 3], "p": [1, None, 1], "q": ["a", "b", ""]})
+    bayou.write(path, rows, partition_by=["p", "q"], properties={_ENABLED: "true"})
+    shutil.rmtree(tmp_path / "t" / "_symlink_format_manifest")
+    bayou.write(path, rows.slice(0, 1))
+    found = {k: sorted(v) for k, v in on_disk(path).items()}
+    assert found == {k: sorted(v) for k, v in live(path).items()}
+    assert len(found) == 3
+    bayou.table(path).delete("p IS NULL")
+    assert len(on_disk(path)) == 2

@@ -30,6 +30,8 @@ STATEMENTS = [
         f"VACUUM t {' '.join(parts)}"
         for parts in itertools.permutations(("FULL", "RETAIN 0 HOURS", "DRY RUN"))
     ),
+    *(f"VACUUM t USING INVENTORY {table}" for table in TABLES),
+    "VACUUM t FULL USING INVENTORY (SELECT * FROM i WHERE (length > 0)) RETAIN 0 HOURS DRY RUN",
     "VACUUM t LITE DRY RUN",
     "VACUUM t DRY RUN LITE",
     *(
@@ -104,6 +106,8 @@ def test_a_statement_of_delta_spark_s_is_understood(text):
     "text",
     [
         "VACUUM t LITE FULL",
+        "VACUUM t USING INVENTORY",
+        "VACUUM t USING INVENTORY i INVENTORY i",
         "VACUUM t RETAIN 1 DAYS",
         "RESTORE t",
         "OPTIMIZE t ZORDER BY ()",

@@ -39,23 +39,113 @@ def test_reorg_purges_deleted_rows(numbers):
     assert run.last()["operation"] == "REORG"
 
 
-def test_vacuum_deletes_what_nothing_needs(numbers):
+@pytest.fixture
+def unchecked(spark):
+    """Any retention may be asked for."""
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    yield
+    spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+
+
+def test_vacuum_refuses_a_short_retention(numbers):
     run = numbers(6)
-    run("DELETE FROM {t} WHERE id = 1")
     with pytest.raises(ArgumentError, match="shorter"):
         run("VACUUM {t} RETAIN 0 HOURS")
-    run.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    try:
-        found = run("VACUUM {t} RETAIN 0 HOURS DRY RUN").collect()
-        assert len(found) == 1
-        assert found[0]["path"].startswith(f"file:{run.path}/")
-        done = run("VACUUM {t} RETAIN 0 HOURS")
-        assert [r.asDict() for r in done.collect()] == [{"path": f"file:{run.path}"}]
-    finally:
-        run.spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+
+
+def test_vacuum_deletes_what_nothing_needs(numbers, unchecked):
+    run = numbers(6)
+    run("DELETE FROM {t} WHERE id = 1")
+    found = run("VACUUM {t} RETAIN 0 HOURS DRY RUN").collect()
+    assert len(found) == 1
+    assert found[0]["path"].startswith(f"file:{run.path}/")
+    done = run("VACUUM {t} RETAIN 0 HOURS")
+    assert [r.asDict() for r in done.collect()] == [{"path": f"file:{run.path}"}]
     assert run.last()["operation"] == "VACUUM END"
     assert len([f for f in os.listdir(run.path) if f.endswith(".parquet")]) == 1
     run("VACUUM {t} LITE")
+
+
+@pytest.fixture
+def listed(numbers, tmp_path):
+    """A table with files that nothing needs, and an inventory of some of its folder."""
+    run = numbers(2)
+    for name in ("old", "young", "_hidden", "unlisted", "listed twice"):
+        (tmp_path / "table" / name).touch()
+    (tmp_path / "table" / "empty").mkdir()
+    (live,) = bayou.table(run.path).snapshot().files()["path"].to_pylist()
+    root, later = f"file:{run.path}", 1 << 42
+    rows = [
+        (f"{root}/{live}", 900, False, 0),
+        (f"{root}/old", 7, False, 0),
+        (f"{root}/young", 7, False, later),
+        (f"{root}/_hidden", 7, False, 0),
+        (f"{root}/listed twice", 7, False, 0),
+        (f"{root}/listed twice", 7, False, later),
+        (f"{root}/empty", 0, True, 0),
+        (f"{root}/gone", 7, False, 0),
+        ("file:/elsewhere/old", 7, False, 0),
+    ]
+    columns = "path string, length bigint, isDir boolean, modificationTime bigint"
+    run.spark.createDataFrame(rows, columns).createOrReplaceTempView("what_lies_there")
+    yield run
+    run.spark.catalog.dropTempView("what_lies_there")
+
+
+@pytest.mark.parametrize("query", ["what_lies_there", "(SELECT *, 1 AS more FROM what_lies_there)"])
+def test_vacuum_takes_an_inventory_for_a_listing(listed, tmp_path, unchecked, query):
+    run = listed
+    found = run(f"VACUUM {{t}} USING INVENTORY {query} RETAIN 0 HOURS DRY RUN").collect()
+    root = f"file:{run.path}"
+    assert sorted(row["path"] for row in found) == [f"{root}/gone", f"{root}/old"]
+    done = run(f"VACUUM {{t}} RETAIN 0 HOURS USING INVENTORY {query}").collect()
+    assert [row.asDict() for row in done] == [{"path": root}]
+    left = {p.name for p in (tmp_path / "table").iterdir() if not p.name.endswith(".parquet")}
+    assert left == {"_delta_log", "young", "_hidden", "unlisted", "listed twice"}
+    assert len(run.rows()) == 2
+    assert run.last()["operationMetrics"] == {
+        "numDeletedFiles": "3",
+        "numVacuumedDirectories": "2",
+    }
+
+
+def test_an_inventory_may_be_a_delta_table(listed, tmp_path, unchecked):
+    run, path = listed, str(tmp_path / "inventory")
+    run.spark.table("what_lies_there").write.format("delta").save(path)
+    run(f"VACUUM {{t}} USING INVENTORY delta.`{path}` RETAIN 0 HOURS")
+    assert not (tmp_path / "table" / "old").exists()
+
+
+def test_an_inventory_without_its_columns_is_refused(numbers):
+    run = numbers(1)
+    query = "SELECT 'x' AS path, 1 AS length, false AS isDir, 0L AS modificationTime"
+    with pytest.raises(ArgumentError, match="DELTA_INVALID_INVENTORY_SCHEMA"):
+        run(f"VACUUM {{t}} USING INVENTORY ({query})")
+
+
+def test_commits_of_upkeep_carry_the_sessions_text(numbers):
+    run = numbers(4)
+    run("INSERT INTO {t} VALUES (7, 7, 'x')")
+    run.spark.conf.set("spark.databricks.delta.commitInfo.userMetadata", "by hand")
+    try:
+        run("OPTIMIZE {t}")
+        run("VACUUM {t}")
+        run("RESTORE {t} TO VERSION AS OF 0")
+        run("ALTER TABLE {t} SET TBLPROPERTIES ('a' = 'b')")
+    finally:
+        run.spark.conf.unset("spark.databricks.delta.commitInfo.userMetadata")
+    run("INSERT INTO {t} VALUES (8, 8, 'x')")
+    found = [(c["operation"], c.get("userMetadata")) for c in bayou.table(run.path).history()]
+    assert found == [
+        ("WRITE", None),
+        ("SET TBLPROPERTIES", "by hand"),
+        ("RESTORE", "by hand"),
+        ("VACUUM END", "by hand"),
+        ("VACUUM START", "by hand"),
+        ("OPTIMIZE", "by hand"),
+        ("WRITE", None),
+        ("WRITE", None),
+    ]
 
 
 def test_restore_brings_a_version_back(numbers):

@@ -55,7 +55,9 @@ def test_other_statements_are_spark_s(text):
     [
         ("VACUUM", "A table.* is missing at the end of"),
         ("VACUUM t RETAIN many HOURS", "A number of hours is expected at 'many HOURS'"),
-        ("VACUUM t USING INVENTORY i", "inventories aren't supported"),
+        ("VACUUM t LITE USING INVENTORY i", "LITE or USING INVENTORY, not both"),
+        ("VACUUM t RETAIN 1 HOURS RETAIN 2 HOURS", "RETAIN only once"),
+        ("VACUUM t USING INVENTORY 'i'", "A table, or a query in parentheses"),
         ("OPTIMIZE t ZORDER id", "should end before 'ZORDER id'"),
         ("RESTORE t TO VERSION 3", "VERSION AS OF a number"),
         ("GENERATE x FOR t", "FOR TABLE is expected at 'FOR t'"),

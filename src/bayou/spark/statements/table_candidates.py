@@ -71,7 +71,7 @@ def _places(text: str) -> Iterator[tuple[int, bool]]:
 
 
 def _is_in_word(character: str) -> bool:
-    return character.isalnum() or character == "_"
+    return character.isalnum() or (character != "" and character in "_`")
 
 
 class _Glance:
