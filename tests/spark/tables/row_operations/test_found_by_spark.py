@@ -257,3 +257,12 @@ def test_new_rows_go_where_they_went_before_whatever_their_order(spark, table, l
     merging = made.alias("t").merge(only_maps.alias("s"), "t.id = s.m['a'] + 1")
     merging.whenNotMatchedInsert(values={"id": "s.m['a'] + 1"}).execute()
     assert made.toDF().where("id = 40").count() == 1
+
+
+def test_few_new_rows_make_one_file_a_partition(spark, table, tmp_path, large_source):
+    made = table({"id": [1], "p": ["a"]}, partition_by=["p"])
+    source = spark.range(10, 60, 1, 4).selectExpr("id", "cast(id % 3 AS string) AS p")
+    merging = made.alias("t").merge(source.alias("s"), "t.id = s.id AND t.p = s.p")
+    merging.whenMatchedDelete().whenNotMatchedInsertAll().execute()
+    metrics = made.history(1).first()["operationMetrics"]
+    assert (metrics["numTargetFilesAdded"], metrics["numTargetRowsInserted"]) == ("3", "50")

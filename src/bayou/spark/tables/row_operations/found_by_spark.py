@@ -324,7 +324,7 @@ def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
-    """Rows by file: rows of one file follow each other. A file's are held together."""
+    """Rows by file, which follow each other. A file's are held together, new ones not."""
     current: str | None = None
     held: list[pa.RecordBatch] = []
     for batch in batches:
@@ -336,8 +336,12 @@ def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, list[pa.R
                 if held and current is not None:
                     yield current, held
                 current, held = name, []
-            held.append(batch.slice(start, end - start))
+            rows = batch.slice(start, end - start)
             start = end
+            if name.startswith(NEW_ROWS):
+                yield name, [rows]
+            else:
+                held.append(rows)
     if held and current is not None:
         yield current, held
 

@@ -40,7 +40,7 @@ from bayou.spark.tables.row_operations.found_by_spark import (
 from bayou.spark.tables.row_operations.known_rows import MergedRows, spark_filter
 from bayou.spark.tables.row_operations.merge_request import MergeRequest
 from bayou.spark.tables.row_operations.source_bounds import SourceBounds
-from bayou.spark.tables.row_operations.source_rows import is_steady, materialized
+from bayou.spark.tables.row_operations.source_rows import is_steady, materialized, parts_of
 from bayou.spark.tables.target import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.types import from_spark
 
@@ -135,9 +135,10 @@ def _merged(
     listed = merge.files if bounds is None else merge.unrecorded_files
     with listed(target.engine, predicate) as found:
         files = list(found)
+    tasks = number_of_tasks(target.spark)
     applied = apply_rows(
         target,
-        plan.rows(joined, number_of_tasks(target.spark)),
+        plan.rows(joined, parts_of(source if small is None else small, tasks)),
         files,
         work,
         plan.actions,
@@ -159,6 +160,7 @@ class _Plan:
         self._merge = merge
         self._request = request
         self._known = table.schema
+        self._partitions = table.partition_columns
         self._table = table.path
         self._source = source
         self._alias = request.target_alias or "target"
@@ -201,10 +203,15 @@ class _Plan:
             how = "inner"
         return target.alias(self._alias).join(given, self._request.on.column, how)
 
-    def rows(self, joined: Any, tasks: int) -> Any:
-        """Joined rows as `apply_rows` takes them."""
+    def rows(self, joined: Any, parts: int) -> Any:
+        """Joined rows as `apply_rows` takes them.
+
+        Args:
+            parts: over how many tasks new rows are spread at most; those of a partition of the
+                table go to one.
+        """
         self._joined = joined
-        new = F.concat(F.lit(NEW_ROWS), F.pmod(self._place(), F.lit(tasks)).cast("string"))
+        new = F.concat(F.lit(NEW_ROWS), F.pmod(self._place(), F.lit(parts)).cast("string"))
         if self._merge.only_inserts:
             chosen = joined.withColumn(ACTION, self._first("NOT MATCHED"))
             return chosen.where(F.col(ACTION) >= 0).select(
@@ -236,6 +243,9 @@ class _Plan:
         The same whenever the row is computed: of a task that runs again some rows may be where they
         go already.
         """
+        set_by_clauses = {name for columns in self._merge.columns for name in columns}
+        if self._partitions and set_by_clauses.issuperset(self._partitions):
+            return F.hash(*map(self._value, self._partitions))
         columns = [
             F.col(f"{_VALUE}{number}")
             for number, field in enumerate(self._source)

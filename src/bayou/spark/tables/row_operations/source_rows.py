@@ -8,12 +8,14 @@ import pyarrow as pa
 
 from bayou.spark.settings import ROW_OPERATIONS_SOURCE_BYTES
 
-__all__ = ["DEFAULT_SOURCE_BYTES", "collected", "is_steady", "materialized"]
+__all__ = ["DEFAULT_SOURCE_BYTES", "collected", "is_steady", "materialized", "parts_of"]
 
 DEFAULT_SOURCE_BYTES = 256 << 20
 _MOST_ROWS = 1_000_000
 """Rows that are collected at most where nobody knows how many there are: each partition is asked
 for so many."""
+_BYTES_A_PART = 32 << 20
+"""In memory; a file takes less."""
 _UNKNOWN = (1 << 63) - 1
 """What Spark takes for the size of rows that it knows nothing about, such as those of an RDD."""
 
@@ -64,6 +66,16 @@ def is_steady(source: Any) -> bool:
     """
     plan = source._jdf.queryExecution().analyzed()  # noqa: SLF001  # published nowhere
     return bool(plan.deterministic())
+
+
+def parts_of(source: Any, most: int) -> int:
+    """In how many parts rows of a source are written, so that files aren't small.
+
+    Args:
+        source: of a classic session.
+        most: also where Spark doesn't know how large it is.
+    """
+    return max(1, min(most, _size(_optimized(source)) // _BYTES_A_PART))
 
 
 def _limit(spark: Any) -> int:
