@@ -6,6 +6,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import bayou
 from bayou.errors import CommitConflictError, MultipleMatchesError, PredicateError, SchemaError
+from bayou.spark.tables.row_operations.found_by_spark import FILE, _grouped
 from bayou.spark.tables.row_operations.source_rows import is_steady
 
 pytestmark = pytest.mark.spark
@@ -266,3 +267,20 @@ def test_few_new_rows_make_one_file_a_partition(spark, table, tmp_path, large_so
     merging.whenMatchedDelete().whenNotMatchedInsertAll().execute()
     metrics = made.history(1).first()["operationMetrics"]
     assert (metrics["numTargetFilesAdded"], metrics["numTargetRowsInserted"]) == ("3", "50")
+
+
+def test_rows_of_a_file_come_together_and_new_rows_as_they_are_read():
+    def batch(*files):
+        return pa.RecordBatch.from_pydict({FILE: list(files)})
+
+    given = iter([batch("a", "a"), batch("a", "b"), batch("~0", "~0"), batch("~0", "~1")])
+    read = []
+    groups = _grouped(read.append(found) or found for found in given)
+    seen = [(name, [b.num_rows for b in held], len(read)) for name, held in groups]
+    assert seen == [
+        ("a", [2, 1], 2),
+        ("b", [1], 3),
+        ("~0", [2], 3),
+        ("~0", [1], 4),
+        ("~1", [1], 4),
+    ]
