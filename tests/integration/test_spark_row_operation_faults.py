@@ -154,7 +154,6 @@ def test_rows_are_right_when_workers_die(tmp_path):
 
 def test_rows_are_right_when_executors_die(tmp_path):
     cases = {
-        "merge": ("marking", ("executor done",)),
         "plan merge": ("marking with a feed", ("executor at work",)),  # and rows of the source
         "plan large merge": ("rewriting with a feed", ("executor done",)),
     }
