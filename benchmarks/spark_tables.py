@@ -7,7 +7,8 @@ usage: spark_tables.py [--runs N] [--rows N ..] [--cases CASE ..] [--doors DOOR 
 links for every run. With `--rows` as many as are said, of several sizes in turn. Sessions stay up
 (`spark_sessions`), and each run is on a fresh copy; the first of each case warms up and isn't
 counted. Doors beside `enable` and the peer are ours with the work done in one place, by which the
-defaults of the settings stand.
+defaults of the settings stand: `bayou.rowOperations.localBytes` by `driver` and `executors`,
+`bayou.rowOperations.sourceBytes` by them and `plan`.
 """
 
 from __future__ import annotations

@@ -21,9 +21,10 @@ WIDE_SHARE, WIDE_COLUMNS = 8, 100
 CHANGED = [*COLUMNS[:3], "-1D AS amount", *COLUMNS[4:]]
 WIDE_CHANGED = ["id", *(f"id % {n + 7} AS c{n}" for n in range(1, WIDE_COLUMNS))]
 BOTH_DAYS = "t.id = s.id AND t.day = s.day"
+SOURCE_IN_MEMORY = {"bayou.rowOperations.sourceBytes": str(1 << 30)}
 CONF: Mapping[str, Mapping[str, str]] = {
-    "driver": {"bayou.rowOperations.localBytes": str(1 << 40)},
-    "executors": {"bayou.rowOperations.localBytes": "0"},
+    "driver": {"bayou.rowOperations.localBytes": str(1 << 40), **SOURCE_IN_MEMORY},
+    "executors": {"bayou.rowOperations.localBytes": "0", **SOURCE_IN_MEMORY},
     "plan": {"bayou.rowOperations.sourceBytes": "0"},
 }
 
