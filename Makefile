@@ -2,6 +2,7 @@
 # make test      the tests; what needs delta-spark is `make test-peers`
 # make test-ui   the status page in a browser; needs Chromium, node and npm
 # make nightly   long random histories, many operations by many processes; BAYOU_TEST_SEED repeats
+# make soak      a pipeline under load for MINUTES=30: memory, lag, small files
 # make check     style, types, layers, docs
 # make bench     benchmarks, each beside a peer
 # make docs      write docs/reference anew from the docstrings
@@ -9,7 +10,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-peers test-ui nightly check bench docs clean java
+.PHONY: help demo test test-peers test-ui nightly soak check bench docs clean java
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
@@ -73,6 +74,10 @@ nightly: $(VENV)/.installed-dev
 	  $(BIN)/python -m pytest -q -s --timeout 36000 tests/property/test_table_histories.py \
 	  tests/integration/test_concurrent_operations.py tests/integration/test_faults_everywhere.py \
 	  tests/integration/test_killed_upkeep.py
+
+soak: java $(VENV)/.installed-dev
+	@$(BIN)/python tools/fetch_servers.py
+	@exec $(BIN)/python tools/soak.py --minutes $${MINUTES:-30}
 
 check: $(VENV)/.installed-dev
 	@$(BIN)/ruff check --quiet .

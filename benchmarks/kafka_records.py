@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from confluent_kafka import Producer
 from kafka_spark import SPARK_FIELDS
 
-__all__ = ["JSON_SCHEMA", "PARTITIONS", "produce"]
+__all__ = ["JSON_SCHEMA", "PARTITIONS", "produce", "values"]
 
 PARTITIONS = 4
 _JSON_TYPES = {"string": "string", "long": "integer", "double": "number", "boolean": "boolean"}
@@ -54,7 +54,7 @@ def produce(servers: str, topic: str, count: int) -> float:
         }
     )
     size = 0
-    for number, value in enumerate(_values(count)):
+    for number, value in enumerate(values(count)):
         producer.produce(topic, value, partition=number % PARTITIONS)
         size += len(value)
         if number % _FLUSH_EVERY == 0:
@@ -64,7 +64,8 @@ def produce(servers: str, topic: str, count: int) -> float:
     return size / count
 
 
-def _values(count: int) -> Iterator[bytes]:
+def values(count: int) -> Iterator[bytes]:
+    """Values of records, the same ones every time."""
     chance = random.Random(7)  # it only has to be the same every time
     for number in range(count):
         bits = chance.getrandbits(128)

@@ -7,7 +7,10 @@ import time
 from statistics import median
 from typing import Any
 
-__all__ = ["SPARK_FIELDS", "print_idle_trigger"]
+__all__ = ["KEY", "SPARK_FIELDS", "print_idle_trigger"]
+
+KEY = "BENCHMARK_KEY"
+"""Environment variable: the column by which both programs upsert; without it they append."""
 
 SPARK_FIELDS = (
     "event_id string, event_type string, user_id long, session_id string, event_time timestamp, "

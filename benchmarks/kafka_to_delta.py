@@ -1,12 +1,14 @@
 """Records a second from a Kafka broker into a Delta table, beside Spark's connector + delta-spark.
 
 usage: PYTHONPATH=tools kafka_to_delta.py [--records N] [--first N] [--batch-sizes N ...] [--runs N]
+                                          [--upsert]
 
 A real broker runs on loopback. Each measurement is a program in a process of its own, with two
 cores, that drains two topics one after another: the first has fewer records and is the cold figure,
 from the start of the process; the second is the warm one. Ours is the code of `bayou run --once`,
 which also validates each record by a JSON Schema, keeps what it refuses, and has its place in the
-topic in the table; the peer runs in `.venv-peers-kafka`, which `make bench` sets up.
+topic in the table; the peer runs in `.venv-peers-kafka`, which `make bench` sets up. With --upsert
+both keep one row for each of about 100,000 keys, by a MERGE a batch.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from statistics import median
 
 import measure
 from kafka_records import PARTITIONS, produce
+from kafka_spark import KEY
 from process_tree import run_watched
 from rich.console import Console
 from rich.table import Table as Grid
@@ -39,6 +42,7 @@ PROGRAMS = {
     OURS: (sys.executable, str(HERE / "kafka_to_delta_bayou.py")),
 }
 BUDGET = 1.5
+UPSERTED = "session_id"
 RECORDS, FIRST, BATCH_SIZES = 1_000_000, 200_000, (10_000, 100_000, 1_000_000)
 KINDS = ("all", "JVM", "driver", "workers")
 
@@ -59,6 +63,7 @@ def run(
     records: int = RECORDS,
     first: int = FIRST,
     batch_sizes: Sequence[int] = BATCH_SIZES,
+    upsert: bool = False,
 ) -> None:
     """Produce, measure both programs at every batch size, print two tables."""
     with tempfile.TemporaryDirectory() as folder, KafkaServer(Path(folder) / "broker") as broker:
@@ -67,19 +72,22 @@ def run(
             broker.create_topic(topic, PARTITIONS)
             size = produce(broker.bootstrap_servers, topic, count)
         measured = {
-            (name, batch_size): _measure(name, broker.bootstrap_servers, batch_size, topics, runs)
+            (name, batch_size): _measure(
+                name, broker.bootstrap_servers, batch_size, topics, runs, upsert=upsert
+            )
             for batch_size in batch_sizes
             for name in PROGRAMS
         }
-    title = f"{records:,} records of {size:.0f} bytes from Kafka, {PARTITIONS} partitions"
+    way = ", upserted" if upsert else ""
+    title = f"{records:,} records{way} of {size:.0f} bytes from Kafka, {PARTITIONS} partitions"
     console.print(_rates(title, measured, topics))
     console.print(_memory(measured))
 
 
 def _measure(
-    name: str, servers: str, batch_size: int, topics: dict[str, int], runs: int
+    name: str, servers: str, batch_size: int, topics: dict[str, int], runs: int, *, upsert: bool
 ) -> Outcome:
-    outcomes = [_once(name, servers, batch_size, topics) for _ in range(runs)]
+    outcomes = [_once(name, servers, batch_size, topics, upsert=upsert) for _ in range(runs)]
     return Outcome(
         cold=median(o.cold for o in outcomes),
         warm=median(o.warm for o in outcomes),
@@ -87,16 +95,20 @@ def _measure(
     )
 
 
-def _once(name: str, servers: str, batch_size: int, topics: dict[str, int]) -> Outcome:
+def _once(
+    name: str, servers: str, batch_size: int, topics: dict[str, int], *, upsert: bool
+) -> Outcome:
     python, script = PROGRAMS[name]
     with tempfile.TemporaryDirectory() as folder:
         command = [python, script, servers, str(batch_size), folder, "0", *topics]
         # Each program's workers run its own Python, whatever make has set.
-        done = run_watched(command, {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python})
+        environment = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
+        done = run_watched(command, environment | ({KEY: UPSERTED} if upsert else {}))
         for topic, count in topics.items():
             table = bayou.table(f"{folder}/{topic}/table")
-            rows = table.to_arrow(columns=["event_id"]).num_rows
-            assert rows == count, f"{name} wrote {rows} rows of {count}"
+            column = table.to_arrow(columns=[UPSERTED if upsert else "event_id"]).column(0)
+            rows, keys = len(column), len(column.unique())
+            assert rows == (keys if upsert else count), f"{name} wrote {rows} rows, {keys} keys"
     cold, warm = (json.loads(line) for line in done.lines[-2:])
     return Outcome(cold=cold["ended"] - done.began, warm=warm["seconds"], peak=dict(done.peak))
 
@@ -144,6 +156,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--records", type=int, default=RECORDS)
     parser.add_argument("--first", type=int, default=FIRST)
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=BATCH_SIZES)
+    parser.add_argument("--upsert", action="store_true")
     options = parser.parse_args(arguments)
     run(
         Console(width=measure.WIDTH),
@@ -151,6 +164,7 @@ def main(arguments: Sequence[str]) -> None:
         records=options.records,
         first=options.first,
         batch_sizes=options.batch_sizes,
+        upsert=options.upsert,
     )
 
 

@@ -8,6 +8,7 @@ For each topic it prints a line of JSON once everything is in the table.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from ingest import Quiet
 from kafka_records import JSON_SCHEMA
-from kafka_spark import print_idle_trigger
+from kafka_spark import KEY, print_idle_trigger
 from pyspark.sql import SparkSession
 
 from bayou.ingest.config import load_configuration
@@ -35,17 +36,27 @@ connector:
       schema-file: "schema.json"
       destination:
         table-path: "{folder}/{topic}/table"
-      processing:
+{upsert}      processing:
         batch-size: {batch_size}
+"""
+UPSERT = """\
+        key-columns: [{key}]
+        delta-config: {{enable-upsert: true}}
 """
 
 
 def write_configuration(servers: str, topic: str, folder: Path, batch_size: int) -> Path:
     """The file for `bayou run`, with its schema beside it."""
     file = folder / f"{topic}.yaml"
-    file.write_text(
-        CONFIGURATION.format(servers=servers, topic=topic, folder=folder, batch_size=batch_size)
+    key = os.environ.get(KEY)
+    text = CONFIGURATION.format(
+        servers=servers,
+        topic=topic,
+        folder=folder,
+        batch_size=batch_size,
+        upsert=UPSERT.format(key=key) if key else "",
     )
+    file.write_text(text)
     (folder / "schema.json").write_text(JSON_SCHEMA)
     return file
 

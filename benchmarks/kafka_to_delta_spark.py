@@ -9,15 +9,17 @@ topic it prints a line of JSON once everything is in the table.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Sequence
 
-from delta import configure_spark_with_delta_pip
-from kafka_spark import SPARK_FIELDS, print_idle_trigger
-from pyspark.sql import SparkSession
+from delta import DeltaTable, configure_spark_with_delta_pip
+from kafka_spark import KEY, SPARK_FIELDS, print_idle_trigger
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+PLACE = ("topic", "partition", "offset", "timestamp")
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 CONF = {
     "spark.ui.enabled": "false",
@@ -53,12 +55,27 @@ def _append(spark: SparkSession, source: dict[str, str], batch_size: int, folder
     reader = spark.readStream.format("kafka").options(**source)
     records = reader.option("maxOffsetsPerTrigger", batch_size).load()
     row = sf.from_json(sf.col("value").cast("string"), SPARK_FIELDS)
-    rows = records.select(
-        row.alias("row"), "topic", "partition", "offset", sf.current_timestamp().alias("read_at")
-    )
-    writer = rows.select("row.*", "topic", "partition", "offset", "read_at").writeStream
-    writer = writer.format("delta").option("checkpointLocation", f"{folder}/checkpoint")
-    writer.trigger(availableNow=True).start(f"{folder}/table").awaitTermination()
+    rows = records.select(row.alias("row"), *PLACE, sf.current_timestamp().alias("read_at"))
+    writer = rows.select("row.*", *PLACE, "read_at").writeStream
+    writer = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
+    table = f"{folder}/table"
+    if key := os.environ.get(KEY):
+        writer.foreachBatch(lambda batch, _: _upsert(batch, table, key)).start().awaitTermination()
+    else:
+        writer.format("delta").start(table).awaitTermination()
+
+
+def _upsert(batch: DataFrame, table: str, key: str) -> None:
+    """One row for each key, the newest, as delta-spark's guide does it."""
+    newest = sf.max_by(sf.struct(*batch.columns), sf.struct("timestamp", "offset")).alias("row")
+    rows = batch.groupBy(key).agg(newest).select("row.*")
+    spark = batch.sparkSession
+    if not DeltaTable.isDeltaTable(spark, table):
+        rows.write.format("delta").save(table)
+        return
+    newer = "struct(s.timestamp, s.offset) > struct(t.timestamp, t.offset)"
+    merge = DeltaTable.forPath(spark, table).alias("t").merge(rows.alias("s"), f"t.{key} = s.{key}")
+    merge.whenMatchedUpdateAll(newer).whenNotMatchedInsertAll().execute()
 
 
 if __name__ == "__main__":

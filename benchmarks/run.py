@@ -54,6 +54,9 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "optimize": lambda console, _: optimize.run(console, 1, 1),
     "ingest": ingest.run,
     "kafka": lambda console, _: kafka_to_delta.run(console, 1),  # a run takes minutes
+    "upsert": lambda console, _: kafka_to_delta.run(
+        console, 1, batch_sizes=(100_000, 1_000_000), upsert=True
+    ),
     "latency": ingest_latency.run,
 }
 

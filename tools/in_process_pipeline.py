@@ -27,6 +27,7 @@ class InProcessContext:
 
     def __init__(self, values: Iterable[Any] = ()) -> None:
         self._values = list(values)
+        self.conf: dict[str, str] = {}
 
     @property
     def sparkContext(self) -> InProcessContext:  # noqa: N802  # Spark's name

@@ -130,6 +130,8 @@ class Pipeline:
         delta=None,
         processing=None,
         kafka=None,
+        ordering=None,
+        max_queries=8,
         **topic,
     ) -> None:
         if schema is not None:
@@ -139,12 +141,14 @@ class Pipeline:
             "connector": {
                 "kafka": {"bootstrap-servers": self.broker.bootstrap_servers, **(kafka or {})},
                 "spark": {"master": "local[2]"},
+                "max-queries": max_queries,
                 "topics": {
                     "events": {
                         "kafka-topic": "events",
                         "destination": {
                             "table-path": "lake/events",
                             "partition-columns": list(partition_columns),
+                            "ordering-column": ordering,
                             "delta-config": {
                                 "enable-schema-evolution": evolution,
                                 **(delta or {}),

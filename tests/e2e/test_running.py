@@ -198,6 +198,45 @@ def test_secrets_are_in_no_log_error_or_table(pipeline):
         assert secret not in everything
 
 
+class TestInTurns:
+    """Batches that are dealt out without a streaming query."""
+
+    def test_they_come_with_a_full_batch_or_a_while_after_the_first_record(self, pipeline):
+        pipeline.configure(batch_size=50, processing={"flush-interval": 3}, max_queries=0)
+        running = pipeline.start()
+        running.wait(lambda seen: seen.started)
+        began = time.monotonic()
+        pipeline.broker.produce("events", records(20))
+        running.wait(lambda seen: len(seen.batches) == 1)
+        assert running.commits[0] - began >= 3
+        pipeline.broker.produce("events", records(120, 20))
+        running.wait(lambda seen: sum(batch.records for batch in seen.batches) == 140)
+        assert all(batch.records <= 50 for batch in running.recorder.batches)
+        (summary,) = running.stop().finished
+        assert summary.error is None
+        assert ids(pipeline) == list(range(140))
+
+    def test_a_run_that_drains_the_topic_ends(self, pipeline):
+        pipeline.configure(batch_size=40, max_queries=0)
+        pipeline.broker.produce("events", records(100))
+        recorder = pipeline.run()
+        assert len(recorder.batches) == 3
+        assert all(batch.records <= 40 for batch in recorder.batches)
+        assert ids(pipeline) == list(range(100))
+        assert pipeline.run().batches == []
+
+    def test_a_table_that_was_rolled_back_ends_the_topic(self, pipeline):
+        pipeline.configure(batch_size=10, processing={"flush-interval": 0.3}, max_queries=0)
+        pipeline.broker.produce("events", records(10))
+        running = pipeline.start()
+        running.wait(lambda seen: len(seen.batches) == 1)
+        pipeline.table.rename(pipeline.table.with_name("aside"))
+        pipeline.broker.produce("events", records(10, 10))
+        running.wait(lambda seen: seen.finished)
+        (summary,) = running.stop().finished
+        assert "was deleted while this pipeline wrote to it" in summary.error.message
+
+
 def _planning_processes() -> list[int]:
     """Ids of Spark's Python processes that ask streaming sources for offsets."""
     found = []

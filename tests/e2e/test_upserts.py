@@ -162,3 +162,72 @@ def test_kafka_goes_on_behind_what_was_migrated_on_start(pipeline):
     (again,) = pipeline.run().migrations
     assert (again.files, again.known) == (0, 1)
     assert len(pipeline.rows()) == 20
+
+
+@pytest.fixture
+def on_executors(spark):
+    """No row of an upsert may pass the driver."""
+    spark.conf.set("bayou.rowOperations.sourceBytes", "0")
+    yield
+    spark.conf.unset("bayou.rowOperations.sourceBytes")
+
+
+@pytest.mark.usefixtures("on_executors")
+def test_rows_that_stay_with_the_executors_are_decided_and_merged_there(pipeline):
+    pipeline.configure(delta=UPSERT | {"checkpoint-interval": 7}, ordering="n", evolution=True)
+    first = [sent({"id": n}, {"id": n, "n": 5}, second=n, partition=n % 4) for n in range(8)]
+    pipeline.broker.produce("events", [*first, ProducedRecord(b"{nope", key=b"x", partition=1)])
+    (batch,) = pipeline.run().batches
+    assert (batch.rows, batch.dead_letters, batch.version) == (8, 1, 1)
+    changes = [
+        sent({"id": 0}, {"id": 0, "n": 6, "more": "x"}, second=1),
+        sent({"id": 4}, {"id": 4, "n": 4}, second=40),  # late by the ordering column
+        sent({"id": 1}, None, second=2, partition=1),  # takes the order that the row had
+        sent({"id": 1}, {"id": 1, "n": 4}, second=3, partition=1),
+        sent({"id": 2}, {"id": 2, "n": 9}, second=31, partition=2),
+        sent({"id": 2}, {"id": 2, "n": 8}, second=32, partition=2),
+        sent({"id": 99}, None, second=33, partition=3),
+    ]
+    pipeline.broker.produce("events", changes)
+    (batch,) = pipeline.run().batches
+    assert (batch.rows, batch.deleted, batch.superseded) == (2, 1, 4)
+    assert batch.new_columns == ("more",)
+    assert {n: row["n"] for n, row in by_id(pipeline).items()} == {
+        0: 6,
+        2: 9,
+        3: 5,
+        4: 5,
+        5: 5,
+        6: 5,
+        7: 5,
+    }
+    gone = DeltaTable(f"{pipeline.table}_deleted_keys").to_pyarrow_table(columns=["id", "n"])
+    assert sorted(map(tuple, (row.values() for row in gone.to_pylist()))) == [(1, 5), (99, None)]
+    assert DeltaTable(str(pipeline.table)).metadata().configuration == {
+        "delta.checkpointInterval": "7",
+        "bayou.keyColumns": '["id"]',
+    }
+    assert pipeline.run().batches == []
+
+
+def test_a_batch_that_turns_out_to_be_large_is_read_again_for_the_executors(pipeline, spark):
+    spark.conf.set("bayou.rowOperations.sourceBytes", "4000")
+    try:
+        pipeline.configure(delta=UPSERT, evolution=True)
+        records = [sent({"id": n}, {"id": n, "text": "t" * 50}, second=n) for n in range(100)]
+        pipeline.broker.produce("events", [*records, ProducedRecord(b"{nope", key=b"x")])
+        (batch,) = pipeline.run().batches
+    finally:
+        spark.conf.unset("bayou.rowOperations.sourceBytes")
+    assert (batch.rows, batch.dead_letters) == (100, 1)
+    assert sorted(by_id(pipeline)) == list(range(100))
+    assert len(pipeline.dead_letters()) == 1
+
+
+def test_other_key_columns_than_those_of_the_table_are_refused_at_the_start(pipeline):
+    pipeline.configure(delta=UPSERT, evolution=True)
+    pipeline.broker.produce("events", [sent({"id": 1}, {"id": 1, "other": 2}, second=1)])
+    pipeline.run()
+    pipeline.configure(delta=UPSERT | {"key-columns": ["other"]}, evolution=True)
+    (summary,) = pipeline.run().finished
+    assert "has one row for each (id), key-columns says (other)" in summary.error.message

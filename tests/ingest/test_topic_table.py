@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from deltalake import DeltaTable
@@ -167,3 +169,19 @@ def test_records_of_a_program_are_objects_whatever_the_topics_are(tmp_path, deco
     report = table.write([{"k": 1}, {"k": 1}, {"k": "x"}])
     assert (report.rows, report.superseded, report.dead_letters) == (1, 1, 1)
     assert table.read(columns=["k"]).to_pylist() == [{"k": 1}]
+
+
+def test_several_writers_of_one_table_lose_no_record(tmp_path):
+    table = topic_table(tmp_path)
+    table.write([event("first")])
+    barrier = threading.Barrier(3)
+
+    def write(writer):
+        barrier.wait()
+        return table.write([event(f"u{writer}"), event("all")])
+
+    with ThreadPoolExecutor(3) as pool:
+        reports = list(pool.map(write, range(3)))
+    assert sum(report.rows for report in reports) >= 4
+    found = table.read(columns=["user_id"])["user_id"].to_pylist()
+    assert sorted(found) == ["all", "first", "u0", "u1", "u2"]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from servers.folders import kafka_folder
 from servers.kafka_security import KafkaSecurity
@@ -53,14 +54,34 @@ class KafkaServer(Server):
         self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
     ) -> None:
         """Make a topic, and return when it can be written to."""
-        topic = NewTopic(name, partitions, 1, config=dict(config or {}))
+        self.create_topics([name], partitions, config)
+
+    def create_topics(
+        self, names: Sequence[str], partitions: int = 1, config: Mapping[str, str] | None = None
+    ) -> None:
+        """Make topics, and return when they can be written to."""
+        topics = [NewTopic(name, partitions, 1, config=dict(config or {})) for name in names]
         admin = self._admin()
-        _finish(admin.create_topics([topic], operation_timeout=_TIMEOUT))
+        _finish(admin.create_topics(topics, operation_timeout=_TIMEOUT))
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic, and return when it is gone."""
+        self.delete_topics([name])
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete topics, and return when they are gone."""
         admin = self._admin()
-        _finish(admin.delete_topics([name], operation_timeout=_TIMEOUT))
+        _finish(admin.delete_topics(list(names), operation_timeout=_TIMEOUT))
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Give a topic more partitions, so many in all, and return when the broker shows them."""
+        admin = self._admin()
+        _finish(admin.create_partitions([NewPartitions(topic, total)], operation_timeout=_TIMEOUT))
+        deadline = time.monotonic() + _TIMEOUT
+        while len(admin.list_topics(topic, timeout=_TIMEOUT).topics[topic].partitions) < total:
+            if time.monotonic() > deadline:
+                raise ServerError(f"the new partitions of {topic} don't show")
+            time.sleep(0.1)
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
         """Forget the records of each partition before an offset, as retention would."""

@@ -2,7 +2,8 @@
 
 It reads them from Kafka itself, so that they never pass the JVM. They leave as Parquet files of the
 target and of the dead letters; what goes back to the driver is one small object with the actions
-that it will commit.
+that it will commit. Rows of an upsert go to the driver as they are while they are few; else they
+stay with the executors, for other tasks.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import BayouError, PipelineError
-from bayou.ingest.gathered import gathered_bytes
+from bayou.ingest.gathered import TooManyRowsError, gathered_bytes, gathered_pieces
 from bayou.ingest.record_reader import RecordReader, RecordReading
 from bayou.kernel.engine_description import EngineDescription
 from bayou.protocol.actions import encode_actions
@@ -43,6 +44,8 @@ class TaskOutcome:
         dead_letter_actions: encoded `add` actions for the dead letters.
         gathered: the rows themselves where they are upserted, see `gathered_bytes`; nothing of
             them was written.
+        too_many: rows of an upsert take more than `BatchTask.most_bytes`; then nothing was written
+            and the batch must be run again by `BatchTask.pieces`.
         ignored: fields that were left out of rows.
         new_fields: fields that have no column yet; then nothing was written and the batch must be
             run again with wider columns.
@@ -55,6 +58,7 @@ class TaskOutcome:
     row_actions: bytes = b""
     dead_letter_actions: bytes = b""
     gathered: bytes = b""
+    too_many: bool = False
     ignored: frozenset[str] = frozenset()
     new_fields: StructType = field(default_factory=StructType)
     failure: BayouError | None = None
@@ -77,6 +81,7 @@ class BatchTask:
         covered: for each Kafka partition the offset below which the target has everything.
         decided: for each Kafka partition offsets that the dead letters have although the target
             doesn't cover them, sorted.
+        most_bytes: that a task's rows of an upsert may take in memory where `run` gathers them.
     """
 
     topic: str
@@ -89,6 +94,7 @@ class BatchTask:
     reading: RecordReading
     covered: Mapping[int, int]
     decided: Mapping[int, tuple[int, ...]]
+    most_bytes: int = 0
 
     def run(self, share: int) -> TaskOutcome:
         """Do one share of `records`."""
@@ -97,9 +103,22 @@ class BatchTask:
         except BayouError as error:
             return TaskOutcome(failure=error)
 
+    def pieces(self, share: int) -> Iterator[bytes | TaskOutcome]:
+        """Do one share of an upsert whose rows go elsewhere: in pieces, then the outcome.
+
+        Where the outcome is a failure, or says to run the batch again, they are of no use.
+        """
+        try:
+            yield from _Share(self).pieces(self.records.read(share))
+        except BayouError as error:
+            yield TaskOutcome(failure=error)
+
 
 class _NewFieldsError(Exception):
     """Records have fields without a column; what was written so far is of no use."""
+
+
+_ENDS = (BayouError, _NewFieldsError, TooManyRowsError)
 
 
 class _Share:
@@ -121,14 +140,33 @@ class _Share:
             if task.reading.upsert is None:
                 row_actions = self._write_rows(self._good_rows(batches))
             else:
-                gathered = gathered_bytes(self._good_rows(batches))
+                gathered = gathered_bytes(self._good_rows(batches), task.most_bytes)
             self._write_dead_letters()
-        except (BayouError, _NewFieldsError) as error:
+        except _ENDS as error:
             delete_task_files(task.engine, task.table_path, [row_actions])
-            delete_task_files(task.engine, task.dead_letter_path, self._dead_letter_actions)
-            if isinstance(error, _NewFieldsError):
+            return self._ended(error)
+        return self._outcome(row_actions, gathered)
+
+    def pieces(self, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes | TaskOutcome]:
+        try:
+            yield from gathered_pieces(self._good_rows(batches))
+            self._write_dead_letters()
+        except _ENDS as error:
+            yield self._ended(error)
+        else:
+            yield self._outcome()
+
+    def _ended(self, error: Exception) -> TaskOutcome:
+        """What was written for nothing is deleted."""
+        delete_task_files(self._task.engine, self._task.dead_letter_path, self._dead_letter_actions)
+        match error:
+            case _NewFieldsError():
                 return TaskOutcome(new_fields=self._reader.new_fields)
-            raise
+            case TooManyRowsError():
+                return TaskOutcome(too_many=True)
+        raise error
+
+    def _outcome(self, row_actions: bytes = b"", gathered: bytes = b"") -> TaskOutcome:
         return TaskOutcome(
             rows=self._rows,
             dead_letters=self._dead_letters,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 
 from bayou.errors import ArgumentError, KafkaError
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan, recreated_error
 from bayou.spark.kafka.cluster import KafkaCluster
+from bayou.spark.kafka.offsets import TopicPartition
 from bayou.spark.kafka.options import TopicSelection
 from bayou.spark.kafka.properties import parse_properties
 
-__all__ = ["TopicWatch", "describe_topic", "topic_ends", "topic_names"]
+__all__ = ["EndsOfTopics", "TopicWatch", "describe_topic", "topic_ends", "topic_names"]
 
 
 def describe_topic(name: str, properties: Mapping[str, str]) -> KafkaTopic:
@@ -72,6 +74,37 @@ def topic_names(properties: Mapping[str, str]) -> set[str]:
     except ArgumentError as error:
         raise KafkaError(f"connector.kafka isn't usable: {error.message}", topic=None) from error
     return {p.topic for p in cluster.partitions(TopicSelection(pattern=".*"))}
+
+
+class EndsOfTopics:
+    """Where topics end, asked again and again over one connection.
+
+    Args:
+        properties: librdkafka's properties, `bootstrap.servers` among them.
+    """
+
+    def __init__(self, names: Collection[str], properties: Mapping[str, str]) -> None:
+        self._selection = TopicSelection(topics=tuple(sorted(set(names))))
+        self._cluster = KafkaCluster(parse_properties(properties))
+        self._partitions: list[TopicPartition] = []
+        self._known_until = 0.0
+
+    def latest(self) -> dict[str, dict[int, int]]:
+        """As `topic_ends`; new partitions are found out now and then.
+
+        Raises:
+            KafkaError: no broker answers.
+        """
+        if time.monotonic() >= self._known_until:
+            self._partitions = self._cluster.partitions(self._selection)
+            self._known_until = time.monotonic() + _PARTITIONS_EVERY
+        ends: dict[str, dict[int, int]] = {}
+        for partition, end in self._cluster.latest(self._partitions).items():
+            ends.setdefault(partition.topic, {})[partition.partition] = end
+        return ends
+
+
+_PARTITIONS_EVERY = 10.0
 
 
 class TopicWatch:

@@ -16,7 +16,8 @@ from bayou.ingest.offsets import (
     next_offsets,
     start_app_id,
 )
-from bayou.ingest.target_table import ENGINE_INFO, TRANSACTION_RETENTION
+from bayou.ingest.target_checks import TRANSACTION_RETENTION
+from bayou.ingest.target_table import ENGINE_INFO
 from bayou.kernel import Operation, Snapshot, Table, Transaction, delete_data_files
 from bayou.kernel.engine import Engine
 from bayou.protocol.actions import AddFile

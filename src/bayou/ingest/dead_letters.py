@@ -90,7 +90,9 @@ def dead_letter_rows(
 
 
 def header_lists(packed: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
-    """Packed headers of the Kafka source as lists of `key` and `value`."""
+    """Headers of the Kafka source as lists of `key` and `value`: packed ones, or such lists."""
+    if pa.types.is_list(packed.type):
+        return packed.cast(kind)
     values: list[Any] = packed.to_pylist()
     unpacked = [
         None if value is None else [{"key": k, "value": v} for k, v in unpack_headers(value) or ()]

@@ -9,26 +9,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute
 
 from bayou.engines import for_path
-from bayou.errors import BayouError, CommitFailedError
+from bayou.errors import (
+    BayouError,
+    CommitConflictError,
+    CommitFailedError,
+    ConcurrentTransactionError,
+)
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letters import DEAD_LETTER_SCHEMA, dead_letters_path
 from bayou.ingest.decode import merge_fields
 from bayou.ingest.decode.formats import RecordDecoder
 from bayou.ingest.progress import BatchReport
 from bayou.ingest.record_reader import RecordReader, RecordReading
+from bayou.ingest.retries import pause_before
 from bayou.ingest.rows import RowLayout
 from bayou.ingest.schema_policy import SchemaPolicy
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.target_table import ENGINE_INFO, TargetTable
 from bayou.ingest.topic_format import topic_columns, topic_format
 from bayou.kernel import Engine, Operation, Table, delete_data_files, write_data
+from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.protocol.schema import StructType
 
 __all__ = ["MIGRATED", "WRITTEN", "DirectWriter", "record_batch"]
@@ -45,17 +52,25 @@ WRITTEN = -2
 class DirectWriter:
     """Writes records to one topic's table. Not for several threads at once.
 
+    Args:
+        records_of_topic: records are what the topic's own are; else JSON objects with the same
+            fields.
+
     Raises:
         ConfigurationError: the topic's schema file isn't usable.
     """
 
-    def __init__(self, configuration: Configuration, topic: Topic) -> None:
+    def __init__(
+        self, configuration: Configuration, topic: Topic, *, records_of_topic: bool = False
+    ) -> None:
         self._topic = topic
         schema = topic_schemas(replace(configuration, topics=(topic,)))[topic.key]
         storage_options = configuration.connector.storage.storage_options()
         self._engine: Engine = for_path(topic.table_path, storage_options)
-        # Whatever the topic's own records are: here they are JSON objects with the same fields.
-        self._format = replace(topic_format(configuration, topic, schema), name="json")
+        self._format = topic_format(configuration, topic, schema)
+        self._debezium = records_of_topic and topic.config.decode == "debezium"
+        if not records_of_topic:
+            self._format = replace(self._format, name="json")
         self._target = TargetTable(self._engine, topic, None)
         self._policy = SchemaPolicy(
             topic,
@@ -73,6 +88,8 @@ class DirectWriter:
     ) -> BatchReport:
         """Put records into the table, dead letters first, in one commit each.
 
+        Where another writer's commit wins it is done again, `max-retries` times.
+
         Args:
             records: columns of the Kafka source; see `record_batch`.
             transaction_ids: go into both commits; a table that has them already gets nothing.
@@ -81,6 +98,55 @@ class DirectWriter:
             BayouError: it can't be done; what was written is deleted.
         """
         began = time.monotonic()
+        letters_wait, conflicts = True, 0
+        while True:
+            found = self._read(records)
+            if letters_wait:
+                self._write_letters(found.letters, transaction_ids)
+                letters_wait = False
+            try:
+                report = self._write_rows(found, transaction_ids)
+                return replace(report, seconds=time.monotonic() - began, conflicts=conflicts)
+            except ConcurrentTransactionError:
+                raise
+            except CommitConflictError:
+                conflicts += 1
+                if conflicts > self._topic.config.processing.max_retries:
+                    raise
+            time.sleep(pause_before(conflicts))
+
+    def replay(
+        self, records: Sequence[pa.RecordBatch], *, dry_run: bool
+    ) -> tuple[pa.Table, BatchReport | None]:
+        """Put records into the table that were refused before; nothing is refused again.
+
+        Args:
+            records: as of `write`.
+            dry_run: write nothing.
+
+        Returns:
+            Those that don't fit, as dead letters; the report where anything was written.
+
+        Raises:
+            BayouError: as `write`.
+        """
+        conflicts = 0
+        while True:
+            found = self._read(records)
+            schema = to_arrow_schema(DEAD_LETTER_SCHEMA)
+            refused = pa.Table.from_batches(found.letters, schema)
+            if dry_run or not found.rows:
+                return refused, None
+            try:
+                return refused, self._write_rows(found, {})
+            except CommitConflictError:
+                conflicts += 1
+                if conflicts > self._topic.config.processing.max_retries:
+                    raise
+            time.sleep(pause_before(conflicts))
+
+    def _read(self, records: Sequence[pa.RecordBatch]) -> _Read:
+        """As the table stands now."""
         self._target.open()
         columns = self._policy.columns()
         read_at = time.time_ns() // 1000
@@ -92,6 +158,7 @@ class DirectWriter:
                     layout=layout,
                     ingestion_timestamp=read_at,
                     upsert=self._topic.upsert_keys,
+                    debezium=self._debezium,
                     format=self._format,
                     masks=self._topic.config.masks,
                 )
@@ -100,18 +167,15 @@ class DirectWriter:
             if not reader.new_fields.fields:
                 break
             columns = self._policy.widened(columns, merge_fields(StructType(), reader.new_fields))
-        letters = [bad for _, bad in found if bad is not None]
-        self._write_letters(letters, transaction_ids)
         rows = [good for good, _ in found if good is not None]
         if self._topic.upsert_keys is not None:
             rows = [_before_kafka(good) for good in rows]
-        report = BatchReport(
-            topic=self._topic.key,
-            dead_letters=sum(bad.num_rows for bad in letters),
+        return _Read(
+            layout=layout,
+            rows=rows,
+            letters=[bad for _, bad in found if bad is not None],
             ignored=tuple(sorted(reader.ignored)),
         )
-        report = self._write_rows(report, rows, layout, transaction_ids)
-        return replace(report, seconds=time.monotonic() - began)
 
     def merge_schema(self, values: Sequence[bytes]) -> StructType:
         """Give the table a column for each field of some records; no rows.
@@ -136,13 +200,13 @@ class DirectWriter:
             self._target.commit(transaction, (), {})
         return layout.schema
 
-    def _write_rows(
-        self,
-        report: BatchReport,
-        rows: Sequence[pa.RecordBatch],
-        layout: RowLayout,
-        transaction_ids: Mapping[str, int],
-    ) -> BatchReport:
+    def _write_rows(self, found: _Read, transaction_ids: Mapping[str, int]) -> BatchReport:
+        rows, layout = found.rows, found.layout
+        report = BatchReport(
+            topic=self._topic.key,
+            dead_letters=sum(bad.num_rows for bad in found.letters),
+            ignored=found.ignored,
+        )
         target = self._target
         if not rows and target.version is None:
             return report
@@ -189,6 +253,16 @@ class DirectWriter:
             delete_data_files(self._engine, table.path, adds)
         else:
             result.run_post_commit_hooks(self._engine)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """Records as rows of a layout, and as dead letters."""
+
+    layout: RowLayout
+    rows: list[pa.RecordBatch]
+    letters: list[pa.RecordBatch]
+    ignored: tuple[str, ...]
 
 
 def _before_kafka(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,23 +1,55 @@
-"""Rows that tasks hand to the driver, as compressed bytes."""
+"""Rows that tasks hand on, to the driver or to other tasks, as compressed bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.ipc
 
-__all__ = ["gathered_bytes", "gathered_rows"]
+__all__ = ["TooManyRowsError", "gathered_bytes", "gathered_pieces", "gathered_rows"]
 
 _OPTIONS: Any = pyarrow.ipc.IpcWriteOptions(compression="zstd")
 
 
-def gathered_bytes(batches: Iterable[pa.RecordBatch]) -> bytes:
-    """Batches of one schema; empty for none."""
+_PIECE_BYTES = 8 << 20
+
+
+class TooManyRowsError(Exception):
+    """Rows take more than their share of the driver's memory."""
+
+
+def gathered_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
+    """Batches of one schema in pieces of some megabytes, each as of `gathered_bytes`."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= _PIECE_BYTES:
+            yield gathered_bytes(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield gathered_bytes(waiting)
+
+
+def gathered_bytes(batches: Iterable[pa.RecordBatch], most: int | None = None) -> bytes:
+    """Batches of one schema; empty for none.
+
+    Args:
+        most: bytes that they may take in memory; None for any number.
+
+    Raises:
+        TooManyRowsError: they take more.
+    """
+    size = 0
     sink = pa.BufferOutputStream()
     writer: Any = None
     for batch in batches:
+        size += batch.nbytes
+        if most is not None and size > most:
+            raise TooManyRowsError
         if writer is None:
             writer = pyarrow.ipc.new_stream(sink, batch.schema, options=_OPTIONS)
         writer.write_batch(batch)

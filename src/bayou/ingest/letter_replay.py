@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ from bayou.ingest.offsets import OffsetSpan, covered_offsets
 from bayou.ingest.rows import RowLayout, record_part
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.topic_format import topic_columns, topic_format, validated_by
+from bayou.ingest.upsert_replay import upsert_letters
 from bayou.kernel import Operation, delete_data_files, write_data
 from bayou.kernel.engine import Engine
 from bayou.kernel.writes.schema_evolution import merge_schemas
@@ -85,16 +86,13 @@ def replay_letters(
         dry_run: change nothing, tell what would be.
 
     Raises:
-        PipelineError: the table is one of upserts, or there is none.
+        PipelineError: there is no table.
         ConfigurationError: the schema file isn't usable.
         CommitConflictError: other writers won five times in a row.
     """
     if topic.upsert_keys is not None:
-        raise PipelineError(
-            f"topic {topic.key!r}: its table has one row a key, so that an old record may not go "
-            "in as it is; produce the corrected record to the topic, and drop the letter.",
-            topic=topic.key,
-        )
+        done = upsert_letters(configuration, topic, where=where, dry_run=dry_run)
+        return ReplayOutcome(topic=topic.key, **asdict(done))
     schema = topic_schemas(configuration)[topic.key]
     attempt = 1
     while True:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
@@ -32,10 +33,13 @@ from bayou.ingest.rows import RowLayout
 from bayou.ingest.schema_policy import SchemaPolicy
 from bayou.ingest.spark_errors import SparkFailedError, translated
 from bayou.ingest.target_table import TargetTable
-from bayou.kernel import Transaction
+from bayou.ingest.upsert import UpsertOutcome, UpsertTable
+from bayou.ingest.upsert.on_executors import KeptRows, merge_on_executors
+from bayou.kernel import Snapshot, Transaction
 from bayou.kernel.engine import Engine
 from bayou.protocol.schema import StructType
 from bayou.spark.kafka import KafkaShares, OffsetRange, TopicPartition
+from bayou.spark.settings import ROW_OPERATIONS_SOURCE_BYTES
 from bayou.spark.writing.tasks import decode_adds
 
 __all__ = ["MicroBatchWriter"]
@@ -80,7 +84,9 @@ class MicroBatchWriter:
         self._record_format = RecordFormat() if record_format is None else record_format
         self._on_retry = on_retry
         self._covered: dict[int, int] = {}
-        self._decided: dict[int, tuple[int, ...]] = {}
+        self._known_letters: dict[int, tuple[int, ...]] = {}
+        self._large: int | None = None  # so many records were too many for the driver
+        self._kept: KeptRows | None = None
 
     def open(self) -> dict[int, int]:
         """Read where the tables stand.
@@ -94,7 +100,7 @@ class MicroBatchWriter:
         self._target.open()
         self._policy.columns()
         self._covered = self._target.covered
-        self._decided = self._dead_letters.decided(self._covered, self._storage_options)
+        self._known_letters = self._dead_letters.decided(self._covered, self._storage_options)
         return self._covered
 
     def process(self, spark: SparkSession, spans: Mapping[int, OffsetSpan]) -> BatchReport:
@@ -136,11 +142,22 @@ class MicroBatchWriter:
         if not new:
             return BatchReport(topic=self._topic.key, seconds=time.monotonic() - began)
         read_at = time.time_ns() // 1000
+        with self._letting_go():
+            report = self._decided(spark, new, read_at)
+        return replace(report, seconds=time.monotonic() - began)
+
+    def _decided(
+        self, spark: SparkSession, new: Mapping[int, OffsetSpan], read_at: int
+    ) -> BatchReport:
         columns = self._policy.columns()
         while True:  # ends: every turn makes a column of a new field, or refuses its name
             layout = self._policy.layout(columns)
             transaction, added = self._begin(layout, new)
             outcomes = self._run(spark, new, layout, transaction, read_at)
+            if any(outcome.too_many for outcome in outcomes):
+                self._discard(outcomes)
+                self._large = sum(span.end - span.start for span in new.values())
+                continue
             new_fields = StructType()
             for outcome in outcomes:
                 new_fields = merge_fields(new_fields, outcome.new_fields)
@@ -161,19 +178,32 @@ class MicroBatchWriter:
             ignored=tuple(sorted({name for o in outcomes for name in o.ignored})),
         )
         if self._topic.upsert_keys is not None:
-            report = self._upsert(report, outcomes, layout)
-        else:
-            version = self._commit(transaction, outcomes, new, report.ignored)
-            if version is not None:
-                rows = sum(o.rows for o in outcomes)
-                report = replace(
-                    report,
-                    rows=rows,
-                    version=version,
-                    new_columns=added,
-                    bytes=sum(add.size for add in decode_adds([o.row_actions for o in outcomes])),
-                )
-        return replace(report, seconds=time.monotonic() - began)
+            return self._upsert(report, outcomes, layout)
+        version = self._commit(transaction, outcomes, new, report.ignored)
+        if version is None:
+            return report
+        return replace(
+            report,
+            rows=sum(o.rows for o in outcomes),
+            version=version,
+            new_columns=added,
+            bytes=sum(add.size for add in decode_adds([o.row_actions for o in outcomes])),
+        )
+
+    def _is_large(self, spans: Mapping[int, OffsetSpan]) -> bool:
+        """Whether an upsert's rows won't fit into the driver: half of what hasn't is much, too."""
+        size = sum(span.end - span.start for span in spans.values())
+        return self._large is not None and 2 * size >= self._large
+
+    @contextlib.contextmanager
+    def _letting_go(self) -> Iterator[None]:
+        """Nothing stays with the executors."""
+        try:
+            yield
+        finally:
+            if self._kept is not None:
+                self._kept.close()
+                self._kept = None
 
     def _run(
         self,
@@ -211,13 +241,21 @@ class MicroBatchWriter:
             dead_letter_state=self._dead_letters.task_state(),
             reading=reading,
             covered=self._covered,
-            decided=self._decided,
+            decided=self._known_letters,
+            most_bytes=0 if reading.upsert is None else _driver_bytes(spark) // len(records.shares),
         )
+        shares = len(records.shares)
         with translated(self._topic.key):
-            # An RDD: SQL would plan and compile for 0.1 s what hands out a few numbers.
-            shares = range(len(records.shares))
-            numbers = spark.sparkContext.parallelize(shares, len(shares))
-            outcomes: list[TaskOutcome] = numbers.map(task.run).collect()
+            outcomes: list[TaskOutcome]
+            if self._is_large(spans):
+                if self._kept is not None:
+                    self._kept.close()
+                self._kept = KeptRows(spark, task.pieces, shares)
+                outcomes = self._kept.outcomes()
+            else:
+                # An RDD: SQL would plan and compile for 0.1 s what hands out a few numbers.
+                numbers = spark.sparkContext.parallelize(range(shares), shares)
+                outcomes = numbers.map(task.run).collect()
         for outcome in outcomes:
             if outcome.failure is not None:
                 self._discard(outcomes)
@@ -251,6 +289,12 @@ class MicroBatchWriter:
     ) -> BatchReport:
         """Dead letters first, then deleted keys, then the target."""
         self._commit_letters(outcomes, report.spans)
+        if self._kept is not None and (count := sum(o.rows for o in outcomes)):
+            added = self._target.new_columns(layout)
+            with translated(self._topic.key):
+                done = self._target.upsert_by(self._merged(layout, count), layout, report.spans)
+            self._covered = self._target.covered
+            return done.told(report, count, added)
         rows = gathered_rows(o.gathered for o in outcomes)
         if rows is None and self._target.version is None and not layout.record.fields:
             return report
@@ -261,6 +305,29 @@ class MicroBatchWriter:
         done = self._target.upsert(winners, layout, report.spans)
         self._covered = self._target.covered
         return done.told(report, rows.num_rows, added)
+
+    def _merged(self, layout: RowLayout, rows: int) -> Callable[..., UpsertOutcome]:
+        kept = self._kept
+
+        def merge(
+            table: UpsertTable,
+            snapshot: Snapshot,
+            transaction_ids: Mapping[str, int],
+            table_properties: Mapping[str, str],
+        ) -> UpsertOutcome:
+            assert kept is not None
+            return merge_on_executors(
+                kept,
+                table,
+                snapshot,
+                layout.schema,
+                rows=rows,
+                storage_options=self._storage_options,
+                transaction_ids=transaction_ids,
+                table_properties=table_properties,
+            )
+
+        return merge
 
     def _commit_letters(
         self, outcomes: Sequence[TaskOutcome], spans: Mapping[int, OffsetSpan]
@@ -327,3 +394,12 @@ class MicroBatchWriter:
             f"topic {self._topic.key!r}: a batch failed{tried}: {error.message}",
             topic=self._topic.key,
         )
+
+
+_DRIVER_BYTES = 64 << 20
+
+
+def _driver_bytes(spark: SparkSession) -> int:
+    """What the rows of an upsert's batch may take in the driver's process, all in all."""
+    limit = ROW_OPERATIONS_SOURCE_BYTES.integer(spark=spark)
+    return _DRIVER_BYTES if limit is None else limit

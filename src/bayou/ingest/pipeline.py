@@ -2,6 +2,7 @@
 
 Each topic is a streaming query over the Kafka source. It begins where its table stands and its
 checkpoint lives no longer than the run, so that there is one truth about what was read: the table.
+Where there are many topics they take turns instead, see `bayou.ingest.turns`.
 """
 
 from __future__ import annotations
@@ -13,17 +14,21 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from bayou.ingest.broker import EndsOfTopics
 from bayou.ingest.config import Configuration, without_delta_spark
 from bayou.ingest.errand import Errand
 from bayou.ingest.progress import Reporter, TopicSummary
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.session import pipeline_session, start_workers
 from bayou.ingest.topic_run import TopicRun
+from bayou.ingest.turns import Turns
 from bayou.spark.kafka import KafkaDataSource
 
 __all__ = ["run_pipeline"]
 
 _POLL = 0.2
+_MAINTAINED_AT_ONCE = 4
+"""Tables; one whose store hangs may take its place for long."""
 
 
 def run_pipeline(
@@ -52,24 +57,33 @@ def run_pipeline(
     """
     configuration.check_runnable()
     schemas = topic_schemas(configuration)
+    slots = threading.BoundedSemaphore(_MAINTAINED_AT_ONCE)
     runs = [
-        TopicRun(configuration, topic, schemas[topic.key], reporter)
+        TopicRun(configuration, topic, schemas[topic.key], reporter, upkeep_slots=slots)
         for topic in configuration.topics
     ]
+    turns: Turns | None = None
     own: SparkSession | None = None
     try:
         _prepare(runs, once=once)
         session = spark
-        if any(run.has_work for run in runs):
+        working = [run for run in runs if run.has_work]
+        if working:
             if session is None:
                 session = own = _session(configuration)
                 start_workers(session)
             session.dataSource.register(KafkaDataSource)
-            for run in runs:
-                run.begin(session, once=once)
+            if len(working) > configuration.connector.max_queries:
+                turns = _turns(configuration, working, session, once=once)
+                turns.begin()
+            else:
+                for run in working:
+                    run.begin(session, once=once)
         _wait(runs, session, stop, once=once)
         return tuple(run.finish() for run in runs)
     finally:
+        if turns is not None:
+            turns.stop()
         for run in runs:
             run.abandon()
         if own is not None:
@@ -106,6 +120,14 @@ def _wait(
         if not going or (stop is not None and stop.is_set()):
             return
         time.sleep(_POLL)
+
+
+def _turns(
+    configuration: Configuration, runs: Sequence[TopicRun], spark: SparkSession, *, once: bool
+) -> Turns:
+    names = {run.topic.config.kafka_topic for run in runs}
+    ends = EndsOfTopics(names, configuration.connector.kafka.client_properties())
+    return Turns(runs, spark, ends, once=once)
 
 
 def _session(configuration: Configuration) -> SparkSession:

@@ -20,7 +20,7 @@ __all__ = [
     "TopicSummary",
 ]
 
-MaintenanceTask: TypeAlias = Literal["compaction", "optimize", "vacuum"]
+MaintenanceTask: TypeAlias = Literal["compaction", "optimize", "vacuum", "forget"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,13 +142,15 @@ class MaintenanceReport:
     Attributes:
         topic: its name in the configuration.
         task: `compaction` packs small files of partitions written since the last one, `optimize`
-            of all, `vacuum` deletes files that no version within the retention needs.
+            of all, `vacuum` deletes files that no version within the retention needs, `forget`
+            takes out deleted keys of an upsert that are past their retention.
         table_path: the table.
         started: seconds since the epoch.
         seconds: how long it took.
         result: `done`, `nothing` where there was nothing to do, or `failed`.
         version: of its last commit, None for none.
         files_added, files_removed: data files; of a vacuum what was deleted.
+        keys: that were forgotten.
         left: partitions that wait for the next time.
         error: why it failed.
     """
@@ -162,6 +164,7 @@ class MaintenanceReport:
     version: int | None = None
     files_added: int = 0
     files_removed: int = 0
+    keys: int = 0
     left: int = 0
     error: BayouError | None = None
 

@@ -43,6 +43,8 @@ def as_error(error: Exception, topic: str, state_path: Path | None = None) -> Ba
         topic: the topic's name in the configuration.
         state_path: what Spark writes to by itself, where that is what may have failed.
     """
+    if isinstance(error, BayouError):
+        return error
     text = str(error)
     ours = _OURS.findall(text)
     if ours:

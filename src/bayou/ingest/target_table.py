@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -19,10 +21,10 @@ from bayou.ingest.offsets import (
     KafkaTopic,
     OffsetSpan,
     app_id,
-    check_not_recreated,
     next_offsets,
 )
-from bayou.ingest.rows import KAFKA_COLUMNS, RowLayout, record_part
+from bayou.ingest.rows import RowLayout, record_part
+from bayou.ingest.target_checks import KEY_COLUMNS, check_target
 from bayou.ingest.upsert import DELETED, UpsertOutcome, UpsertTable
 from bayou.kernel import Operation, Snapshot, Table, Transaction, delete_data_files, write_data
 from bayou.kernel.arrow_types import to_arrow_schema
@@ -33,16 +35,13 @@ from bayou.protocol.properties import CHECKPOINT_INTERVAL, TYPE_WIDENING
 from bayou.protocol.schema import StructField, StructType
 from bayou.version import ENGINE_INFO as BAYOU
 
-__all__ = ["ENGINE_INFO", "TRANSACTION_RETENTION", "TargetTable"]
+__all__ = ["ENGINE_INFO", "TargetTable"]
 
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 _INGEST = " (ingest)"
 ENGINE_INFO = f"{BAYOU}{_INGEST}"
 """How commits of the pipeline name it."""
-
-TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
-"""The property by which a table would forget offsets."""
 
 
 class TargetTable:
@@ -95,7 +94,7 @@ class TargetTable:
         """
         self._take(self._latest())
         if self._snapshot is not None:
-            self._check(self._snapshot)
+            check_target(self._topic, self._kafka, self._snapshot)
             self._check_not_restored(None)
 
     def follow(self) -> None:
@@ -126,7 +125,7 @@ class TargetTable:
         self._take(latest)
         if latest is None:
             return
-        self._check(latest)
+        check_target(self._topic, self._kafka, latest)
         if latest.version != known:
             self._check_not_restored(known)
         if self._covered != covered:
@@ -272,17 +271,40 @@ class TargetTable:
         self._upserts.deleted_keys.remember(winners)
         if self._snapshot is None:
             return self._created(winners, layout, spans, transaction_ids)
-        try:
+        with self._fitting():
             outcome = self._upserts.merge(
                 self._snapshot,
                 winners,
                 transaction_ids={**self._transaction_ids(spans), **(transaction_ids or {})},
                 table_properties=self._properties,
             )
-        except SchemaError as error:
-            raise PipelineError(
-                f"topic {self._topic.key!r}: {error.message}", topic=self._topic.key
-            ) from error
+        self._moved(outcome.version, spans)
+        return outcome
+
+    def upsert_by(
+        self,
+        merge: Callable[
+            [UpsertTable, Snapshot, Mapping[str, int], Mapping[str, str]], UpsertOutcome
+        ],
+        layout: RowLayout,
+        spans: Mapping[int, OffsetSpan],
+    ) -> UpsertOutcome:
+        """As `decide` and `upsert`, where others do both to rows that this process hasn't.
+
+        A table that isn't there is made by a commit of its own, which covers no offset.
+
+        Args:
+            merge: given the table, the snapshot, and the transaction identifiers and properties
+                that its commit sets.
+        """
+        if self._snapshot is None:
+            transaction, _ = self.begin(layout, {})
+            self.commit(transaction, (), {})
+            self._take(self._latest())
+        assert self._snapshot is not None
+        with self._fitting():
+            ids = self._transaction_ids(spans)
+            outcome = merge(self._upserts, self._snapshot, ids, self._properties)
         self._moved(outcome.version, spans)
         return outcome
 
@@ -295,6 +317,15 @@ class TargetTable:
         if adds:
             delete_data_files(self._engine, self.path, adds)
 
+    @contextlib.contextmanager
+    def _fitting(self) -> Iterator[None]:
+        try:
+            yield
+        except SchemaError as error:
+            raise PipelineError(
+                f"topic {self._topic.key!r}: {error.message}", topic=self._topic.key
+            ) from error
+
     @property
     def _known(self) -> tuple[str, ...]:
         return () if self._snapshot is None else self._snapshot.schema.names
@@ -306,7 +337,10 @@ class TargetTable:
     @property
     def _properties(self) -> dict[str, str]:
         interval = self._topic.config.destination.delta_config.checkpoint_interval
-        return {} if interval is None else {CHECKPOINT_INTERVAL.key: str(interval)}
+        found = {} if interval is None else {CHECKPOINT_INTERVAL.key: str(interval)}
+        if self._topic.upsert_keys is not None:
+            found[KEY_COLUMNS] = json.dumps(self._topic.upsert_keys.columns)
+        return found
 
     @property
     def _upserts(self) -> UpsertTable:
@@ -388,36 +422,3 @@ class TargetTable:
             if len(commits) == seen or (limit is not None and len(commits) < limit):
                 return
             seen = len(commits)
-
-    def _check(self, snapshot: Snapshot) -> None:
-        key = self._topic.key
-        if self._kafka is not None:
-            check_not_recreated(self._kafka, snapshot.transactions, key=key)
-        missing = [n for n in KAFKA_COLUMNS.names if n not in snapshot.schema.names]
-        if missing:
-            raise PipelineError(
-                f"topic {key!r}: {self.path} exists and has no column {missing[0]!r}, so it wasn't "
-                "made by this pipeline; write to another table-path.",
-                topic=key,
-            )
-        if self._topic.upsert_keys is not None and "_kafka_timestamp" not in snapshot.schema.names:
-            raise PipelineError(
-                f"topic {key!r}: {self.path} has no column '_kafka_timestamp', so its rows were "
-                "appended and a key may have several; enable-upsert needs another table-path (or "
-                "turn it off).",
-                topic=key,
-            )
-        wanted = self._topic.config.destination.partition_columns
-        if tuple(wanted) != tuple(snapshot.partition_columns):
-            raise PipelineError(
-                f"topic {key!r}: {self.path} is partitioned by "
-                f"({', '.join(snapshot.partition_columns)}), partition-columns says "
-                f"({', '.join(wanted)}); make them agree or write to another table-path.",
-                topic=key,
-            )
-        if TRANSACTION_RETENTION in snapshot.properties:
-            raise PipelineError(
-                f"topic {key!r}: {self.path} has the property {TRANSACTION_RETENTION}, by which "
-                "it would forget which offsets it covers and take records twice; unset it.",
-                topic=key,
-            )

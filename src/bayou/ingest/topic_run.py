@@ -1,4 +1,8 @@
-"""One topic of a run: its streaming query, from where its table stands to its summary."""
+"""One topic of a run, from where its table stands to its summary.
+
+Its batches come from a streaming query of its own (`begin`), or from whoever deals out turns to
+many topics (`begin_turns`).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,9 @@ import contextlib
 import json
 import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -38,7 +44,13 @@ class TopicRun:
     """One topic's query, from its start to its summary."""
 
     def __init__(
-        self, configuration: Configuration, topic: Topic, schema: str | None, reporter: Reporter
+        self,
+        configuration: Configuration,
+        topic: Topic,
+        schema: str | None,
+        reporter: Reporter,
+        *,
+        upkeep_slots: AbstractContextManager[Any] | None = None,
     ) -> None:
         self._configuration = configuration
         self._topic = topic
@@ -58,7 +70,9 @@ class TopicRun:
             reporter,
             batches=self._in_batch,
             every=configuration.connector.maintenance.seconds,
+            slots=upkeep_slots,
         )
+        self._in_turns = False
         self._ended = False
         self._error: BayouError | None = None
         self._summary: TopicSummary | None = None
@@ -71,7 +85,19 @@ class TopicRun:
         """Whether the query goes on by itself, or is about to be started again."""
         if self._recovery is not None and self._recovery.under_way:
             return True
+        if self._in_turns:
+            return not self._ended
         return self._query is not None and bool(self._query.isActive)
+
+    @property
+    def topic(self) -> Topic:
+        """What the configuration says."""
+        return self._topic
+
+    @property
+    def position(self) -> dict[int, int]:
+        """For each partition the offset that is read next."""
+        return dict(self._position)
 
     def prepare(self, *, once: bool) -> None:
         """Ask broker and tables where things stand; an error is kept for the summary.
@@ -107,6 +133,44 @@ class TopicRun:
         except BayouError as error:
             self._error = error
 
+    def begin_turns(self) -> None:
+        """As `begin`: `turn` will be called where there are records."""
+        self._in_turns = True
+        self._reporter.topic_started(self._started)
+        self._began = self._last = time.monotonic()
+
+    def turn(self, spark: SparkSession, end: Mapping[int, int] | None) -> float | None:
+        """Take the records up to some offsets; an error is kept for the summary.
+
+        Args:
+            end: for each partition; None to ask broker and table again where things stand.
+
+        Returns:
+            Seconds to wait before the next turn where brokers or Spark failed and `max-retries`
+            allows for one; else None.
+        """
+        with self._in_batch:
+            if self._ended:
+                return None
+            try:
+                if end is None or self._failures:
+                    self._open()
+                if end is not None:
+                    self._take(spark, end)
+            except Exception as fault:  # noqa: BLE001  # whatever it is, the others go on
+                error = as_error(fault, self._topic.key, self._configuration.state_path)
+                if self._may_retry(error):
+                    return pause_before(self._failures)
+                self._error = error
+                self._ended = True
+            return None
+
+    def end_turns(self, error: BayouError | None = None) -> None:
+        """No turn will come any more: the topic is drained, or it can't go on."""
+        with self._in_batch:
+            self._ended = True
+            self._error = self._error or error
+
     def recover(self, spark: SparkSession, *, once: bool) -> bool:
         """Start a query again that the brokers or Spark failed, `max-retries` times at most.
 
@@ -133,7 +197,7 @@ class TopicRun:
 
     def maintain(self) -> None:
         """Begin what the table is due for, beside the batches."""
-        if self._query is not None:
+        if self._query is not None or self._in_turns:
             self._upkeep.poll()
 
     def complete(self) -> None:
@@ -148,9 +212,10 @@ class TopicRun:
         self._end_recovery()
         self._upkeep.stop()
         query = self._query
-        if query is not None:
+        if query is not None or self._in_turns:
             with self._in_batch:
                 self._ended = True
+        if query is not None:
             failure = None if query.isActive else query.exception()
             query.stop()
             if failure is not None and self._error is None:
@@ -296,21 +361,23 @@ class TopicRun:
                 return  # the checkpoint ends with the run; the table hasn't moved
             try:
                 end = batch_end(self._checkpoint, batch_id, self._kafka.name, key=self._topic.key)
-                report = self._writer.process(
-                    records.sparkSession, ranges_between(self._position, end)
-                )
+                self._take(records.sparkSession, end)
             except BayouError as error:
                 self._error = error
                 self._ended = True
                 raise
-            self._failures = 0
-            self._position.update(end)
-            self._rows += report.rows
-            self._dead_letters += report.dead_letters
-            self._commits += report.version is not None
-            self._version = self._target.version
-            self._last = time.monotonic()
-            if report.spans:
-                batch_size = self._topic.config.processing.batch_size
-                self._upkeep.took(report, more_waits=report.records >= batch_size)
-                self._reporter.batch_committed(report)
+
+    def _take(self, spark: SparkSession, end: Mapping[int, int]) -> None:
+        """A batch, while `_in_batch` is held."""
+        report = self._writer.process(spark, ranges_between(self._position, end))
+        self._failures = 0
+        self._position.update(end)
+        self._rows += report.rows
+        self._dead_letters += report.dead_letters
+        self._commits += report.version is not None
+        self._version = self._target.version
+        self._last = time.monotonic()
+        if report.spans:
+            batch_size = self._topic.config.processing.batch_size
+            self._upkeep.took(report, more_waits=report.records >= batch_size)
+            self._reporter.batch_committed(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 
 import pyarrow as pa
@@ -174,3 +175,19 @@ def test_a_vacuum_does_not_wait_for_batches_nor_they_for_it(tmp_path, reports, m
     with batches:
         done(kept)
     assert [(report.task, report.error) for report in reports.done] == [("vacuum", None)]
+
+
+def test_deleted_keys_are_forgotten_by_the_clock_whatever_else_is_done(tmp_path, reports):
+    settings = "enable-upsert: true, deleted-keys-retention-hours: 24"
+    topic, kept = keyed(tmp_path, reports, settings, every=0)
+    written(topic.table_path, 1)
+    now = dt.datetime.now(dt.UTC)
+    moments = pa.array([now, now - dt.timedelta(hours=25)], pa.timestamp("us", tz="UTC"))
+    rows = pa.table({"id": [1, 2], "_kafka_timestamp": moments, "_remembered_at": moments})
+    beside = f"{topic.table_path}_deleted_keys"
+    bayou.write(beside, rows)
+    done(kept)
+    assert [(report.task, report.keys) for report in reports.done] == [("forget", 1)]
+    assert bayou.table(beside).to_arrow()["id"].to_pylist() == [1]
+    done(kept)
+    assert len(reports.done) == 1  # nothing is no news

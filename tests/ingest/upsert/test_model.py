@@ -158,6 +158,52 @@ def test_of_the_deleted_keys_only_those_of_the_batch_are_held():
     assert pipeline.upserts.deleted_keys.of(asked.slice(0, 0)).num_rows == 0
 
 
+def by_user():
+    keys = UpsertKeys(columns=("user",))
+    return Pipeline(f"memory://upserts/{uuid.uuid4()}", keys, partitioned=False)
+
+
+def remembered(pipeline):
+    snapshot = bayou.table(pipeline.upserts.deleted_keys.path)
+    return sorted(snapshot.to_arrow()["user"].to_pylist())
+
+
+def test_a_deleted_key_is_forgotten_after_the_retention_by_both_clocks():
+    pipeline = Pipeline(
+        f"memory://upserts/{uuid.uuid4()}", UpsertKeys(columns=("user",)), partitioned=False
+    )
+    known, second = pipeline.upserts.deleted_keys, dt.timedelta(seconds=1)
+    for offset, user, moment in [(0, "a", 0), (1, "b", 30)]:
+        rows = batch_of([(offset, (user, 1, "a", None, moment, "delete"))])
+        known.remember(pipeline.upserts.decide(None, rows))
+    far = dt.datetime.now(dt.UTC) + dt.timedelta(days=9000)
+    assert known.forget(31 * second, now=far) == 0  # this machine's clock has jumped ahead
+    assert known.forget(29 * second) == 0  # the keys have come just now, old as they are
+    assert remembered(pipeline) == ["a", "b"]
+    assert known.forget(29 * second, now=at(40)) == 0  # it has jumped back
+
+
+def test_what_is_forgotten_no_longer_keeps_out_older_records():
+    pipeline = Pipeline(
+        f"memory://upserts/{uuid.uuid4()}", UpsertKeys(columns=("user",)), partitioned=False
+    )
+    known = pipeline.upserts.deleted_keys
+    old, new = dt.datetime.now(dt.UTC) - dt.timedelta(days=40), dt.datetime.now(dt.UTC)
+    rows = batch_of([(n, (u, 1, "a", None, 0, "delete")) for n, u in enumerate("ab")])
+    times = pa.array([old, new], pa.timestamp("us", tz="UTC"))
+    rows = rows.set_column(
+        rows.schema.get_field_index("_kafka_timestamp"), "_kafka_timestamp", times
+    )
+    known.remember(pipeline.upserts.decide(None, rows))
+    assert known.forget(dt.timedelta(days=30)) == 0  # they have come just now
+    bayou.table(known.path).update({"_remembered_at": "TIMESTAMP '2020-01-01 00:00:00'"})
+    assert known.forget(dt.timedelta(days=30)) == 1
+    assert remembered(pipeline) == ["b"]
+    pipeline.process(one(9, "a"), end=9, dies=False)
+    pipeline.process(one(10, "b"), end=10, dies=False)
+    assert pipeline.rows() == {("a", 1): ("a", None, 9)}
+
+
 def test_other_keys_than_those_that_were_deleted_are_refused():
     path = f"memory://upserts/{uuid.uuid4()}"
     first = Pipeline(path, UpsertKeys(columns=("user",)), partitioned=False)

@@ -3,65 +3,193 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import shutil
+import signal
+import subprocess
 import time
+from pathlib import Path
 
-from confluent_kafka import Producer
+import pyarrow.parquet as pq
+import pytest
+from keyed_records import KeyedRecords
+from process_memory import process_tree
 
-_PARTITIONS = 4
+_RECORDS = int(os.environ.get("BAYOU_TEST_UPSERT_RECORDS", "4500"))
+_KILLS = int(os.environ.get("BAYOU_TEST_KILLS", "3"))
+_PEERS = os.environ.get("BAYOU_PEERS")
+_TOPIC = "user.events.v1"
+_USER_EVENTS = "connector.topics.user-events"
+_PARTITIONS = 8
 
 
-def test_the_table_of_upserts_equals_a_dictionary(plan):
-    rng = random.Random(9)
-    producer = Producer({"bootstrap.servers": plan.kafka.bootstrap_servers})
-    state, orders = {}, {}
-    sent = 0
-    since = round(time.time() * 1000) - 6 * 3_600_000  # not so old that Kafka's retention takes it
+@pytest.fixture
+def keyed(plan):
+    """Records of an eight-partition topic, and what its table must have."""
+    plan.kafka.add_partitions(_TOPIC, _PARTITIONS)
+    return KeyedRecords(
+        plan.kafka.bootstrap_servers, _TOPIC, users=max(300, _RECORDS // 20), partitions=_PARTITIONS
+    )
 
-    def send(count):
-        nonlocal sent
-        for _ in range(count):
-            sent += 1
-            user, session = f"u{rng.randrange(300)}", rng.choice(["s1", "s2", None])
-            second = sent + rng.choice([0, 0, 0, -400])  # some come late
-            key = {"user_id": user, "session_id": session}
-            kind = rng.choice(["click", "view", "login"])
-            value = {**key, "event_type": kind, "timestamp": "2024-01-05T10:00:00Z"}
-            value["duration_ms"] = sent
-            gone, bad = rng.random() < 0.1, rng.random() < 0.01
-            body = b"{no" if bad else json.dumps(value).encode()
-            moment = since + 1000 * second
-            place = hash_of(user) % _PARTITIONS
-            producer.produce(
-                "user.events.v1",
-                None if gone and not bad else body,
-                key=json.dumps(key).encode(),
-                partition=place,
-                timestamp=moment,
-            )
-            if bad:
-                continue
-            # The later record of a key wins; those of one time by their offset, the order here.
-            if moment >= orders.get((user, session), 0):
-                orders[user, session] = moment
-                state[user, session] = None if gone else (kind, sent)
-        producer.flush()
 
-    send(3000)
-    first = plan.run(config="upsert.yaml")
-    assert first.code == 0, first.err
-    send(1500)
-    second = plan.run(config="upsert.yaml")
-    assert second.code == 0, second.err
-    rows = plan.table("user_events").to_pyarrow_table().to_pylist()
-    found = {(r["user_id"], r["session_id"]): (r["event_type"], r["duration_ms"]) for r in rows}
-    assert len(found) == len(rows)
-    assert found == {key: value for key, value in state.items() if value is not None}
+def upserted(plan, *arguments, timeout=280):
+    run = plan.run(*arguments, config="upsert.yaml", timeout=timeout)
+    assert run.code == 0, run.complaints
+    return run
+
+
+def rows(plan):
+    columns = ["user_id", "session_id", "event_type", "duration_ms"]
+    return plan.table("user_events").to_pyarrow_table(columns=columns).to_pylist()
+
+
+def of_batches(size):
+    return ("--set", f"{_USER_EVENTS}.processing.batch-size={size}")
+
+
+@pytest.mark.timeout(300 + _RECORDS // 300)
+def test_the_table_of_upserts_equals_a_dictionary(plan, keyed, tmp_path):
+    size = of_batches(max(1000, _RECORDS // 10))
+    keyed.send(2 * _RECORDS // 3)
+    upserted(plan, *size, timeout=300 + _RECORDS // 300)
+    keyed.send(_RECORDS - 2 * _RECORDS // 3)
+    second = upserted(plan, *size, timeout=300 + _RECORDS // 300)
+    keyed.check(rows(plan))
+    letters = plan.table("user_events_dead_letters").to_pyarrow_table(columns=["offset"])
+    assert letters.num_rows == keyed.bad
     kept = [e for e in second.of("maintenance_finished") if e["topic"] == "user-events"]
     assert {e["task"] for e in kept} == {"optimize"}
     assert {e["result"] for e in kept} <= {"done", "nothing"}  # merges may have packed all there is
+    if _PEERS:
+        keyed.check(by_delta_spark(plan.s3.objects / "test-data-lake/tables/user_events", tmp_path))
 
 
-def hash_of(user):
-    """The partition of a key, the same in every run."""
-    return sum(user.encode())
+def test_batches_that_stay_with_the_executors_come_to_the_same(plan, keyed):
+    plan.environment["BAYOU_ROWOPERATIONS_SOURCEBYTES"] = "0"
+    keyed.send(1500)
+    upserted(plan, *of_batches(2000))
+    keyed.send(1500, channel="web")
+    upserted(plan, *of_batches(2000))
+    keyed.check(rows(plan))
+    done = [commit["operation"] for commit in plan.table("user_events").history()]
+    assert done.count("MERGE") == 2
+
+
+@pytest.mark.timeout(300 + 60 * _KILLS)
+def test_killed_at_random_points_the_table_equals_the_dictionary(plan, keyed):
+    keyed.send(2000)
+    rng = random.Random()
+    for number in range(_KILLS):
+        if number % 3 == 2:
+            plan.environment["BAYOU_ROWOPERATIONS_SOURCEBYTES"] = "0"
+        running = plan.start("--once", *of_batches(250), config="upsert.yaml")
+        if number % 4 == 1:
+            a_worker_dies(running, rng)
+        else:
+            it_dies(running, rng)
+        plan.environment.pop("BAYOU_ROWOPERATIONS_SOURCEBYTES", None)
+        if number == _KILLS // 2:
+            shutil.rmtree(plan.state)
+        keyed.send(250)
+    upserted(plan, *of_batches(1000))
+    keyed.check(rows(plan))
+
+
+def it_dies(running, rng):
+    commits = rng.randrange(4)
+    if commits == 0:
+        running.next("topic_started")
+        time.sleep(rng.uniform(0, 9))
+    for _ in range(commits):
+        running.next("batch_committed")
+    time.sleep(rng.uniform(0, 0.8))
+    running.kill()
+
+
+def a_worker_dies(running, rng):
+    """Any of Spark's Python processes; the run goes on by itself."""
+    running.next("batch_committed")
+    time.sleep(rng.uniform(0, 0.8))
+    processes = process_tree(running.process.pid)
+    workers = [pid for pid, command in processes.items() if b"worker_daemon" in command]
+    os.kill(rng.choice(workers), signal.SIGKILL)
+    assert running.end() == 0
+
+
+def test_records_gone_by_retention_stop_the_topic_and_nothing_is_changed(plan, keyed):
+    keyed.send(400)
+    upserted(plan)
+    before = rows(plan)
+    keyed.send(400)
+    ends = dict.fromkeys(range(_PARTITIONS), 60)
+    plan.kafka.delete_records(_TOPIC, ends)
+    run = plan.run(config="upsert.yaml")
+    assert run.code == 1
+    assert "were removed by retention" in run.of("error")[0]["message"]
+    assert rows(plan) == before
+
+
+def test_a_table_that_is_restored_while_it_is_upserted_stops_the_topic(plan, keyed):
+    keyed.send(400)
+    upserted(plan, *of_batches(100))
+    plan.table("user_events").restore(1)
+    keyed.send(100)
+    run = plan.run(config="upsert.yaml")
+    assert run.code == 1
+    message = run.of("error")[0]["message"]
+    assert "is a RESTORE" in message
+    assert "accept-restore" in message
+
+
+def test_a_field_that_comes_in_the_middle_is_a_column(plan, keyed):
+    keyed.send(300)
+    upserted(plan)
+    keyed.send(300, plan_name="gold")
+    upserted(plan, *of_batches(100))
+    keyed.check(rows(plan))
+    table = plan.table("user_events").to_pyarrow_table(columns=["plan_name", "duration_ms"])
+    late = {n for n, name in zip(*reversed(table.to_pydict().values()), strict=True) if name}
+    assert late == {n for _, n in keyed.rows.values() if n > 300}
+
+
+def test_of_two_copies_that_upsert_one_gives_way(plan, keyed):
+    quick = ("--set", f"{_USER_EVENTS}.processing.flush-interval=1")
+    keyed.send(200)
+    first = plan.start(*quick, config="upsert.yaml")
+    first.next("batch_committed")
+    plan.environment["BAYOU_STATE_PATH"] += "-2"
+    second = plan.start(*quick, config="upsert.yaml")
+    for _ in range(3):
+        second.next("topic_started")
+    ended = None
+    while ended is None:  # both take records until they meet
+        keyed.send(40)
+        time.sleep(2)
+        ended = next((e for p in (first, second) if (e := p.told("topic_finished"))), None)
+    assert "run one copy only" in ended["error"]["message"]
+    for running in (first, second):
+        running.terminate()
+    assert sorted((first.end(), second.end())) == [0, 1]
+    upserted(plan)
+    keyed.check(rows(plan))
+
+
+def by_delta_spark(table, folder):
+    """The rows as delta-spark reads them from the disk of the S3 server."""
+    server = Path(__file__).resolve().parents[2] / "peers" / "delta_spark_server.py"
+    python = str(Path(_PEERS).resolve() / "bin" / "python")
+    request = {"do": "read", "table": str(table), "out": str(folder / "rows"), "version": None}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("SPARK")}
+    subprocess.run(
+        [python, str(server), str(folder / "warehouse")],
+        input=json.dumps(request | {"where": None, "columns": []}) + "\n",
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=folder,
+        env={**environment, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "TZ": "UTC"},
+        check=True,
+        timeout=600,
+    )
+    return pq.read_table(folder / "rows").to_pylist()

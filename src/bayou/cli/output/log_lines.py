@@ -88,6 +88,7 @@ class LogReporter:
             version=event.version,
             files_added=event.files_added,
             files_removed=event.files_removed,
+            keys=event.keys,
             seconds=round(event.seconds, 3),
             error=None if error is None else error.message,
         )

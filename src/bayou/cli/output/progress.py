@@ -149,6 +149,8 @@ def _upkeep(event: MaintenanceReport) -> str:
         return f"{event.task} failed and is tried again later: {event.error.message}"
     if event.result == "nothing":
         return f"{event.task}: nothing to do"
+    if event.task == "forget":
+        return f"forget: {_counted(event.keys, 'deleted key')} past the retention"
     if event.task == "vacuum":
         return f"vacuum: {_counted(event.files_removed, 'file')} deleted, {event.seconds:.1f} s"
     return (

@@ -30,6 +30,11 @@ class DeltaConfig(Section):
     key_columns: tuple[str, ...] = Field(
         default=(), description="As destination.key-columns; write one of the two."
     )
+    deleted_keys_retention_hours: PositiveInt = Field(
+        default=720,
+        description="How long an upsert's table remembers that a key was deleted, so that an older "
+        "record that comes late doesn't bring its row back. One that comes later than that does.",
+    )
     enable_optimize: bool = Field(
         default=False,
         description="true: small files of all partitions are packed, by the clock and after "

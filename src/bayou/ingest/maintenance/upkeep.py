@@ -6,16 +6,19 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
 from typing import Any
 
 from bayou.api import TableHandle
 from bayou.api import table as open_table
+from bayou.engines import for_path
 from bayou.errors import BayouError, PipelineError
 from bayou.ingest.config import Topic
 from bayou.ingest.errand import Errand
 from bayou.ingest.maintenance.steps import maintain_table
 from bayou.ingest.progress import BatchReport, MaintenanceReport, MaintenanceTask, Reporter
-from bayou.ingest.upsert import deleted_keys_path
+from bayou.ingest.upsert import DeletedKeys, deleted_keys_path
+from bayou.version import ENGINE_INFO
 
 __all__ = ["TopicUpkeep"]
 
@@ -36,6 +39,8 @@ class TopicUpkeep:
     Args:
         batches: held by whoever changes the table.
         every: seconds between looks by the clock; None for none.
+        slots: held while a task is done, so that not all topics are maintained at once; None: they
+            may be.
     """
 
     def __init__(
@@ -46,6 +51,7 @@ class TopicUpkeep:
         *,
         batches: threading.Lock,
         every: float | None,
+        slots: AbstractContextManager[Any] | None = None,
     ) -> None:
         self._topic = topic
         self._delta = topic.config.destination.delta_config
@@ -54,6 +60,7 @@ class TopicUpkeep:
         self._batches = batches
         self._takes_turns = topic.upsert_keys is not None
         self._every = every
+        self._slots = nullcontext() if slots is None else slots
         self._next_look = None if every is None else time.monotonic() + every
         self._compacted = self._optimized = 0
         self._since = 0  # what an earlier process left is looked at once
@@ -62,6 +69,7 @@ class TopicUpkeep:
         self._stopped = threading.Event()
         self._errand: Errand | None = None
         self._last_vacuum: float | None = None
+        self._last_vacuum_of_keys = 0.0
 
     def took(self, report: BatchReport, *, more_waits: bool) -> None:
         """Count a batch.
@@ -117,6 +125,8 @@ class TopicUpkeep:
             tasks.append("compaction")
         if delta.enable_vacuum and by_clock:
             tasks.append("vacuum")
+        if by_clock and self._takes_turns:
+            tasks.append("forget")
         return tasks
 
     def _is_due(self, records: int, interval: int | None, by_clock: bool) -> bool:
@@ -132,7 +142,8 @@ class TopicUpkeep:
                 return
             began = time.time()
             try:
-                report = self._maintained(task, final=final)
+                with self._slots:
+                    report = self._maintained(task, final=final)
             except Exception as fault:  # noqa: BLE001  # whatever it is, the topic goes on
                 report = MaintenanceReport(
                     topic=self._topic.key,
@@ -149,7 +160,9 @@ class TopicUpkeep:
                 self._reporter.maintenance_finished(report)
 
     def _maintained(self, task: MaintenanceTask, *, final: bool) -> MaintenanceReport | None:
-        """None where it isn't due after all."""
+        """None where it isn't due after all, or not worth telling."""
+        if task == "forget":
+            return self._forgotten(final=final)
         # Partitions that are written now are left for the next time, which has to see them.
         behind = _now() if final else self._last_batch
         handle = open_table(self._topic.table_path, self._storage_options)
@@ -185,6 +198,35 @@ class TopicUpkeep:
             )
             report = report if of_keys.error is None else of_keys
         return report
+
+    def _forgotten(self, *, final: bool) -> MaintenanceReport | None:
+        """Whatever the delta-config has done to the target: this table is the pipeline's own."""
+        keys, path = self._topic.upsert_keys, self._topic.table_path
+        beside = open_table(deleted_keys_path(path), self._storage_options)
+        if keys is None or not beside.exists():
+            return None
+        began = time.time()
+        known = DeletedKeys(
+            for_path(path, self._storage_options), path, keys, engine_info=ENGINE_INFO
+        )
+        retention = timedelta(hours=self._delta.deleted_keys_retention_hours)
+        with nullcontext() if final else self._between_batches():
+            count = known.forget(retention)
+        report = MaintenanceReport(
+            topic=self._topic.key,
+            task="forget",
+            table_path=beside.path,
+            started=began,
+            seconds=time.time() - began,
+            result="done" if count else "nothing",
+            keys=count,
+        )
+        if began - self._last_vacuum_of_keys >= _BETWEEN_VACUUMS:
+            self._last_vacuum_of_keys = began
+            vacuumed = maintain_table(self._topic.key, beside, "vacuum")
+            if vacuumed.error is not None:
+                return vacuumed
+        return report if count else None
 
     def _between_batches(self) -> AbstractContextManager[Any]:
         return self._batches

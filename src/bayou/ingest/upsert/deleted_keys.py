@@ -1,15 +1,17 @@
 """The keys that an upsert's table has no row for any more, and since when.
 
 A Delta table beside the target, `<table>_deleted_keys`: the key columns, the ordering column where
-one is set, and `_kafka_timestamp`, `_kafka_offset`, `_kafka_partition` of the record that deleted
-the key. It is written before the target. What a run that ended in between leaves behind are deletes
-that come again; a key only ever gets a later one, so nothing has to be undone or counted.
+one is set, `_kafka_timestamp`, `_kafka_offset`, `_kafka_partition` of the record that deleted the
+key, and `_remembered_at`. It is written before the target. What a run that ended in between leaves
+behind are deletes that come again; a key only ever gets a later one, so nothing has to be undone or
+counted. After a retention a key is forgotten (`DeletedKeys.forget`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -20,14 +22,19 @@ from bayou.errors import PipelineError
 from bayou.ingest.upsert.ordering import DELETED, FORCED, UpsertKeys, quoted
 from bayou.kernel import Engine, Operation, Predicate, Snapshot, Table, col, lit, write_data
 from bayou.kernel.arrow_types import to_arrow_schema
+from bayou.kernel.operations.delete import delete
 from bayou.kernel.operations.merge import MergeClause, MergeDefinition, MergeSource, merge
-from bayou.kernel.predicates.model import And, Comparison
+from bayou.kernel.predicates.model import And, Comparison, IsNull, Or
 from bayou.protocol.schema import StructType
 
-__all__ = ["DeletedKeys", "deleted_keys_path", "rows_of_keys"]
+__all__ = ["REMEMBERED_AT", "DeletedKeys", "deleted_keys_path", "rows_of_keys"]
 
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
+REMEMBERED_AT = "_remembered_at"
+"""Column of the deleted keys, timestamp: when the delete was taken in, by this machine's clock."""
+
+_KAFKA_TIMESTAMP = "_kafka_timestamp"
 _BOUNDED = (pa.types.is_integer, pa.types.is_string, pa.types.is_date, pa.types.is_timestamp)
 
 
@@ -75,32 +82,93 @@ class DeletedKeys:
         if gone.num_rows == 0:
             return
         source = gone.select([*self._keys.all_columns, FORCED])
+        now = pa.scalar(datetime.now(UTC), pa.timestamp("us", tz="UTC"))
+        source = source.append_column(REMEMBERED_AT, pa.repeat(now, gone.num_rows))
         snapshot = self._snapshot()
         if snapshot is None:
             self._create(source.drop_columns([FORCED]))
             return
-        columns = {name: f"s.{quoted(name)}" for name in self._keys.all_columns}
         merge(
             self._engine,
             snapshot,
             MergeSource.read(source.schema, source.to_batches()),
-            MergeDefinition(
-                on=self._keys.matching,
-                clauses=(
-                    MergeClause(
-                        kind="MATCHED",
-                        action="update",
-                        condition=self._keys.newer_than(snapshot.schema.names),
-                        assignments=columns,
-                    ),
-                    MergeClause(kind="NOT MATCHED", action="insert", assignments=columns),
-                ),
-                source_alias="s",
-                target_alias="t",
-                schema_evolution=True,
-            ),
+            self.definition(snapshot),
             engine_info=self._engine_info,
         )
+
+    def made(self, winners: pa.Schema) -> Snapshot:
+        """The table, made without a key where there is none.
+
+        Args:
+            winners: the columns of `last_of_each_key`.
+        """
+        snapshot = self._snapshot()
+        if snapshot is not None:
+            return snapshot
+        fields = [winners.field(name) for name in self._keys.all_columns]
+        fields.append(pa.field(REMEMBERED_AT, pa.timestamp("us", tz="UTC")))
+        self._create(pa.schema(fields).empty_table())
+        return self._table.latest_snapshot(self._engine)
+
+    def definition(self, snapshot: Snapshot) -> MergeDefinition:
+        """How deletes are taken in, in SQL; they have the columns of `UpsertKeys.all_columns`,
+        `REMEMBERED_AT` and `FORCED`.
+        """
+        names = [*self._keys.all_columns, REMEMBERED_AT]
+        columns = {name: f"s.{quoted(name)}" for name in names}
+        return MergeDefinition(
+            on=self._keys.matching,
+            clauses=(
+                MergeClause(
+                    kind="MATCHED",
+                    action="update",
+                    condition=self._keys.newer_than(snapshot.schema.names),
+                    assignments=columns,
+                ),
+                MergeClause(kind="NOT MATCHED", action="insert", assignments=columns),
+            ),
+            source_alias="s",
+            target_alias="t",
+            schema_evolution=True,
+        )
+
+    def forget(self, retention: timedelta, *, now: datetime | None = None) -> int:
+        """Take out keys that were deleted longer ago than a retention, in one commit.
+
+        Two clocks have to agree: this machine's, by which a delete was taken in, and Kafka's, by
+        its newest delete. One that has jumped ahead makes nothing go that the other one keeps; a
+        topic in which nothing is deleted any more keeps its last keys.
+
+        Args:
+            now: this machine's time.
+
+        Returns:
+            How many.
+
+        Raises:
+            CommitConflictError: the table was written meanwhile.
+            StorageError, CommitFailedError: as the names say.
+        """
+        snapshot = self._snapshot()
+        newest = None if snapshot is None else self._newest(snapshot)
+        if snapshot is None or newest is None:
+            return 0
+        horizon = min(newest, datetime.now(UTC) if now is None else now) - retention
+        known = [n for n in (_KAFKA_TIMESTAMP, REMEMBERED_AT) if n in snapshot.schema.names]
+        old: list[Predicate] = [
+            Or((IsNull(col(name)), Comparison("<", col(name), lit(horizon)))) for name in known
+        ]
+        metrics = delete(self._engine, snapshot, And(tuple(old)), engine_info=self._engine_info)
+        return metrics.num_deleted_rows or 0
+
+    def _newest(self, snapshot: Snapshot) -> datetime | None:
+        """When the last delete happened; None for none that says so."""
+        found: datetime | None = None
+        with SnapshotHandle(self._engine, snapshot).to_batches([_KAFKA_TIMESTAMP]) as batches:
+            for batch in batches:
+                most = pc.max(batch.column(0)).as_py()
+                found = most if found is None else max(found, most or found)
+        return found
 
     def _snapshot(self) -> Snapshot | None:
         if not self._table.exists(self._engine):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -18,7 +18,13 @@ from bayou.ingest.upsert.ordering import (
     quoted,
 )
 from bayou.kernel import Engine, Snapshot
-from bayou.kernel.operations.merge import MergeClause, MergeDefinition, MergeSource, merge
+from bayou.kernel.operations.merge import (
+    MergeClause,
+    MergeDefinition,
+    MergeMetrics,
+    MergeSource,
+    merge,
+)
 
 __all__ = ["UpsertOutcome", "UpsertTable"]
 
@@ -36,6 +42,16 @@ class UpsertOutcome:
     inserted: int
     updated: int
     deleted: int
+
+    @classmethod
+    def of(cls, metrics: MergeMetrics) -> UpsertOutcome:
+        """What a merge did."""
+        return cls(
+            version=metrics.version,
+            inserted=metrics.num_target_rows_inserted,
+            updated=metrics.num_target_rows_updated,
+            deleted=metrics.num_target_rows_deleted,
+        )
 
     def told(self, report: BatchReport, records: int, new_columns: tuple[str, ...]) -> BatchReport:
         """A batch's report with this in it.
@@ -65,9 +81,9 @@ class UpsertTable:
     def __init__(
         self, engine: Engine, table_path: str, keys: UpsertKeys, *, engine_info: str
     ) -> None:
-        self._engine = engine
-        self._keys = keys
-        self._engine_info = engine_info
+        self.engine = engine
+        self.keys = keys
+        self.engine_info = engine_info
         self.deleted_keys = DeletedKeys(engine, table_path, keys, engine_info=engine_info)
 
     def decide(self, snapshot: Snapshot | None, rows: pa.Table) -> pa.Table:
@@ -77,13 +93,13 @@ class UpsertTable:
             snapshot: the target, None where there is none yet.
             rows: the batch, with `DELETED`.
         """
-        keys = self._keys
+        keys = self.keys
         orderings = rows.select(list(keys.all_columns)).slice(0, 0)
         bare = keys_of_tombstones(keys, rows)
         if bare is not None and snapshot is not None:
             assert keys.ordering is not None
             names = [*keys.columns, keys.ordering]
-            orderings = rows_of_keys(self._engine, snapshot, keys.columns, names, bare)
+            orderings = rows_of_keys(self.engine, snapshot, keys.columns, names, bare)
         return last_of_each_key(keys, rows, self.deleted_keys.of(rows), orderings)
 
     def merge(
@@ -101,45 +117,47 @@ class UpsertTable:
         Raises:
             CommitConflictError, CommitFailedError, SchemaError, StorageError: as the names say.
         """
-        columns = [n for n in winners.column_names if n not in (DELETED, FORCED)]
-        values = {name: f"s.{quoted(name)}" for name in columns}
-        newer = self._keys.newer_than(snapshot.schema.names)
         metrics = merge(
-            self._engine,
+            self.engine,
             snapshot,
             MergeSource.read(winners.schema, winners.to_batches()),
-            MergeDefinition(
-                on=self._keys.matching,
-                clauses=(
-                    MergeClause(
-                        kind="MATCHED",
-                        action="delete",
-                        condition=f"s.{DELETED} AND ({newer})",
-                    ),
-                    MergeClause(
-                        kind="MATCHED",
-                        action="update",
-                        condition=newer,
-                        assignments=values,
-                    ),
-                    MergeClause(
-                        kind="NOT MATCHED",
-                        action="insert",
-                        condition=f"NOT s.{DELETED}",
-                        assignments=values,
-                    ),
-                ),
-                source_alias="s",
-                target_alias="t",
-                schema_evolution=True,
-            ),
-            engine_info=self._engine_info,
+            self.definition(snapshot, winners.column_names),
+            engine_info=self.engine_info,
             transaction_ids=transaction_ids,
             table_properties=table_properties,
         )
-        return UpsertOutcome(
-            version=metrics.version,
-            inserted=metrics.num_target_rows_inserted,
-            updated=metrics.num_target_rows_updated,
-            deleted=metrics.num_target_rows_deleted,
+        return UpsertOutcome.of(metrics)
+
+    def definition(self, snapshot: Snapshot, columns: Sequence[str]) -> MergeDefinition:
+        """What `merge` does, in SQL.
+
+        Args:
+            columns: of the winners.
+        """
+        values = {n: f"s.{quoted(n)}" for n in columns if n not in (DELETED, FORCED)}
+        newer = self.keys.newer_than(snapshot.schema.names)
+        return MergeDefinition(
+            on=self.keys.matching,
+            clauses=(
+                MergeClause(
+                    kind="MATCHED",
+                    action="delete",
+                    condition=f"s.{DELETED} AND ({newer})",
+                ),
+                MergeClause(
+                    kind="MATCHED",
+                    action="update",
+                    condition=newer,
+                    assignments=values,
+                ),
+                MergeClause(
+                    kind="NOT MATCHED",
+                    action="insert",
+                    condition=f"NOT s.{DELETED}",
+                    assignments=values,
+                ),
+            ),
+            source_alias="s",
+            target_alias="t",
+            schema_evolution=True,
         )

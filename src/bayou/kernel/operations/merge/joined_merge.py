@@ -44,6 +44,7 @@ class JoinedMerge:
             that it sets; None for all of the source's.
         started: `time.perf_counter()` when it began, for the metrics.
         application: whose progress the commit records, also where nothing changes.
+        transaction_ids, table_properties: see `merge`.
 
     Raises:
         ArgumentError: clauses that can't stand together.
@@ -67,9 +68,13 @@ class JoinedMerge:
         user_metadata: str | None = None,
         started: float | None = None,
         application: tuple[str, int] | None = None,
+        transaction_ids: Mapping[str, int] | None = None,
+        table_properties: Mapping[str, str] | None = None,
     ) -> None:
         self._started = time.perf_counter() if started is None else started
-        self._commits_progress = application is not None
+        progress = list((transaction_ids or {}).items())
+        progress += [] if application is None else [application]
+        self._commits_progress = bool(progress)
         check_clauses(definition.clauses)
         self._table = table
         self._clauses = definition.clauses
@@ -87,12 +92,13 @@ class JoinedMerge:
             )
             .with_operation_parameters(merge_parameters(definition))
             .with_user_metadata(user_metadata)
+            .with_table_properties(table_properties or {})
         )
         brought = self._brought(table, grown)
         if brought != table.schema:
             builder = builder.with_schema(brought)
-        if application is not None:
-            builder = builder.with_transaction_id(*application)
+        for name, version in progress:
+            builder = builder.with_transaction_id(name, version)
         self._transaction = builder.with_schema_evolution(definition.schema_evolution).build(engine)
         self.state = RowChangeState.of(engine, self._transaction)
         self.schema = self.state.write.schema

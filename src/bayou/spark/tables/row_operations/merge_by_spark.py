@@ -7,6 +7,7 @@ evaluate.
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from bayou.kernel import Snapshot
 from bayou.kernel.operations.found_rows import FoundRowsWork
-from bayou.kernel.operations.merge import ClauseKind, MergeMetrics
+from bayou.kernel.operations.merge import ClauseKind, MergeDefinition, MergeMetrics
 from bayou.kernel.operations.merge.by_name import Place, check_assignable
 from bayou.kernel.operations.merge.joined_merge import JoinedMerge
 from bayou.protocol.schema import VARIANT, ArrayType, DataType, MapType, StructType
@@ -44,7 +45,7 @@ from bayou.spark.tables.row_operations.source_rows import is_steady, materialize
 from bayou.spark.tables.target import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.types import from_spark
 
-__all__ = ["merge_by_spark"]
+__all__ = ["merge_by_spark", "merge_kept_rows"]
 
 _KEPT_ROWS_ARE_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _ATTEMPTS = 4
@@ -82,6 +83,42 @@ def merge_by_spark(
     raise AssertionError  # the last attempt has returned or raised
 
 
+def merge_kept_rows(
+    target: TargetTable,
+    snapshot: Snapshot,
+    source: Any,
+    definition: MergeDefinition,
+    *,
+    engine_info: str,
+    transaction_ids: Mapping[str, int],
+    table_properties: Mapping[str, str],
+) -> MergeMetrics:
+    """Merge rows of any number, which stay as they are, and commit; none passes this process.
+
+    Args:
+        target: in a classic session.
+        source: a DataFrame, best of rows that are kept somewhere.
+        definition: its conditions and values are texts.
+        transaction_ids, table_properties: see `bayou.kernel.operations.merge.merge`.
+
+    Raises:
+        BayouError: as `merge_by_spark`.
+        Exception: as Spark throws it.
+    """
+    return _merged(
+        target,
+        snapshot,
+        source,
+        MergeRequest.of(definition),
+        started=time.perf_counter(),
+        known=False,
+        kept=False,
+        engine_info=engine_info,
+        transaction_ids=transaction_ids,
+        table_properties=table_properties,
+    )
+
+
 def _merged(
     target: TargetTable,
     snapshot: Snapshot,
@@ -91,6 +128,9 @@ def _merged(
     started: float,
     known: bool,
     kept: bool,
+    engine_info: str = SPARK_ENGINE_INFO,
+    transaction_ids: Mapping[str, int] | None = None,
+    table_properties: Mapping[str, str] | None = None,
 ) -> MergeMetrics:
     """See `merge_by_spark`.
 
@@ -109,10 +149,12 @@ def _merged(
             None if clause.values is None else assigned_names(snapshot.schema, clause.values, alias)
             for clause in request.clauses
         ],
-        engine_info=SPARK_ENGINE_INFO,
+        engine_info=engine_info,
         user_metadata=target.user_metadata,
         started=started,
         application=target.application,
+        transaction_ids=transaction_ids,
+        table_properties=table_properties,
     )
     work = FoundRowsWork(state=merge.state, assigned=merge.updated_columns)
     plan = _Plan(merge, request, snapshot, columns)

@@ -54,6 +54,31 @@ class MergeRequest:
     source_alias: str | None = None
     schema_evolution: bool = False
 
+    @classmethod
+    def of(cls, definition: MergeDefinition) -> MergeRequest:
+        """A merge whose conditions and values are texts."""
+
+        def text(expression: Any) -> RowExpression:
+            return RowExpression(str(expression))
+
+        return cls(
+            on=text(definition.on),
+            clauses=tuple(
+                RequestedClause(
+                    kind=clause.kind,
+                    action=clause.action,
+                    condition=None if clause.condition is None else text(clause.condition),
+                    values=None
+                    if clause.assignments is None
+                    else {name: text(value) for name, value in clause.assignments.items()},
+                )
+                for clause in definition.clauses
+            ),
+            target_alias=definition.target_alias,
+            source_alias=definition.source_alias,
+            schema_evolution=definition.schema_evolution,
+        )
+
     def with_clause(self, clause: RequestedClause) -> MergeRequest:
         """The same with one clause more."""
         return replace(self, clauses=(*self.clauses, clause))

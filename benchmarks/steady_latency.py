@@ -1,0 +1,174 @@
+"""How old records are when they are in the table, at a steady rate, beside Spark + delta-spark.
+
+usage: PYTHONPATH=tools steady_latency.py [--rate 5000] [--seconds 60] [--warm 20] [--plot FILE.svg]
+
+A real broker runs on loopback. Each program reads the topic as quickly as it can: ours with a flush
+interval of half a second, the peer with Spark's default trigger. A record's age is the time from
+when it was handed to the producer to when the program told of the commit that has its offset.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import measure
+import numpy as np
+from confluent_kafka import Producer
+from kafka_records import PARTITIONS, values
+from kafka_to_delta import OURS, PEER, PROGRAMS
+from kafka_to_delta_bayou import write_configuration
+from rich.console import Console
+from rich.table import Table as Grid
+from servers import KafkaServer
+
+QUANTILES = (50, 90, 99, 100)
+
+
+def run(console: Console, rate: int, seconds: int, warm: int, plot: Path | None = None) -> None:
+    """Measure both programs, print a table, and draw both where a file is given."""
+    measured: dict[str, np.ndarray] = {}
+    with tempfile.TemporaryDirectory() as name, KafkaServer(Path(name) / "broker") as broker:
+        for number, (program, command) in enumerate({OURS: _ours, PEER: _peer}.items()):
+            topic, folder = f"steady{number}", Path(name) / str(number)
+            folder.mkdir()
+            broker.create_topic(topic, PARTITIONS)
+            arguments = command(broker.bootstrap_servers, topic, folder)
+            measured[program] = _ages(
+                broker.bootstrap_servers, topic, arguments, rate=rate, seconds=seconds, warm=warm
+            )
+    grid = Grid(title=f"Age of records in the table, s, at {rate:,} a second", title_justify="left")
+    grid.add_column("")
+    for heading in (*(f"p{q}" if q < 100 else "oldest" for q in QUANTILES), "peer / bayou, p99"):
+        grid.add_column(heading, justify="right")
+    found = {program: np.percentile(ages, QUANTILES) for program, ages in measured.items()}
+    for program, quantiles in found.items():
+        ratio = f"{found[PEER][2] / quantiles[2]:.2f}x" if program == OURS else ""
+        grid.add_row(program, *(f"{q:.2f}" for q in quantiles), ratio)
+    console.print(grid)
+    if plot is not None:
+        plot.write_text(_drawn(measured, rate))
+
+
+def _ours(servers: str, topic: str, folder: Path) -> list[str]:
+    file = write_configuration(servers, topic, folder, 100_000)
+    flush = "connector.topics.events.processing.flush-interval=0.5"
+    return [sys.executable, "-m", "bayou.cli", "run", str(file), "--json", "--set", flush]
+
+
+def _peer(servers: str, topic: str, folder: Path) -> list[str]:
+    python, script = PROGRAMS[PEER]
+    steady = str(Path(script).with_name("steady_latency_spark.py"))
+    return [python, steady, servers, topic, str(folder)]
+
+
+def _ages(
+    servers: str, topic: str, command: list[str], *, rate: int, seconds: int, warm: int
+) -> np.ndarray:
+    """Of all records of the last `seconds`, in seconds."""
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    commits: list[tuple[float, dict[int, int]]] = []
+    thread = threading.Thread(target=_follow, args=(process, commits.append))
+    thread.start()
+    sent = _produce(servers, topic, rate, seconds + warm)
+    time.sleep(15)
+    process.terminate()
+    process.wait(60)
+    thread.join()
+    ages = []
+    position = dict.fromkeys(range(PARTITIONS), 0)
+    for moment, ends in commits:
+        for partition, end in ends.items():
+            mine = sent[partition::PARTITIONS][position[partition] : end]
+            position[partition] = max(position[partition], end)
+            ages.append(moment - mine[mine >= sent[0] + warm])
+    assert sum(position.values()) == len(sent), f"{sum(position.values())} of {len(sent)} came"
+    return np.concatenate(ages)
+
+
+def _follow(
+    process: subprocess.Popen[str], tell: Callable[[tuple[float, dict[int, int]]], None]
+) -> None:
+    """Both programs print a line of JSON for each batch that is in the table."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if not line.startswith("{"):
+            continue
+        event = json.loads(line)
+        if event.get("event", "batch_committed") == "batch_committed":
+            spans = {int(p): span["end"] for p, span in event["spans"].items()}
+            tell((time.time(), spans))
+
+
+def _produce(servers: str, topic: str, rate: int, seconds: int) -> np.ndarray:
+    """When each record was handed over; record n goes to partition n modulo their number."""
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5, "compression.type": "lz4"})
+    records = list(values(rate))
+    sent = np.zeros(rate * seconds)
+    began, number = time.time(), 0
+    while number < len(sent):
+        due = min(len(sent), int((time.time() - began) * rate))
+        for number in range(number, due):  # noqa: B020  # goes on where it was
+            sent[number] = time.time()
+            producer.produce(topic, records[number % rate], partition=number % PARTITIONS)
+        number = due
+        producer.poll(0)
+        time.sleep(0.005)
+    assert producer.flush(60) == 0
+    return sent
+
+
+def _drawn(measured: dict[str, np.ndarray], rate: int) -> str:
+    """Both distributions as an SVG: share of the records that are younger."""
+    width, height, left, bottom = 640, 320, 50, 40
+    most = max(float(np.percentile(ages, 99.9)) for ages in measured.values())
+    frame = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
+    title = f"Share of records in the table after so many seconds, {rate:,} records a second"
+    parts = [
+        f'{frame} font-family="sans-serif" font-size="12" fill="#555">',
+        f'<text x="{left}" y="16">{title}</text>',
+    ]
+    for step in range(6):
+        x = left + step / 5 * (width - left - 20)
+        parts.append(f'<text x="{x:.0f}" y="{height - 12}">{most * step / 5:.1f} s</text>')
+        y = height - bottom - step / 5 * (height - bottom - 30)
+        parts.append(f'<text x="8" y="{y:.0f}">{step * 20} %</text>')
+    for number, (program, ages) in enumerate(measured.items()):
+        points = []
+        for share in range(101):
+            x = left + min(1.0, np.percentile(ages, share) / most) * (width - left - 20)
+            y = height - bottom - share / 100 * (height - bottom - 30)
+            points.append(f"{x:.1f},{y:.1f}")
+        colour = ("#0a7a5a", "#b5541c")[number]
+        line = f'<polyline fill="none" stroke="{colour}" stroke-width="2" '
+        parts.append(f'{line}points="{" ".join(points)}"/>')
+        parts.append(
+            f'<text x="{width - 200}" y="{height - 80 + 18 * number}" fill="{colour}">'
+            f"{program}</text>"
+        )
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def main(arguments: Sequence[str]) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rate", type=int, default=5_000)
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--warm", type=int, default=20)
+    parser.add_argument("--plot", type=Path)
+    options = parser.parse_args(arguments)
+    console = Console(width=measure.WIDTH)
+    run(console, options.rate, options.seconds, options.warm, options.plot)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

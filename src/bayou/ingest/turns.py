@@ -1,0 +1,154 @@
+"""Batches of many topics, a few at a time, in place of a streaming query for each.
+
+One connection tells where all topics end. A topic that has a full batch, or whose first waiting
+record has waited for its flush interval, gets in line, once; the threads that take batches serve
+whoever came first. So a topic with a lot to do waits for its next batch as long as others have to
+wait for theirs, and one that hangs holds one thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from bayou.errors import BayouError
+from bayou.ingest.broker import EndsOfTopics
+from bayou.ingest.topic_run import TopicRun
+from bayou.spark.kafka import TopicPartition
+from bayou.spark.kafka.ranges import limit_offsets
+
+__all__ = ["Turns"]
+
+_THREADS = 16
+"""Topics that are served at once. Most of a turn waits for brokers, stores and Spark."""
+
+_LOOK = 0.5
+_SHORTEST = 0.1
+
+
+class Turns:
+    """Serves topics until they have ended.
+
+    Args:
+        runs: prepared, with work.
+        ends: tells where their topics end.
+        once: each ends where its topic ends now.
+    """
+
+    def __init__(
+        self, runs: Sequence[TopicRun], spark: SparkSession, ends: EndsOfTopics, *, once: bool
+    ) -> None:
+        self._spark = spark
+        self._ends = ends
+        self._once = once
+        self._lines = [_Line(run) for run in runs]
+        self._failures = 0
+        self._news = threading.Event()
+        self._over = threading.Event()
+        self._pool = ThreadPoolExecutor(min(_THREADS, len(runs)), thread_name_prefix="bayou-turn")
+        self._thread = threading.Thread(target=self._deal, name="bayou-turns", daemon=True)
+
+    def begin(self) -> None:
+        """Begin to serve them, in threads of its own."""
+        for line in self._lines:
+            line.run.begin_turns()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """No further turn begins; those that run are not waited for."""
+        self._over.set()
+        self._news.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _deal(self) -> None:
+        while not self._over.is_set():
+            self._news.clear()
+            going = [line for line in self._lines if line.run.active]
+            if not going:
+                return
+            try:
+                ends = self._ends.latest()
+                self._failures = 0
+            except BayouError as error:
+                self._brokers_failed(going, error)
+            else:
+                for line in going:
+                    self._look(line, ends.get(line.run.topic.config.kafka_topic))
+            self._over.wait(_SHORTEST)
+            self._news.wait(_LOOK)
+
+    def _look(self, line: _Line, ends: Mapping[int, int] | None) -> None:
+        now = time.monotonic()
+        if line.busy or now < line.not_before:
+            return
+        if self._once:
+            line.target = ends if line.target is None else line.target
+            ends = line.target
+        position = line.run.position
+        if ends is None or any(end < position.get(p, 0) for p, end in ends.items()):
+            self._serve(line, None)  # the topic is gone, or another one
+            return
+        waiting = sum(end - position.get(p, 0) for p, end in ends.items())
+        if waiting == 0:
+            line.since = None
+            if self._once:
+                line.run.end_turns()
+            return
+        line.since = now if line.since is None else line.since
+        processing = line.run.topic.config.processing
+        if (
+            self._once
+            or waiting >= processing.batch_size
+            or now - line.since >= processing.flush_interval
+        ):
+            self._serve(line, _limited(processing.batch_size, position, ends))
+
+    def _serve(self, line: _Line, end: Mapping[int, int] | None) -> None:
+        line.busy = True
+        line.since = None
+        self._pool.submit(self._turn, line, end)
+
+    def _turn(self, line: _Line, end: Mapping[int, int] | None) -> None:
+        try:
+            self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", line.run.topic.key)
+            pause = line.run.turn(self._spark, end)
+            line.not_before = 0.0 if pause is None else time.monotonic() + pause
+        finally:
+            line.busy = False
+            self._news.set()
+
+    def _brokers_failed(self, going: Iterable[_Line], error: BayouError) -> None:
+        self._failures += 1
+        for line in going:
+            if self._failures > line.run.topic.config.processing.max_retries:
+                line.run.end_turns(error)
+
+
+@dataclass(slots=True)
+class _Line:
+    """A topic's place in line.
+
+    Attributes:
+        busy: it has a turn, or waits for one.
+        since: when the first of the waiting records was seen; None where none waits.
+        not_before: it failed, and is left alone for a while.
+        target: where it ends, for a run that ends.
+    """
+
+    run: TopicRun
+    busy: bool = False
+    since: float | None = None
+    not_before: float = 0.0
+    target: Mapping[int, int] | None = None
+
+
+def _limited(limit: int, position: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
+    partitions = {p: TopicPartition("", p) for p in ends}
+    start = {key: position.get(p, 0) for p, key in partitions.items()}
+    found = limit_offsets(limit, start, {key: ends[p] for p, key in partitions.items()})
+    return {key.partition: end for key, end in found.items()}

@@ -1,0 +1,123 @@
+"""Records of keys for an upsert, and what its table must have of them: a dictionary's rows.
+
+They are updates, deletes by tombstones, records that come late, and bad ones, in the fields of
+`examples/plan/schemas/user-events-schema.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from typing import Any
+
+from confluent_kafka import KafkaException, Producer
+
+__all__ = ["KeyedRecords"]
+
+_STEP = 20
+"""Milliseconds between two records; a million of them is younger than Kafka keeps them."""
+
+
+class KeyedRecords:
+    """Sends records to one topic.
+
+    Args:
+        users: how many; each has three sessions, which together are the keys.
+        partitions: of the topic; all records of a user go to one.
+        late: by how many records a late one comes too late.
+
+    Attributes:
+        state: for each key what its row must be, None where it is deleted.
+        sent, bad: how many.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        topic: str,
+        *,
+        users: int,
+        partitions: int,
+        late: int = 400,
+        seed: int = 9,
+    ) -> None:
+        self._topic = topic
+        self._users = users
+        self._partitions = partitions
+        self._late = late
+        self._random = random.Random(seed)  # noqa: S311  # records for tests
+        self._since = round(time.time() * 1000) - 6 * 3_600_000
+        self._orders: dict[tuple[str, str | None], int] = {}
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "enable.idempotence": True,
+                "linger.ms": 20,
+                "topic.metadata.refresh.interval.ms": 1000,  # new partitions show late
+                "queue.buffering.max.messages": 200_000,
+            }
+        )
+        self.state: dict[tuple[str, str | None], tuple[str, int] | None] = {}
+        self.sent = self.bad = 0
+
+    @property
+    def rows(self) -> dict[tuple[str, str | None], tuple[str, int]]:
+        """By key the event type and the duration that the table must have."""
+        return {key: row for key, row in self.state.items() if row is not None}
+
+    def send(self, count: int, **more: Any) -> None:
+        """Send so many, and wait until the broker has them.
+
+        Args:
+            more: fields that each has besides.
+        """
+        for _ in range(count):
+            self._send(more)
+        assert self._producer.flush(120) == 0
+
+    def check(self, rows: list[dict[str, Any]]) -> None:
+        """A table with these rows has what it must have, key for key."""
+        found = {(r["user_id"], r["session_id"]): (r["event_type"], r["duration_ms"]) for r in rows}
+        assert len(found) == len(rows)
+        wrong = [k for k in {*found, *self.rows} if found.get(k) != self.rows.get(k)]
+        assert not wrong, [(k, found.get(k), self.rows.get(k)) for k in wrong[:5]]
+
+    def _send(self, more: dict[str, Any]) -> None:
+        rng = self._random
+        self.sent += 1
+        user, session = f"u{rng.randrange(self._users)}", rng.choice(["s1", "s2", None])
+        moment = self._since + _STEP * (self.sent - (self._late if rng.random() < 0.25 else 0))
+        key = {"user_id": user, "session_id": session}
+        kind = rng.choice(["click", "view", "login"])
+        gone, bad = rng.random() < 0.1, rng.random() < 0.01
+        body: bytes | None = None
+        if bad:
+            body = b"{no"
+        elif not gone:
+            value = {**key, "event_type": kind, "timestamp": "2024-01-05T10:00:00Z"}
+            body = json.dumps({**value, "duration_ms": self.sent, **more}).encode()
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic,
+                    body,
+                    key=json.dumps(key).encode(),
+                    partition=sum(user.encode()) % self._partitions,
+                    timestamp=moment,
+                )
+                break
+            except BufferError:
+                self._producer.poll(0.5)
+            except KafkaException as error:
+                if error.args[0].name() != "_UNKNOWN_PARTITION":
+                    raise
+                self._producer.poll(0.5)
+        if self.sent % 1000 == 0:
+            self._producer.poll(0)
+        if bad:
+            self.bad += 1
+        elif moment >= self._orders.get((user, session), 0):
+            # The later record of a key wins; those of one time by their offset, the order here.
+            self._orders[user, session] = moment
+            self.state[user, session] = None if gone else (kind, self.sent)
