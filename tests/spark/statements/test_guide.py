@@ -33,6 +33,10 @@ def test_every_statement_of_the_guide_runs(spark, tmp_path):
     )
     spark.sql(f"INSERT INTO {place} VALUES (0, DATE'2024-01-04')")
     spark.sql(f"CREATE TABLE delta.`{lake}/clustered` (id INT) USING delta CLUSTER BY (id)")
+    spark.sql(
+        f"CREATE TABLE delta.`{lake}/inventory` (path STRING, length BIGINT, isDir BOOLEAN, "
+        "modificationTime BIGINT) USING delta"
+    )
     found = statements()
     assert len(found) > 50
     for text in found:
