@@ -104,7 +104,9 @@ def two_parts(path: Path) -> None:
     plan.finish(engine, [write_checkpoint_part(engine, part) for part in plan.parts])
 
 
-def after(folder: Path, program: str, code: int) -> Aftermath:
+def after(
+    folder: Path, program: str, code: int, environment: dict[str, str] | None = None
+) -> Aftermath:
     """Run a program on the tables of a folder."""
     root, marks = folder / "tables", folder / "marks"
     marks.mkdir()
@@ -117,7 +119,7 @@ def after(folder: Path, program: str, code: int) -> Aftermath:
         text=True,
         timeout=280,
         env={
-            **os.environ,
+            **(os.environ if environment is None else environment),
             "PYTHONPATH": os.pathsep.join([str(FOLDER), *(p for p in sys.path if p)]),
             "PYSPARK_PYTHON": sys.executable,
             "BAYOU_TEST_ROOT": str(root),
@@ -208,17 +210,24 @@ def test_a_full_disk_is_said_in_a_sentence_and_changes_nothing(killed):
         assert "the disk is full" in line
 
 
-def test_lost_executors_cost_a_second_attempt_and_nothing_else(tmp_path):
+def test_lost_executors_cost_a_second_attempt_and_nothing_else(
+    tmp_path, s3_server, bucket, environment
+):
     root = tmp_path / "tables"
+    lake, options = f"s3://{bucket}/listing", s3_server.storage_options
+    for number in range(3):
+        bayou.write(lake, pa.table({"id": [number]}), storage_options=options)
+    bayou.table(lake, options).optimize()
     names = ("compacting", "ordering", "deleting", "checkpointing")
     for name in names:
         make(root / name)
-    found = after(tmp_path, "cluster.py", 0)
+    found = after(tmp_path, "cluster.py", 0, environment | {"BAYOU_TEST_S3": lake})
     done = [line.split() for line in found.output.splitlines()]
     assert done == [
         ["compacting", "8", "True"],
         ["ordering", "4", "True"],
         ["deleting", "8", "True"],
+        ["listing", "3", "True"],
         ["checkpointing", "3", "True"],
     ]
     for name in names:
@@ -227,3 +236,4 @@ def test_lost_executors_cost_a_second_attempt_and_nothing_else(tmp_path):
         bayou.table(path).vacuum(0, enforce_retention_duration=False)
         assert data_files(path) == live_files(path)
     assert last_checkpoint(root / "checkpointing") == 3
+    assert bayou.table(lake, options).to_arrow().sort_by("id")["id"].to_pylist() == [0, 1, 2]

@@ -6,7 +6,7 @@ from pathlib import Path
 from bayou.spark import DeltaTable, start_session
 
 ROOT, MARKS = Path(os.environ["BAYOU_TEST_ROOT"]), Path(os.environ["BAYOU_TEST_MARKS"])
-CASES = ("compacting", "ordering", "deleting", "checkpointing")
+CASES = ("compacting", "ordering", "deleting", "listing", "checkpointing")
 
 
 def main():
@@ -27,7 +27,8 @@ def main():
     (MARKS / "mode").write_text(f"kill {' '.join(CASES)} ")
     spark = start_session("losing", conf, "local-cluster[2,1,700]")
     for case in CASES:
-        table = DeltaTable.forPath(spark, str(ROOT / case))
+        place = os.environ["BAYOU_TEST_S3"] if case == "listing" else str(ROOT / case)
+        table = DeltaTable.forPath(spark, place)
         match case:
             case "compacting":
                 metrics = table.optimize().executeCompaction().first()["metrics"]
@@ -36,7 +37,7 @@ def main():
                 done = (
                     table.optimize().executeZOrderBy("number").first()["metrics"]["numFilesRemoved"]
                 )
-            case "deleting":
+            case "deleting" | "listing":
                 table.vacuum(0)
                 done = table.history(1).first()["operationMetrics"]["numDeletedFiles"]
             case _:

@@ -14,8 +14,10 @@ from pathlib import Path
 
 def _hook() -> None:
     from bayou.engines.arrow.local_files import LocalFiles, LocalOutput  # no hook
+    from bayou.engines.arrow.object_store_files import ObjectStoreFiles
 
     close, delete, opened = LocalOutput.close, LocalFiles.delete_files, LocalFiles.open_output
+    list_tree = ObjectStoreFiles.list_tree
 
     def closed(output):
         if not output.closed and "full" not in _mode():
@@ -31,8 +33,12 @@ def _hook() -> None:
         _limit_files(1000 if "full" in _mode() else None)
         return opened(files, path)
 
+    def listed(files, path, skips, **ends):
+        _reach(os.path.join(os.environ["BAYOU_TEST_ROOT"], os.path.basename(path), ""))
+        return list_tree(files, path, skips, **ends)
+
     LocalOutput.close, LocalFiles.delete_files = closed, deleted
-    LocalFiles.open_output = opened_full
+    LocalFiles.open_output, ObjectStoreFiles.list_tree = opened_full, listed
 
 
 def _mode() -> str:

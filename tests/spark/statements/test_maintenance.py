@@ -66,6 +66,27 @@ def test_vacuum_deletes_what_nothing_needs(numbers, unchecked):
     run("VACUUM {t} LITE")
 
 
+def test_settings_make_vacuum_lite_and_silent(numbers, tmp_path, unchecked):
+    run = numbers(2)
+    stray = tmp_path / "table" / "stray"
+    stray.touch()
+    settings = {
+        "spark.databricks.delta.vacuum.lite.enabled": "true",
+        "spark.databricks.delta.vacuum.logging.enabled": "false",
+    }
+    for key, value in settings.items():
+        run.spark.conf.set(key, value)
+    try:
+        run("VACUUM {t} RETAIN 0 HOURS")
+        assert stray.exists()
+        run("VACUUM {t} FULL RETAIN 0 HOURS")
+        assert not stray.exists()
+    finally:
+        for key in settings:
+            run.spark.conf.unset(key)
+    assert run.last()["operation"] == "WRITE"
+
+
 @pytest.fixture
 def listed(numbers, tmp_path):
     """A table with files that nothing needs, and an inventory of some of its folder."""

@@ -79,6 +79,7 @@ class LocalFiles:
         until: str | None = None,
     ) -> Iterator[FileStatus]:
         folders = [local_path(path)]
+        whole = after is None and until is None
         while folders:
             folder = folders.pop()
             try:
@@ -87,9 +88,9 @@ class LocalFiles:
                         if entry.is_dir(follow_symlinks=False):
                             if not skips(entry.path):
                                 folders.append(entry.path)
-                                if is_between(f"{entry.path}/", after, until):
+                                if whole or is_between(f"{entry.path}/", after, until):
                                     yield _entry_status(entry, f"{entry.path}/", is_folder=True)
-                        elif is_between(entry.path, after, until):
+                        elif whole or is_between(entry.path, after, until):
                             try:
                                 found = _entry_status(entry, entry.path)
                             except FileNotFoundError:  # deleted since

@@ -78,6 +78,7 @@ def vacuum(
     catalog: Catalog | None = None,
     delete_files: DeleteFiles | None = None,
     list_shares: ListShares | None = None,
+    tells_history: bool = True,
 ) -> VacuumMetrics:
     """Delete files below the table's folder that no version within the retention needs.
 
@@ -96,6 +97,7 @@ def vacuum(
         catalog: the one that manages the table, if any; it must permit this.
         delete_files: deletes the files in other processes; None: threads of this one do.
         list_shares: lists the folder in other processes; None: this one does.
+        tells_history: commit VACUUM START and VACUUM END.
 
     Raises:
         ArgumentError: a retention that is negative, or shorter than the table's.
@@ -123,7 +125,7 @@ def vacuum(
     )
     if dry_run:
         return found
-    history = _History(engine, state, engine_info)
+    history = _History(engine, state, engine_info, tells=tells_history)
     parameters: dict[str, object] = {
         "retentionCheckEnabled": enforce_retention_duration,
         "defaultRetentionMillis": default,
@@ -195,7 +197,8 @@ class _History:
     Both are made from the version that was read, for they go with whatever was committed since.
     """
 
-    def __init__(self, engine: Engine, state: TableState, engine_info: str) -> None:
+    def __init__(self, engine: Engine, state: TableState, engine_info: str, *, tells: bool) -> None:
+        self._tells = tells
         self._engine = engine
         self._state = state
         self._engine_info = engine_info
@@ -203,6 +206,8 @@ class _History:
     def commit(
         self, operation: Operation, parameters: Mapping[str, object], metrics: Mapping[str, object]
     ) -> None:
+        if not self._tells:
+            return
         builder = TransactionBuilder(
             table=self._state.path,
             read_state=self._state,

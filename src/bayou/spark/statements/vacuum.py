@@ -22,11 +22,12 @@ class Vacuum:
     """`VACUUM table [LITE | FULL] [USING INVENTORY ...] [RETAIN n HOURS] [DRY RUN]`.
 
     Attributes:
+        lite: None where the statement doesn't say.
         inventory: a query that gives what lies in the table's folder; None: that is listed.
     """
 
     table: TableName
-    lite: bool
+    lite: bool | None
     inventory: str | None
     hours: float | None
     dry_run: bool
@@ -77,12 +78,12 @@ def parse_vacuum(words: Words) -> Vacuum:
             say("DRY RUN", True)
         else:
             raise words.error("LITE, FULL, USING INVENTORY, RETAIN n HOURS or DRY RUN")
-    lite, inventory = given.get("LITE or FULL") == "LITE", given.get("USING INVENTORY")
-    if lite and inventory is not None:
+    kind, inventory = given.get("LITE or FULL"), given.get("USING INVENTORY")
+    if kind == "LITE" and inventory is not None:
         raise words.error("LITE or USING INVENTORY, not both,")
     return Vacuum(
         table=table,
-        lite=lite,
+        lite=None if kind is None else kind == "LITE",
         inventory=inventory,
         hours=given.get("RETAIN"),
         dry_run=given.get("DRY RUN", False),

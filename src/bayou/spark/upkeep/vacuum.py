@@ -24,6 +24,8 @@ from bayou.version import ENGINE_INFO
 __all__ = ["vacuum_table"]
 
 _RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+_LITE = "spark.databricks.delta.vacuum.lite.enabled"
+_LOGGING = "spark.databricks.delta.vacuum.logging.enabled"
 _LOCAL_FILES = 10_000
 _SIDE_BY_SIDE = 8
 
@@ -35,7 +37,7 @@ def vacuum_table(
     retention_hours: float | None = None,
     *,
     dry_run: bool = False,
-    lite: bool = False,
+    lite: bool | None = None,
     inventory: Inventory | None = None,
 ) -> VacuumMetrics:
     """Delete files that no version within the retention needs.
@@ -44,7 +46,7 @@ def vacuum_table(
         spark: a session, classic or Connect; under Connect this process deletes.
         retention_hours: None: as the table says, a week unless set.
         dry_run: only tell.
-        lite: look at the log only.
+        lite: look at the log only; None: as the session's conf says, else no.
         inventory: what lies in the table's folder, by somebody else's listing; None: it is listed.
 
     Raises:
@@ -53,21 +55,28 @@ def vacuum_table(
             without the columns of one.
         StorageError: the store failed; the history says FAILED, and it can be repeated.
     """
-    enforce = str(spark.conf.get(_RETENTION_CHECK, "true")).lower() != "false"
+    if lite is None:
+        lite = inventory is None and _flag(spark, _LITE, default=False)
     return vacuum(
         engine,
         table.path,
         retention_hours,
         dry_run=dry_run,
         lite=lite,
-        enforce_retention_duration=enforce,
+        enforce_retention_duration=_flag(spark, _RETENTION_CHECK, default=True),
         engine_info=f"{ENGINE_INFO} (spark)",
         catalog=table.catalog,
         delete_files=_deleting(spark, engine, table.path),
         list_shares=_listing(spark, engine, table.path)
         if inventory is None
         else inventory.look_through,
+        tells_history=_flag(spark, _LOGGING, default=True),
     )
+
+
+def _flag(spark: Any, name: str, *, default: bool) -> bool:
+    text = str(spark.conf.get(name, str(default))).strip().lower()
+    return default if text not in ("true", "false") else text == "true"
 
 
 def _most_local(spark: Any) -> int:
