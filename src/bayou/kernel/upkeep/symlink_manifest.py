@@ -31,6 +31,11 @@ __all__ = ["update_symlink_manifests", "write_symlink_manifests"]
 pc: Any = pyarrow.compute
 
 _FOLDER = "_symlink_format_manifest"
+_CONDITIONS = {
+    features.COLUMN_MAPPING: "DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING",
+    features.DELETION_VECTORS: "DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS: rid the files of "
+    "them with REORG TABLE ... APPLY (PURGE)",
+}
 
 
 def update_symlink_manifests(
@@ -177,8 +182,7 @@ def _existing(engine: Engine, root: str) -> list[str]:
 def _unreadable(state: TableState, feature: str, what: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
         f"{state.path} has {what}, which readers of symlink manifests know nothing of "
-        "(DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS for deletion vectors: rid the files of "
-        "them with REORG TABLE ... APPLY (PURGE)).",
+        f"({_CONDITIONS[feature]}).",
         table=state.path,
         features=[feature],
     )

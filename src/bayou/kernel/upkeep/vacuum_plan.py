@@ -108,7 +108,8 @@ def plan_lite(engine: Engine, state: TableState, before: int) -> VacuumPlan:
     if files and files[0][0] > 0 and (seen is None or seen + 1 < files[0][0]):
         raise VersionNotFoundError(
             f"{table} can't be vacuumed from its log alone (lite): the log begins at version "
-            f"{files[0][0]}, and what older commits removed isn't known. Run a full vacuum.",
+            f"{files[0][0]}, and what older commits removed isn't known "
+            "(DELTA_CANNOT_VACUUM_LITE). Run a full vacuum.",
             table=table,
             earliest=files[0][0],
         )

@@ -41,12 +41,13 @@ def checked_clustering_columns(
     if paths and partition_columns:
         raise SchemaError(
             f"{table} can't be clustered: it is partitioned by ({', '.join(partition_columns)}), "
-            "and a table is one or the other.",
+            "and a table is one or the other (DELTA_CLUSTER_BY_WITH_PARTITIONED_BY).",
             table=table,
         )
     if len(paths) > _MOST_COLUMNS:
         raise SchemaError(
-            f"{table} can't be clustered by {len(paths)} columns; {_MOST_COLUMNS} are the most.",
+            f"{table} can't be clustered by {len(paths)} columns; {_MOST_COLUMNS} are the most "
+            "(DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS).",
             table=table,
         )
     kept = TransactionState(
@@ -71,15 +72,15 @@ def checked_clustering_columns(
         if isinstance(data_type, StructType | ArrayType | MapType) or data_type in _WITHOUT_BOUNDS:
             raise SchemaError(
                 f"{table} can't be clustered by column {text!r}: its type, {data_type}, has no "
-                "bounds to tell files apart by.",
+                "bounds to tell files apart by (DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED).",
                 table=table,
                 column=text,
             )
         if not _has_statistics(schema, names, kept):
             raise SchemaError(
-                f"{table} can't be clustered by column {text!r}, whose statistics aren't kept. "
-                "Move it among the first columns, raise delta.dataSkippingNumIndexedCols, or name "
-                "it in delta.dataSkippingStatsColumns.",
+                f"{table} can't be clustered by column {text!r}, whose statistics aren't kept "
+                "(DELTA_CLUSTERING_COLUMN_MISSING_STATS). Move it among the first columns, raise "
+                "delta.dataSkippingNumIndexedCols, or name it in delta.dataSkippingStatsColumns.",
                 table=table,
                 column=text,
             )

@@ -101,7 +101,8 @@ def check_maintenance(table: str, catalog: Catalog | None, operation: str) -> No
         raise UnsupportedFeatureError(
             f"{operation} of {table} is for the catalog that manages it "
             f"({features.CATALOG_MANAGED}), which doesn't permit it to others: its object has no "
-            "method `permits_maintenance`, or that says no. Have the catalog do it.",
+            "method `permits_maintenance`, or that says no. Have the catalog do it "
+            "(DELTA_UNSUPPORTED_CATALOG_MANAGED_TABLE_OPERATION).",
             table=table,
             features=[features.CATALOG_MANAGED],
         )

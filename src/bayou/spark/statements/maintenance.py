@@ -94,9 +94,11 @@ class Convert:
     def run(self, context: StatementContext) -> Any:
         """A folder of Parquet files made a table."""
         if len(self.table) != 2 or self.table[0].lower() not in ("parquet", "delta"):
+            is_folder = len(self.table) == 2 and "/" in self.table[1]
+            condition = "CONVERT_NON_PARQUET_TABLE" if is_folder else "MISSING_PROVIDER_FOR_CONVERT"
             raise context.refuse(
                 f"CONVERT TO DELTA takes a folder of Parquet files, parquet.`/path`, and no name "
-                f"of a catalog: {name_of(self.table)} isn't one."
+                f"of a catalog: {name_of(self.table)} isn't one (DELTA_{condition})."
             )
         target = TargetTable(spark=context.spark, location=self.table[1])
         partitions = None if self.partitions is None else to_arrow_schema(self.partitions)

@@ -74,7 +74,7 @@ class Rearranging:
             if where is not None:
                 raise ArgumentError(
                     f"{state.path} is a clustered table, which has no partitions to choose by "
-                    "WHERE.",
+                    "WHERE (DELTA_CLUSTERING_WITH_PARTITION_PREDICATE).",
                     argument="where",
                 )
             return self._run(
@@ -82,7 +82,9 @@ class Rearranging:
             )
         if full:
             raise ArgumentError(
-                f"FULL is for clustered tables, and {state.path} isn't one.", argument="full"
+                f"FULL is for clustered tables, and {state.path} isn't one "
+                "(DELTA_OPTIMIZE_FULL_NOT_SUPPORTED).",
+                argument="full",
             )
         least = OPTIMIZE_MIN_FILE_SIZE.integer(spark=self.spark)
         return self._run(

@@ -68,10 +68,14 @@ def drop_feature(
     dropping = Dropping(engine, state, name, engine_info)
     _refuse_needed(dropping)
     if truncate_history and not own_history:
-        raise dropping.in_use("its history needn't be truncated; leave truncate_history out.")
+        raise dropping.in_use(
+            "its history needn't be truncated; leave truncate_history out "
+            "(DELTA_FEATURE_DROP_HISTORY_TRUNCATION_NOT_ALLOWED)."
+        )
     if name == features.CHECKPOINT_PROTECTION and not truncate_history:
         raise dropping.in_use(
-            "it protects versions that must be gone first; give truncate_history=True."
+            "it protects versions that must be gone first; give truncate_history=True "
+            "(DELTA_FEATURE_CAN_ONLY_DROP_CHECKPOINT_PROTECTION_WITH_HISTORY_TRUNCATION)."
         )
     now = time.time_ns() // 1_000_000 if now is None else now
     before = dropping.commits

@@ -131,7 +131,11 @@ def _refuse_by_property(state: TableState, key: str, value: str | None) -> None:
         what = "a constraint is checked against all rows"
         instead = "alter.add_constraint and alter.drop_constraint"
     elif key == f"{features.FEATURE_PREFIX}{features.CLUSTERING}":
-        what, instead = "a table is clustered by columns", "alter.cluster_by"
+        what = (
+            "a table is clustered by columns "
+            "(DELTA_ALTER_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED)"
+        )
+        instead = "alter.cluster_by"
     elif key == mode.key and state.column_mapping != "none" and value in (None, "none"):
         what = "without column mapping all files must be rewritten"
         instead = f"alter.drop_feature({features.COLUMN_MAPPING!r})"
