@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -223,15 +224,15 @@ def _delete(engine: Engine, table: str, plan: VacuumPlan, delete_files: DeleteFi
     """Delete in batches, several at a time; gives how many files and folders."""
     files = plan.files.column("path")
     batches = [_texts(files.slice(at, _BATCH)) for at in range(0, len(files), _BATCH)]
-    if delete_files is not None:
-        delete_files(batches)
-    else:
-        with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="bayou-vacuum") as pool:
+    folders = set(_texts(pc.unique(pc.replace_substring_regex(files, "/[^/]*$", ""))))
+    with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="bayou-vacuum") as pool:
+        if delete_files is not None:
+            delete_files(batches)
+        else:
             list(pool.map(engine.files.delete_files, batches))
-    folders = {folder.rpartition("/")[0] for folder in plan.folders}
-    folders |= set(_texts(pc.unique(pc.replace_substring_regex(files, "/[^/]*$", ""))))
-    folders -= {table}
-    engine.files.delete_empty_folders([*plan.folders, *_with_those_above(table, folders)])
+        # Removing a folder takes a disk long where there were many files in it.
+        for _, level in groupby(_with_those_above(table, {*folders, *plan.folders}), _depth):
+            list(pool.map(lambda folder: engine.files.delete_empty_folders([folder]), level))
     return plan.files.num_rows + len(plan.folders)
 
 
@@ -248,4 +249,8 @@ def _with_those_above(table: str, folders: set[str]) -> Iterator[str]:
         while len(above) > len(table) and above not in found:
             found.add(above)
             above = above.rpartition("/")[0]
-    yield from sorted(found, key=lambda f: f.count("/"), reverse=True)
+    yield from sorted(found, key=_depth, reverse=True)
+
+
+def _depth(folder: str) -> int:
+    return folder.count("/")
