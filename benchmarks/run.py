@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 import ingest
 import ingest_latency
+import json_arrays
 import kafka_to_delta
 import measure
 import optimize
@@ -26,6 +27,7 @@ import spark_stream
 import spark_tables
 import spark_upkeep
 import spark_write
+import steady_latency
 import write_rows
 from rich.console import Console
 
@@ -54,6 +56,8 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "optimize": lambda console, _: optimize.run(console, 1, 1),
     "ingest": ingest.run,
     "kafka": lambda console, _: kafka_to_delta.run(console, 1),  # a run takes minutes
+    "json-arrays": json_arrays.run,
+    "steady": lambda console, _: steady_latency.run(console, 5_000, 60, 20),
     "upsert": lambda console, _: kafka_to_delta.run(
         console, 1, batch_sizes=(100_000, 1_000_000), upsert=True
     ),
