@@ -23,6 +23,7 @@ from bayou.ingest.offsets import (
     app_id,
     next_offsets,
 )
+from bayou.ingest.restores import INGEST, check_not_restored
 from bayou.ingest.rows import RowLayout, record_part
 from bayou.ingest.target_checks import KEY_COLUMNS, check_target
 from bayou.ingest.upsert import DELETED, UpsertOutcome, UpsertTable
@@ -39,8 +40,7 @@ __all__ = ["ENGINE_INFO", "TargetTable"]
 
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
-_INGEST = " (ingest)"
-ENGINE_INFO = f"{BAYOU}{_INGEST}"
+ENGINE_INFO = f"{BAYOU}{INGEST}"
 """How commits of the pipeline name it."""
 
 
@@ -95,7 +95,7 @@ class TargetTable:
         self._take(self._latest())
         if self._snapshot is not None:
             check_target(self._topic, self._kafka, self._snapshot)
-            self._check_not_restored(None)
+            self._check_not_restored(None, self._snapshot)
 
     def follow(self) -> None:
         """Read the latest version, which must go on from the one that is known.
@@ -127,7 +127,7 @@ class TargetTable:
             return
         check_target(self._topic, self._kafka, latest)
         if latest.version != known:
-            self._check_not_restored(known)
+            self._check_not_restored(known, latest)
         if self._covered != covered:
             raise ConcurrentTransactionError(
                 f"{self.path} covers other offsets than this pipeline has written.",
@@ -386,39 +386,5 @@ class TargetTable:
         known = {} if snapshot is None else snapshot.transactions
         self._covered = {} if self._kafka is None else next_offsets(self._kafka, known)
 
-    def _check_not_restored(self, known: int | None) -> None:
-        """Refuse a RESTORE since a version, where None since the last commit of a pipeline.
-
-        It takes rows out and leaves the offsets that the table covers as they are.
-        """
-        accepted = self._topic.config.accept_restore
-        accepted = -1 if accepted is None else accepted
-        for commit in self._newest_commits(known):
-            version = commit["version"]
-            if known is None and str(commit.get("engineInfo")).endswith(_INGEST):
-                return
-            if commit.get("operation") == "RESTORE" and version > accepted:
-                key = self._topic.key
-                raise PipelineError(
-                    f"topic {key!r}: version {version} of {self.path} is a RESTORE. It may have "
-                    "taken out rows whose offsets the table still covers, so that they won't be "
-                    f"read again. If that is meant, set connector.topics.{key}.accept-restore: "
-                    f"{version}, and the pipeline goes on behind those offsets; to have the rows "
-                    f"back, RESTORE the table to version {version - 1} and accept that; to take "
-                    "all records again, write to another table-path.",
-                    topic=key,
-                )
-
-    def _newest_commits(self, known: int | None) -> Iterator[dict[str, Any]]:
-        """Commits after a version, newest first; where None as many as the log has."""
-        assert self._version is not None
-        if known is not None:
-            yield from self._table.history(self._engine, self._version - known)
-            return
-        seen = 0
-        for limit in (1, 16, None):
-            commits = self._table.history(self._engine, limit)
-            yield from commits[seen:]
-            if len(commits) == seen or (limit is not None and len(commits) < limit):
-                return
-            seen = len(commits)
+    def _check_not_restored(self, known: int | None, latest: Snapshot) -> None:
+        check_not_restored(self._engine, self._table, self._topic, latest.version, known)
