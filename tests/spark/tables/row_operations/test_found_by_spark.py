@@ -248,6 +248,17 @@ def test_a_large_source_that_is_not_the_same_twice_is_computed_once(spark, table
     assert sorted(row.id for row in found) == list(range(10, 30))
 
 
+@pytest.mark.parametrize(
+    ("on", "condition"), [("t.id = s.id AND rand() < 2", None), ("t.id = s.id", "rand() < 2")]
+)
+def test_conditions_of_a_merge_that_may_hold_once_only_are_refused(spark, table, on, condition):
+    made = table({"id": [1]})
+    merging = made.alias("t").merge(spark.range(3).alias("s"), on).whenMatchedDelete(condition)
+    with pytest.raises(PredicateError, match="DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED"):
+        merging.execute()
+    assert made.history(1).first()["version"] == 0
+
+
 def test_new_rows_go_where_they_went_before_whatever_their_order(spark, table, large_source):
     made = table({"id": [1]})
     source = spark.range(2, 40, 1, 4).selectExpr("id", "map('a', id) AS m")

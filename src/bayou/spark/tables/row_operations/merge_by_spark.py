@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
+from bayou.errors import PredicateError
 from bayou.kernel import Snapshot
 from bayou.kernel.operations.found_rows import FoundRowsWork
 from bayou.kernel.operations.merge import ClauseKind, MergeDefinition, MergeMetrics
@@ -61,6 +62,7 @@ def merge_by_spark(
 
     Raises:
         MultipleMatchesError: several source rows match one row that a clause may change.
+        PredicateError: a condition that isn't deterministic.
         Exception: as Spark throws it, where it doesn't understand an expression or can't run it.
     """
     steady = is_steady(source)
@@ -159,7 +161,8 @@ def _merged(
     work = FoundRowsWork(state=merge.state, assigned=merge.updated_columns)
     plan = _Plan(merge, request, snapshot, columns)
     rows = located_rows(target, snapshot)
-    plan.joined(rows, source)  # an error in the condition comes before any work
+    plan.check_conditions(rows, source)  # errors come before any work
+    plan.joined(rows, source)
     matter = MergedRows(target, snapshot, columns, request)
     small = materialized(target.spark, source) if known else None
     bounds = None
@@ -211,6 +214,30 @@ class _Plan:
             RowAction(kind=clause.action, columns=tuple(columns))
             for clause, columns in zip(request.clauses, merge.columns, strict=True)
         ]
+
+    def check_conditions(self, target: Any, source: Any) -> None:
+        """Refuse conditions that may hold once and not again for the same rows.
+
+        Raises:
+            PredicateError: there is one.
+        """
+        if self._request.source_alias is not None:
+            source = source.alias(self._request.source_alias)
+        target = target.alias(self._alias)
+        pairs = target.crossJoin(source)
+        sides = {"NOT MATCHED": source, "NOT MATCHED BY SOURCE": target}
+        given: list[tuple[str, RowExpression]] = [("search", self._request.on)]
+        given += [(c.kind, c.condition) for c in self._request.clauses if c.condition is not None]
+        for name, condition in given:
+            rows = sides.get(name, pairs).select(condition.column)
+            expressions = rows._jdf.queryExecution().analyzed().expressions()  # noqa: SLF001
+            if not expressions.apply(0).deterministic():
+                raise PredicateError(
+                    f"The {name} condition of a MERGE into {self._table}, {condition.shown}, isn't "
+                    "deterministic: it may hold once and not again for the same rows. Compute it "
+                    "as a column of the source (DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED).",
+                    expression=condition.shown,
+                )
 
     @property
     def reads_whole_source(self) -> bool:
