@@ -295,3 +295,24 @@ def test_rows_of_a_file_come_together_and_new_rows_as_they_are_read():
         ("~0", [1], 4),
         ("~1", [1], 4),
     ]
+
+
+@pytest.mark.parametrize("kind", ["rows", "large"])
+def test_names_of_rows_without_a_match_are_those_of_their_side(spark, table, rows, kind):
+    made = table({"id": [1, 2, 3], "v": ["a", "b", "c"]})
+    source = spark.createDataFrame([(2, "x"), (9, "y"), (8, "z")], "id long, v string")
+    merging = made.alias("t").merge(source.alias("s"), "t.id = s.id")
+    merging = merging.whenNotMatchedInsert("v <> 'z'", {"id": "id", "v": "upper(v)"})
+    merging = merging.whenNotMatchedInsert(values={"id": F.col("id") * 10, "v": F.col("v")})
+    merging = merging.whenNotMatchedBySourceDelete("id > 2")
+    merging = merging.whenNotMatchedBySourceUpdate(set={"v": "concat(v, '!')"})
+    spark.conf.set("bayou.rowOperations.sourceBytes", "0" if kind == "large" else "1000000")
+    try:
+        merging.execute()
+        assert rows(made) == [(1, "a!"), (2, "b"), (80, "z"), (9, "Y")]
+        with pytest.raises(PredicateError, match="(?i)ambiguous"):
+            made.alias("t").merge(source.alias("s"), "t.id = s.id").whenMatchedUpdate(
+                set={"v": "concat(v, 'x')"}
+            ).execute()
+    finally:
+        spark.conf.unset("bayou.rowOperations.sourceBytes")

@@ -9,8 +9,10 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from bayou.errors import PredicateError
@@ -41,6 +43,7 @@ from bayou.spark.tables.row_operations.found_by_spark import (
 )
 from bayou.spark.tables.row_operations.known_rows import MergedRows, spark_filter
 from bayou.spark.tables.row_operations.merge_request import MergeRequest
+from bayou.spark.tables.row_operations.resolved_names import resolved_in
 from bayou.spark.tables.row_operations.source_bounds import SourceBounds
 from bayou.spark.tables.row_operations.source_rows import is_steady, materialized, parts_of
 from bayou.spark.tables.target import SPARK_ENGINE_INFO, TargetTable
@@ -49,6 +52,7 @@ from bayou.spark.types import from_spark
 __all__ = ["merge_by_spark", "merge_kept_rows"]
 
 _KEPT_ROWS_ARE_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+_AMBIGUOUS = "AMBIGUOUS_REFERENCE"
 _ATTEMPTS = 4
 """How often a source's rows are kept at most; executors die now and then."""
 _PRESENT = "__bayou_source"
@@ -210,6 +214,7 @@ class _Plan:
         self._source = source
         self._alias = request.target_alias or "target"
         self._joined: Any = None
+        self._sides: Mapping[str, Any] = {}
         self.actions = [
             RowAction(kind=clause.action, columns=tuple(columns))
             for clause, columns in zip(request.clauses, merge.columns, strict=True)
@@ -259,8 +264,9 @@ class _Plan:
         given = counted.select("*", *ours, F.lit(True).alias(_PRESENT))
         if self._request.source_alias is not None:
             given = given.alias(self._request.source_alias)
+        target = target.alias(self._alias)
+        self._sides = {"NOT MATCHED": given, "NOT MATCHED BY SOURCE": target}
         if self._merge.only_inserts:
-            target = target.alias(self._alias)
             return given.join(target, self._request.on.column, "left_anti")
         kinds = {clause.kind for clause in self._request.clauses}
         by_source = "NOT MATCHED BY SOURCE" in kinds
@@ -270,7 +276,7 @@ class _Plan:
             how = "right"
         else:
             how = "inner"
-        return target.alias(self._alias).join(given, self._request.on.column, how)
+        return target.join(given, self._request.on.column, how)
 
     def rows(self, joined: Any, parts: int) -> Any:
         """Joined rows as `apply_rows` takes them.
@@ -336,7 +342,7 @@ class _Plan:
         cases: Any = F
         for number in numbers:
             condition = self._request.clauses[number].condition
-            holds = F.lit(True) if condition is None else condition.column
+            holds = F.lit(True) if condition is None else self._own(kind, condition).column
             cases = cases.when(holds, F.lit(number))
         return F.lit(-1) if cases is F else cases.otherwise(F.lit(-1))
 
@@ -367,10 +373,24 @@ class _Plan:
     def _of_clauses(self) -> Iterator[Mapping[str, Any]]:
         for clause, columns in zip(self._request.clauses, self._merge.columns, strict=True):
             if clause.values is not None:
-                yield self._assigned(clause.values)
+                own = {name: self._own(clause.kind, value) for name, value in clause.values.items()}
+                yield self._assigned(own)
                 continue
             keeps = self._request.schema_evolution and clause.action == "update"
             yield {name: self._from_source(name, keeps_fields=keeps) for name in columns}
+
+    def _own(self, kind: ClauseKind, expression: RowExpression) -> RowExpression:
+        """An expression of a clause: where a row has no match, names are those of its own side."""
+        side = self._sides.get(kind)
+        if side is None or expression.is_default:
+            return expression
+        try:
+            self._joined.select(expression.column)
+        except AnalysisException as error:
+            if error.getCondition() != _AMBIGUOUS:
+                raise
+            return replace(expression, given=resolved_in(side, expression.column))
+        return expression
 
     def _assigned(self, values: Mapping[str, RowExpression]) -> Mapping[str, Any]:
         return assigned_columns(
