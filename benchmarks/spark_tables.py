@@ -102,6 +102,7 @@ def run(
     Args:
         sizes: rows of the tables; where there are several each is shown with its bytes.
     """
+    CACHE.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(dir=CACHE) as folder,
         Sessions("spark_tables_session.py", peers) as sessions,

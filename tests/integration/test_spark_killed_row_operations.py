@@ -25,7 +25,7 @@ def change(spark, path, work, by_plan, die):
     @F.udf("boolean")
     def seen(number):
         die()
-        return number >= 50
+        return number is not None and number >= 50
 
     spark.conf.set("spark.databricks.delta.write.txnAppId", "job")
     spark.conf.set("spark.databricks.delta.write.txnVersion", "1")
