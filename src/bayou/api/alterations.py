@@ -31,7 +31,7 @@ from bayou.kernel.operations.alter.drop_feature import drop_feature
 from bayou.kernel.operations.alter.identity import sync_identity
 from bayou.kernel.operations.alter.properties import set_properties, unset_properties
 from bayou.kernel.operations.alter.protocol import add_feature, upgrade_protocol
-from bayou.protocol.properties import column_paths
+from bayou.protocol.property_texts import column_paths
 from bayou.protocol.schema import (
     ArrayType,
     DataType,

@@ -18,7 +18,7 @@ from bayou.kernel.predicates.model import Predicate
 from bayou.kernel.replay import TouchedKeys
 from bayou.kernel.table_state import TableState
 from bayou.protocol import features
-from bayou.protocol.properties import PropertyValueError
+from bayou.protocol.property_texts import PropertyValueError
 from bayou.protocol.schema import StructType
 
 __all__ = ["ScanDefinition", "ScanSource"]

@@ -6,273 +6,114 @@ Only keys under `delta.` mean something here; others are the user's and pass thr
 from __future__ import annotations
 
 import difflib
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+
+from bayou.protocol.property_texts import (
+    PropertyValueError,
+    TableProperty,
+    at_least,
+    boolean,
+    byte_size,
+    column_list,
+    column_paths,
+    interval,
+    one_of,
+    plain_text,
+)
 
 __all__ = [
     "PROPERTIES",
-    "PropertyValueError",
     "TableProperties",
-    "TableProperty",
-    "column_paths",
     "normalize",
-    "parse_interval",
     "validate",
 ]
 
-T_co = TypeVar("T_co", covariant=True)
-
-
-class PropertyValueError(ValueError):
-    """A property that isn't known, or whose value can't be used; the kernel names the table.
-
-    Attributes:
-        key: the property's key.
-    """
-
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(message)
-        self.key = key
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableProperty(Generic[T_co]):
-    """A property: its key, its value where the table doesn't say, and how its text is read.
-
-    Attributes:
-        parse: text to value; raises ValueError with what is expected.
-        settable: whether a user may give it; others are written by writers only.
-    """
-
-    key: str
-    default: T_co
-    parse: Callable[[str], T_co]
-    settable: bool = True
-
-    def read(self, configuration: Mapping[str, str]) -> T_co:
-        """The table's value.
-
-        Raises:
-            PropertyValueError: the text can't be read.
-        """
-        text = configuration.get(self.key)
-        if text is None:
-            return self.default
-        try:
-            return self.parse(text)
-        except ValueError as error:
-            raise PropertyValueError(
-                self.key, f"table property {self.key!r} can't be {text!r}: {error}"
-            ) from error
-
-
-def parse_interval(text: str) -> int:
-    """Milliseconds of an interval such as `interval 30 days` or `7 days 12 hours`.
-
-    Months and years have no fixed length and are refused, as delta-spark does.
-
-    Raises:
-        ValueError: not an interval.
-    """
-    body = text.strip().lower().removeprefix("interval").strip()
-    total = 0.0
-    position = 0
-    while position < len(body):
-        match = _INTERVAL_PART.match(body, position)
-        if match is None:
-            raise ValueError("expected an interval such as 'interval 30 days'")
-        if match["unit"] in ("month", "year"):
-            raise ValueError("months and years have no fixed length, give days")
-        total += float(match["number"]) * _UNIT_MS[match["unit"]]
-        position = match.end()
-    if not body or total < 0:
-        raise ValueError("expected an interval such as 'interval 30 days'")
-    return int(total)
-
-
-_INTERVAL_PART = re.compile(
-    r"\s*(?P<number>[+-]?[0-9]+(?:\.[0-9]+)?)\s*"
-    r"(?P<unit>microsecond|millisecond|second|minute|hour|day|week|month|year)s?(?=\s|$)"
-)
-_UNIT_MS: Mapping[str, float] = {
-    "microsecond": 0.001,
-    "millisecond": 1,
-    "second": 1_000,
-    "minute": 60_000,
-    "hour": 3_600_000,
-    "day": 86_400_000,
-    "week": 7 * 86_400_000,
-}
-
-
-def _boolean(text: str) -> bool:
-    match text.strip().lower():
-        case "true":
-            return True
-        case "false":
-            return False
-        case _:
-            raise ValueError("expected true or false")
-
-
-def _text(text: str) -> str:
-    return text
-
-
-def _at_least(least: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        try:
-            value = int(text.strip())
-        except ValueError:
-            value = least - 1
-        if value < least:
-            raise ValueError(f"expected a whole number of at least {least}")
-        return value
-
-    return parse
-
-
-def _one_of(*choices: str) -> Callable[[str], str]:
-    by_folded = {choice.lower(): choice for choice in choices}
-
-    def parse(text: str) -> str:
-        choice = by_folded.get(text.strip().lower())
-        if choice is None:
-            raise ValueError(f"expected one of {', '.join(choices)}")
-        return choice
-
-    return parse
-
-
-def _bytes(text: str) -> int | None:
-    match = re.fullmatch(r"\s*([0-9]+)\s*([kmgt]?)i?b?\s*", text.lower())
-    if match is None or int(match[1]) == 0:
-        raise ValueError("expected a size such as 134217728 or 128mb")
-    return int(match[1]) << 10 * " kmgt".index(match[2] or " ")
-
-
-def _interval(text: str) -> int | None:
-    return parse_interval(text)
-
-
-def _columns(text: str) -> str | None:
-    column_paths(text)
-    return text
-
-
-def column_paths(text: str) -> tuple[tuple[str, ...], ...]:
-    """Column paths of a list such as ``a, s.b, `x.y` ``, names without their quotes.
-
-    Raises:
-        ValueError: a quote that isn't closed, or an empty name.
-    """
-    if not text.strip():
-        return ()
-    columns: list[tuple[str, ...]] = []
-    path: list[str] = []
-    position = 0
-    while True:
-        match = _NAME.match(text, position)
-        if match is None:
-            raise ValueError("expected column names, separated by commas")
-        quoted, plain = match["quoted"], match["plain"]
-        path.append(quoted.replace("``", "`") if quoted is not None else plain.strip())
-        position = match.end()
-        if match["end"] != ".":
-            columns.append(tuple(path))
-            path = []
-        if match["end"] == "":
-            return tuple(columns)
-
-
-_NAME = re.compile(
-    r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>[^`.,]*[^`.,\s]))\s*(?P<end>[.,]|$)"
-)
-
 SYMLINK_MANIFESTS = TableProperty(
-    key="delta.compatibility.symlinkFormatManifest.enabled", default=False, parse=_boolean
+    key="delta.compatibility.symlinkFormatManifest.enabled", default=False, parse=boolean
 )
-APPEND_ONLY = TableProperty(key="delta.appendOnly", default=False, parse=_boolean)
-CHECKPOINT_INTERVAL = TableProperty(key="delta.checkpointInterval", default=10, parse=_at_least(1))
+APPEND_ONLY = TableProperty(key="delta.appendOnly", default=False, parse=boolean)
+CHECKPOINT_INTERVAL = TableProperty(key="delta.checkpointInterval", default=10, parse=at_least(1))
 CHECKPOINT_POLICY = TableProperty(
-    key="delta.checkpointPolicy", default="classic", parse=_one_of("classic", "v2")
+    key="delta.checkpointPolicy", default="classic", parse=one_of("classic", "v2")
 )
 CHECKPOINT_STATS_AS_JSON = TableProperty(
-    key="delta.checkpoint.writeStatsAsJson", default=True, parse=_boolean
+    key="delta.checkpoint.writeStatsAsJson", default=True, parse=boolean
 )
 CHECKPOINT_STATS_AS_STRUCT = TableProperty(
-    key="delta.checkpoint.writeStatsAsStruct", default=False, parse=_boolean
+    key="delta.checkpoint.writeStatsAsStruct", default=False, parse=boolean
 )
 SKIPPING_COLUMN_COUNT = TableProperty(
-    key="delta.dataSkippingNumIndexedCols", default=32, parse=_at_least(-1)
+    key="delta.dataSkippingNumIndexedCols", default=32, parse=at_least(-1)
 )
 SKIPPING_COLUMNS: TableProperty[str | None] = TableProperty(
-    key="delta.dataSkippingStatsColumns", default=None, parse=_columns
+    key="delta.dataSkippingStatsColumns", default=None, parse=column_list
 )
 STRING_PREFIX_LENGTH = TableProperty(
-    key="delta.dataSkippingStringPrefixLength", default=32, parse=_at_least(0)
+    key="delta.dataSkippingStringPrefixLength", default=32, parse=at_least(0)
 )
 LOG_RETENTION: TableProperty[int | None] = TableProperty(
-    key="delta.logRetentionDuration", default=30 * 86_400_000, parse=_interval
+    key="delta.logRetentionDuration", default=30 * 86_400_000, parse=interval
 )
 DELETED_FILE_RETENTION: TableProperty[int | None] = TableProperty(
-    key="delta.deletedFileRetentionDuration", default=7 * 86_400_000, parse=_interval
+    key="delta.deletedFileRetentionDuration", default=7 * 86_400_000, parse=interval
 )
 TRANSACTION_RETENTION: TableProperty[int | None] = TableProperty(
-    key="delta.setTransactionRetentionDuration", default=None, parse=_interval
+    key="delta.setTransactionRetentionDuration", default=None, parse=interval
 )
 EXPIRED_LOG_CLEANUP = TableProperty(
-    key="delta.enableExpiredLogCleanup", default=True, parse=_boolean
+    key="delta.enableExpiredLogCleanup", default=True, parse=boolean
 )
 COMPRESSION_CODEC = TableProperty(
     key="delta.parquet.compression.codec",
     default="zstd",
-    parse=_one_of("zstd", "snappy", "gzip", "lz4", "lz4_raw", "none", "uncompressed"),
+    parse=one_of("zstd", "snappy", "gzip", "lz4", "lz4_raw", "none", "uncompressed"),
 )
 TARGET_FILE_SIZE: TableProperty[int | None] = TableProperty(
-    key="delta.targetFileSize", default=None, parse=_bytes
+    key="delta.targetFileSize", default=None, parse=byte_size
 )
 RANDOMIZE_FILE_PREFIXES = TableProperty(
-    key="delta.randomizeFilePrefixes", default=False, parse=_boolean
+    key="delta.randomizeFilePrefixes", default=False, parse=boolean
 )
-RANDOM_PREFIX_LENGTH = TableProperty(key="delta.randomPrefixLength", default=2, parse=_at_least(1))
+RANDOM_PREFIX_LENGTH = TableProperty(key="delta.randomPrefixLength", default=2, parse=at_least(1))
 ISOLATION_LEVEL = TableProperty(
     key="delta.isolationLevel",
     default="Serializable",
-    parse=_one_of("Serializable", "WriteSerializable", "SnapshotIsolation"),
+    parse=one_of("Serializable", "WriteSerializable", "SnapshotIsolation"),
 )
 COLUMN_MAPPING_MODE = TableProperty(
-    key="delta.columnMapping.mode", default="none", parse=_one_of("none", "name", "id")
+    key="delta.columnMapping.mode", default="none", parse=one_of("none", "name", "id")
 )
-CHANGE_DATA_FEED = TableProperty(key="delta.enableChangeDataFeed", default=False, parse=_boolean)
-DELETION_VECTORS = TableProperty(key="delta.enableDeletionVectors", default=False, parse=_boolean)
+CHANGE_DATA_FEED = TableProperty(key="delta.enableChangeDataFeed", default=False, parse=boolean)
+DELETION_VECTORS = TableProperty(key="delta.enableDeletionVectors", default=False, parse=boolean)
 IN_COMMIT_TIMESTAMPS = TableProperty(
-    key="delta.enableInCommitTimestamps", default=False, parse=_boolean
+    key="delta.enableInCommitTimestamps", default=False, parse=boolean
 )
 CHECKPOINT_PROTECTION_BEFORE = TableProperty(
     key="delta.requireCheckpointProtectionBeforeVersion",
     default=0,
-    parse=_at_least(0),
+    parse=at_least(0),
     settable=False,
 )
-ROW_TRACKING = TableProperty(key="delta.enableRowTracking", default=False, parse=_boolean)
+ROW_TRACKING = TableProperty(key="delta.enableRowTracking", default=False, parse=boolean)
 ROW_TRACKING_SUSPENDED = TableProperty(
-    key="delta.rowTrackingSuspended", default=False, parse=_boolean
+    key="delta.rowTrackingSuspended", default=False, parse=boolean
 )
 ROW_ID_COLUMN: TableProperty[str | None] = TableProperty(
-    key="delta.rowTracking.materializedRowIdColumnName", default=None, parse=_text, settable=False
+    key="delta.rowTracking.materializedRowIdColumnName",
+    default=None,
+    parse=plain_text,
+    settable=False,
 )
 ROW_COMMIT_VERSION_COLUMN: TableProperty[str | None] = TableProperty(
     key="delta.rowTracking.materializedRowCommitVersionColumnName",
     default=None,
-    parse=_text,
+    parse=plain_text,
     settable=False,
 )
-TYPE_WIDENING = TableProperty(key="delta.enableTypeWidening", default=False, parse=_boolean)
+TYPE_WIDENING = TableProperty(key="delta.enableTypeWidening", default=False, parse=boolean)
 MATERIALIZE_PARTITION_COLUMNS = TableProperty(
-    key="delta.enableMaterializePartitionColumnsFeature", default=False, parse=_boolean
+    key="delta.enableMaterializePartitionColumnsFeature", default=False, parse=boolean
 )
 
 PROPERTIES: Mapping[str, TableProperty[object]] = {
@@ -301,7 +142,7 @@ PROPERTIES: Mapping[str, TableProperty[object]] = {
         TableProperty(
             key="delta.columnMapping.maxColumnId",
             default=None,
-            parse=_at_least(0),
+            parse=at_least(0),
             settable=False,
         ),
         TYPE_WIDENING,
@@ -311,34 +152,34 @@ PROPERTIES: Mapping[str, TableProperty[object]] = {
         TableProperty(
             key="delta.inCommitTimestampEnablementVersion",
             default=None,
-            parse=_at_least(0),
+            parse=at_least(0),
             settable=False,
         ),
         TableProperty(
             key="delta.inCommitTimestampEnablementTimestamp",
             default=None,
-            parse=_at_least(0),
+            parse=at_least(0),
             settable=False,
         ),
         ROW_ID_COLUMN,
         ROW_COMMIT_VERSION_COLUMN,
         ROW_TRACKING_SUSPENDED,
-        TableProperty(key="delta.enableIcebergCompatV1", default=False, parse=_boolean),
-        TableProperty(key="delta.enableIcebergCompatV2", default=False, parse=_boolean),
-        TableProperty(key="delta.enableVariantShredding", default=False, parse=_boolean),
-        TableProperty(key="delta.universalFormat.enabledFormats", default=None, parse=_text),
-        TableProperty(key="delta.parquet.format.version", default="1.0.0", parse=_text),
-        TableProperty(key="delta.sampleRetentionDuration", default=None, parse=_interval),
-        TableProperty(key="delta.checkpointRetentionDuration", default=None, parse=_interval),
+        TableProperty(key="delta.enableIcebergCompatV1", default=False, parse=boolean),
+        TableProperty(key="delta.enableIcebergCompatV2", default=False, parse=boolean),
+        TableProperty(key="delta.enableVariantShredding", default=False, parse=boolean),
+        TableProperty(key="delta.universalFormat.enabledFormats", default=None, parse=plain_text),
+        TableProperty(key="delta.parquet.format.version", default="1.0.0", parse=plain_text),
+        TableProperty(key="delta.sampleRetentionDuration", default=None, parse=interval),
+        TableProperty(key="delta.checkpointRetentionDuration", default=None, parse=interval),
         SYMLINK_MANIFESTS,
-        TableProperty(key="delta.autoOptimize", default=None, parse=_text),
-        TableProperty(key="delta.autoOptimize.autoCompact", default=None, parse=_text),
-        TableProperty(key="delta.autoOptimize.optimizeWrite", default=None, parse=_text),
-        TableProperty(key="delta.tuneFileSizesForRewrites", default=None, parse=_text),
-        TableProperty(key="delta.enableFullRetentionRollback", default=True, parse=_boolean),
-        TableProperty(key="delta.minReaderVersion", default=None, parse=_at_least(1)),
-        TableProperty(key="delta.minWriterVersion", default=None, parse=_at_least(1)),
-        TableProperty(key="delta.ignoreProtocolDefaults", default=False, parse=_boolean),
+        TableProperty(key="delta.autoOptimize", default=None, parse=plain_text),
+        TableProperty(key="delta.autoOptimize.autoCompact", default=None, parse=plain_text),
+        TableProperty(key="delta.autoOptimize.optimizeWrite", default=None, parse=plain_text),
+        TableProperty(key="delta.tuneFileSizesForRewrites", default=None, parse=plain_text),
+        TableProperty(key="delta.enableFullRetentionRollback", default=True, parse=boolean),
+        TableProperty(key="delta.minReaderVersion", default=None, parse=at_least(1)),
+        TableProperty(key="delta.minWriterVersion", default=None, parse=at_least(1)),
+        TableProperty(key="delta.ignoreProtocolDefaults", default=False, parse=boolean),
         CHECKPOINT_PROTECTION_BEFORE,
     )
 }

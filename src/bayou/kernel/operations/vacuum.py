@@ -31,7 +31,7 @@ from bayou.kernel.upkeep.vacuum_plan import (
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.writability import check_writable
-from bayou.protocol.properties import PropertyValueError
+from bayou.protocol.property_texts import PropertyValueError
 
 __all__ = ["DeleteFiles", "VacuumMetrics", "vacuum"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bayou.errors import TablePropertyError
-from bayou.protocol.properties import SKIPPING_COLUMNS, column_paths
+from bayou.protocol.properties import SKIPPING_COLUMNS
+from bayou.protocol.property_texts import column_paths
 from bayou.protocol.schema import (
     BINARY,
     BOOLEAN,

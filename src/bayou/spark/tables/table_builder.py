@@ -17,7 +17,7 @@ from bayou.kernel.operations.create_table import (
     generated_column,
     identity_column,
 )
-from bayou.protocol.properties import column_paths
+from bayou.protocol.property_texts import column_paths
 from bayou.protocol.schema import SchemaJsonError, StructField, StructType
 from bayou.protocol.type_text import field_from_text
 from bayou.spark.named_tables import NamedTable, named_table

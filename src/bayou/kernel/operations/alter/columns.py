@@ -29,7 +29,8 @@ from bayou.kernel.writes.dependencies import refuse_if_used, refuse_if_used_for_
 from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.schema_evolution import check_names
 from bayou.protocol.column_rules import CURRENT_DEFAULT_KEY
-from bayou.protocol.properties import SKIPPING_COLUMNS, column_paths
+from bayou.protocol.properties import SKIPPING_COLUMNS
+from bayou.protocol.property_texts import column_paths
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 
 __all__ = ["NewColumn", "add_columns", "drop_columns", "rename_column"]
