@@ -51,6 +51,11 @@ def test_values_are_read_in_any_case():
     assert properties.target_file_size == 128 * 1024 * 1024
 
 
+def test_columns_with_statistics_are_paths():
+    properties = TableProperties({"delta.dataSkippingStatsColumns": "a"})
+    assert properties.data_skipping_columns == (("a",),)
+
+
 def test_uncompressed_is_another_word_for_none():
     properties = TableProperties({"delta.parquet.compression.codec": "UNCOMPRESSED"})
     assert properties.compression_codec == "none"

@@ -38,9 +38,6 @@ def test_a_list_of_columns_may_be_quoted_and_nested():
         ("c d",),
     )
     assert column_paths("") == ()
-    assert TableProperties({"delta.dataSkippingStatsColumns": "a"}).data_skipping_columns == (
-        ("a",),
-    )
 
 
 @pytest.mark.parametrize("text", ["a,,b", "`a", "a.", ","])
