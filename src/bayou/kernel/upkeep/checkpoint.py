@@ -30,6 +30,7 @@ from bayou.protocol.file_names import (
     commit_file_name,
 )
 from bayou.protocol.last_checkpoint import LastCheckpoint
+from bayou.protocol.property_texts import PropertyValueError
 
 __all__ = ["checkpoint", "checkpoint_rows", "load_for_checkpoint", "write_checkpoint"]
 
@@ -118,7 +119,7 @@ def load_for_checkpoint(
     ):
         try:
             known.read(state.properties)
-        except properties.PropertyValueError as error:
+        except PropertyValueError as error:
             raise TablePropertyError(
                 f"{state.path}: {error}.", table=state.path, key=error.key
             ) from error

@@ -44,6 +44,7 @@ from bayou.protocol.file_names import (
     list_prefix,
     parse_log_file,
 )
+from bayou.protocol.property_texts import PropertyValueError
 
 __all__ = ["LogCleanup", "clean_up_log"]
 
@@ -142,7 +143,7 @@ def _check_permission(state: TableState) -> None:
 def _retention(state: TableState) -> int:
     try:
         return state.table_properties.log_retention_ms
-    except properties.PropertyValueError as error:
+    except PropertyValueError as error:
         raise TablePropertyError(
             f"{state.path}: {error}.", table=state.path, key=error.key
         ) from error

@@ -29,6 +29,7 @@ from bayou.protocol import features, properties
 from bayou.protocol.actions import DomainMetadata, Metadata, Protocol
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN
 from bayou.protocol.column_rules import identity_of
+from bayou.protocol.property_texts import PropertyValueError
 from bayou.protocol.schema import StructType
 
 __all__ = ["TransactionBuilder"]
@@ -457,7 +458,7 @@ class TransactionBuilder:
     def _checked_properties(self) -> dict[str, str]:
         try:
             properties.validate(self._properties)
-        except properties.PropertyValueError as error:
+        except PropertyValueError as error:
             raise TablePropertyError(
                 f"{self._table}: {error}.", table=self._table, key=error.key
             ) from error

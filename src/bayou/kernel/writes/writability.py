@@ -17,6 +17,7 @@ from bayou.kernel.writes.operation import Operation
 from bayou.protocol import features, properties
 from bayou.protocol.actions import Metadata, Protocol
 from bayou.protocol.change_data import is_feed_enabled, reserved_columns
+from bayou.protocol.property_texts import PropertyValueError
 from bayou.protocol.schema import StructType
 
 __all__ = [
@@ -113,7 +114,7 @@ def check_properties(table: str, configuration: Mapping[str, str]) -> None:
     for known in _USED_IN_WRITES:
         try:
             known.read(configuration)
-        except properties.PropertyValueError as error:
+        except PropertyValueError as error:
             raise TablePropertyError(f"{table}: {error}.", table=table, key=error.key) from error
 
 

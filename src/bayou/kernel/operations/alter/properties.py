@@ -15,6 +15,7 @@ from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.operation import Operation
 from bayou.protocol import features, properties
 from bayou.protocol.actions import Metadata
+from bayou.protocol.property_texts import PropertyValueError
 
 __all__ = ["set_properties", "unset_properties"]
 
@@ -117,7 +118,7 @@ def _validate(state: TableState, configuration: Mapping[str, str]) -> None:
     """Before anything is committed: enabling row tracking takes commits of its own."""
     try:
         properties.validate(configuration)
-    except properties.PropertyValueError as error:
+    except PropertyValueError as error:
         raise TablePropertyError(
             f"{state.path}: {error}.", table=state.path, key=error.key
         ) from error
