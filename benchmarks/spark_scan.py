@@ -131,6 +131,13 @@ CASES = {
         table=lambda: scan_rows.small_files_table(scan_rows.SMALL_FILES),
         budgets={},
     ),
+    "first": Case(
+        title="160,000 rows, 2 of 8 columns, first query of a session",
+        query="2",
+        table=lambda: scan_rows.rows_table(160_000),
+        budgets={},
+        cold=True,
+    ),
 } | {
     f"{files}-{query}-{'cold' if cold else 'warm'}": Case(
         title=f"plan of {files:,} files, {what}, {'cold' if cold else 'warm'}",

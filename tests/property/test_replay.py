@@ -28,7 +28,7 @@ from bayou.testing.log_writer import LogWriter
 def replayed(engine: Engine, snapshot: Snapshot) -> dict[Key, int]:
     """All live files, those with vectors too, which a scan refuses as yet."""
     state, segment = snapshot.replay_state, snapshot.log_segment
-    adds = state.adds.to_pylist()
+    adds = [add for part in state.adds for add in part.to_pylist()]
     for part in snapshot.scan_builder().build().slices(engine):
         if part.split is None:
             continue

@@ -25,13 +25,14 @@ from bayou.kernel.column_mapping import to_physical_schema
 from bayou.kernel.engine import Engine, FileStatus
 from bayou.kernel.log_segment import LogSegment
 from bayou.kernel.parsed_stats import full_stats_type
-from bayou.kernel.replay import KEY_SEPARATOR, TouchedKeys, key_texts, read_commits
+from bayou.kernel.replay import read_commits
 from bayou.kernel.scan import Scan
 from bayou.kernel.scan_file import ADD_TYPE, adds_to_array
 from bayou.kernel.scan_source import ScanDefinition
 from bayou.kernel.scan_wire import decode_scan, encode_scan
 from bayou.kernel.slices import LogSlice, checkpoint_slices
 from bayou.kernel.table_state import TableState
+from bayou.kernel.touched_keys import KEY_SEPARATOR, TouchedKeys, key_texts
 from bayou.kernel.wire_format import WireFormat
 from bayou.protocol.actions import AddFile, RemoveFile
 from bayou.protocol.data_file_paths import canonical_path

@@ -48,7 +48,7 @@ def live_files_without_checkpoint(
     columns = [field.name for field in ADD_TYPE]
     parsed = full_stats_type(to_physical_schema(source.schema, source.column_mapping))
     touched = state.replay_state.touched
-    parts: list[Any] = [state.tail]
+    parts: list[Any] = [*state.tail]
     for split in () if contents is None else contents.splits:
         with replay_checkpoint_adds(
             engine, source.table, split, touched, columns, parsed=parsed

@@ -15,8 +15,8 @@ from bayou.kernel.column_mapping import physical_name, physical_stats_schema
 from bayou.kernel.engine import Engine
 from bayou.kernel.parsed_stats import parsed_stats_schema
 from bayou.kernel.predicates.skipping import SkippingPlan
-from bayou.kernel.replay import TouchedKeys
 from bayou.kernel.scan_metrics import ScanCounts
+from bayou.kernel.touched_keys import TouchedKeys
 from bayou.protocol import partition_values as partition_text
 from bayou.protocol.schema import DataType, StructType
 

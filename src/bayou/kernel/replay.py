@@ -8,9 +8,9 @@ part of it only drops the rows whose key was touched. Parts are independent of e
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -18,11 +18,13 @@ import pyarrow.compute
 
 from bayou.errors import CorruptTableError, FileMissingError
 from bayou.kernel.catalog import InlineCommit
-from bayou.kernel.closeable import CloseableIterator, closeable
+from bayou.kernel.closeable import closeable
 from bayou.kernel.double_files import DatedMetadata, double_files
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.kernel.log_segment import LogSegment
+from bayou.kernel.long_tail import LongTail
 from bayou.kernel.scan_file import adds_to_array
+from bayou.kernel.touched_keys import KEY_SEPARATOR, FileKey, TouchedKeys
 from bayou.protocol.actions import (
     Action,
     AddFile,
@@ -34,15 +36,11 @@ from bayou.protocol.actions import (
     Transaction,
     decode_actions,
 )
-from bayou.protocol.data_file_paths import spellings
 
 __all__ = [
-    "KEY_SEPARATOR",
     "CommitActions",
     "ReplayState",
-    "TouchedKeys",
     "decode_commit",
-    "key_texts",
     "read_commit",
     "read_commit_files",
     "read_commits",
@@ -52,11 +50,10 @@ __all__ = [
 
 pc: Any = pyarrow.compute
 
-_Key: TypeAlias = tuple[str, str | None]
-"""Path and dvId."""
+_FEW_PARTS = 2
 
-KEY_SEPARATOR = "\x00"
-"""Between path and dvId where both are one text."""
+LONG_TAIL_BYTES = 64 * 1024 * 1024
+"""Commits of more bytes than these (some 150,000 actions) are reconciled on the local disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,79 +65,6 @@ class CommitActions:
     actions: tuple[Action, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TouchedKeys:
-    """Keys (path, dvId) that commits behind a checkpoint added or removed, as sorted columns.
-
-    A checkpoint may spell a path otherwise than the commits do: every spelling that writers produce
-    is a path and has its keys here, so that the checkpoint's rows are compared as they stand. Most
-    paths have one.
-
-    Attributes:
-        paths: the distinct paths, string.
-        keys: one text a key, path and dvId, string.
-    """
-
-    paths: pa.Array[Any]
-    keys: pa.Array[Any]
-
-    @classmethod
-    def of(cls, keys: Iterable[_Key]) -> TouchedKeys:
-        """The columns for some keys, whose paths stand as the log has them."""
-        known = sorted({(text, dv_id or "") for path, dv_id in keys for text in spellings(path)})
-        return cls(
-            pa.array(sorted({path for path, _ in known}), pa.string()),
-            pa.array([path + KEY_SEPARATOR + dv_id for path, dv_id in known], pa.string()),
-        )
-
-    def and_those_of(self, other: TouchedKeys) -> TouchedKeys:
-        """The keys of both."""
-        return TouchedKeys(_union(self.paths, other.paths), _union(self.keys, other.keys))
-
-    @property
-    def has_vectors(self) -> bool:
-        """Whether a key has a dvId, so that the vectors of a checkpoint's files must be known."""
-        return len(self.keys) > 0 and not pc.all(pc.ends_with(self.keys, KEY_SEPARATOR)).as_py()
-
-    def untouched(self, adds: pa.StructArray) -> pa.BooleanArray | None:
-        """Rows of `add` structs (or `remove`s) whose key isn't touched; None where that is all."""
-        if len(self.paths) == 0:
-            return None
-        paths = pc.struct_field(adds, "path")
-        suspects = pc.is_in(paths, value_set=self.paths)
-        if not pc.any(suspects).as_py():
-            return None
-        touched = pc.is_in(key_texts(adds.filter(suspects)), value_set=self.keys)
-        untouched: pa.BooleanArray = pc.invert(pc.replace_with_mask(suspects, suspects, touched))
-        return untouched
-
-
-def key_texts(files: pa.StructArray, paths: Any = None) -> pa.Array[Any]:
-    """Path and dvId of each file as one text; see `DeletionVectorDescriptor.unique_id`.
-
-    Args:
-        paths: to be taken instead of the files' own, None for those.
-    """
-    paths = pc.struct_field(files, "path") if paths is None else paths
-    vectors = pc.struct_field(files, "deletionVector")
-    offset = pc.struct_field(vectors, "offset")
-    suffix = pc.if_else(
-        pc.is_valid(offset),
-        pc.binary_join_element_wise("@", pc.cast(offset, pa.string()), ""),
-        "",
-    )
-    dv_id = pc.binary_join_element_wise(
-        pc.struct_field(vectors, "storageType"),
-        pc.struct_field(vectors, "pathOrInlineDv"),
-        suffix,
-        "",
-    )
-    texts: pa.Array[Any] = pc.binary_join_element_wise(
-        paths, pc.fill_null(dv_id, ""), KEY_SEPARATOR
-    )
-    return texts
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayState:
     """What the commits behind the checkpoint say.
@@ -150,9 +74,11 @@ class ReplayState:
         transactions: newest version by application id.
         domains: newest by domain, removed ones included.
         touched: keys to be dropped from the checkpoint.
-        adds: live files added by the commits, `ADD_TYPE`.
+        adds: live files added by the commits, `ADD_TYPE`; one array, or those of a long tail,
+            which lie in the disk's cache and in no order.
         double_files: paths of files known to have doubles for all columns that were float once.
         removes: tombstones of the commits.
+        long_removes: those of a long tail, `REMOVE_TYPE`, likewise.
         commit_info: of the newest commit, None where it has none.
     """
 
@@ -161,9 +87,10 @@ class ReplayState:
     transactions: Mapping[str, Transaction] = field(default_factory=dict)
     domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
     touched: TouchedKeys
-    adds: pa.StructArray
+    adds: tuple[pa.StructArray, ...]
     double_files: pa.Array[Any]
     removes: tuple[RemoveFile, ...] = ()
+    long_removes: tuple[pa.StructArray, ...] = ()
     commit_info: CommitInfo | None = None
 
 
@@ -274,10 +201,6 @@ def replay_newer_commits(
     since, touched = _replay(engine, replace(segment, commits=commits, compacted=()))
     if since.protocol is not None or since.metadata is not None:
         return None
-    untouched = touched.untouched(before.adds)
-    kept = before.adds if untouched is None else before.adds.filter(untouched)
-    adds = pa.concat_arrays([kept, since.adds])
-    assert isinstance(adds, pa.StructArray)
     keys = set(touched.keys.to_pylist())
     double = before.double_files
     return ReplayState(
@@ -286,24 +209,36 @@ def replay_newer_commits(
         transactions={**before.transactions, **since.transactions},
         domains={**before.domains, **since.domains},
         touched=before.touched.and_those_of(since.touched),
-        adds=adds,
+        adds=_joined((*_kept(before.adds, touched), *since.adds)),
         # Fewer than there are, perhaps, which loses nothing but skipped files.
-        double_files=double.filter(pc.invert(pc.is_in(double, value_set=touched.paths))),
+        double_files=double.filter(
+            pc.invert(pc.is_in(double, value_set=touched.paths.cast(pa.string())))
+        ),
         removes=(
             *since.removes,
             *(r for r in before.removes if r.path + KEY_SEPARATOR + (r.key[1] or "") not in keys),
         ),
+        long_removes=(*since.long_removes, *_kept(before.long_removes, touched)),
         commit_info=since.commit_info,
     )
 
 
-def _union(one: pa.Array[Any], other: pa.Array[Any]) -> pa.Array[Any]:
-    distinct = pc.unique(pa.concat_arrays([one, other]))
-    ordered: pa.Array[Any] = distinct.take(pc.sort_indices(distinct))
-    return ordered
+def _kept(files: Iterable[pa.StructArray], touched: TouchedKeys) -> Iterator[pa.StructArray]:
+    for part in files:
+        untouched = touched.untouched(part)
+        yield part if untouched is None else part.filter(untouched)
 
 
-def _newest_first(engine: Engine, segment: LogSegment) -> CloseableIterator[CommitActions]:
+def _joined(parts: tuple[pa.StructArray, ...]) -> tuple[pa.StructArray, ...]:
+    """In one array, unless they are those of a long tail, which aren't to be in memory."""
+    if len(parts) > _FEW_PARTS:
+        return parts
+    joined = pa.concat_arrays(parts)
+    assert isinstance(joined, pa.StructArray)
+    return (joined,)
+
+
+def _newest_first(segment: LogSegment) -> list[tuple[int, FileStatus]]:
     """The fewest files that hold a segment's commits; the latest commit is always one of them."""
     first = segment.version - len(segment.commits) + 1
     instead = {
@@ -318,26 +253,29 @@ def _newest_first(engine: Engine, segment: LogSegment) -> CloseableIterator[Comm
             files.append((version, file))
         elif version == min(compacted.end_version, segment.version - 1):
             files.append((version, compacted.file))
-    return read_commits(engine, segment.table, reversed(files))
+    return list(reversed(files))
 
 
 def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, TouchedKeys]:
     """The state, and all keys that the commits touched: the state has them for a checkpoint."""
+    files = _newest_first(segment)
+    if sum(file.size for _, file in files) > LONG_TAIL_BYTES:
+        return _replay_long(engine, segment, files)
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     transactions: dict[str, Transaction] = {}
     domains: dict[str, DomainMetadata] = {}
     commit_info: CommitInfo | None = None
-    seen: set[_Key] = set()
-    repeated: set[_Key] = set()
-    written: set[_Key] = set()  # what was seen, its paths as they stand
+    seen: set[FileKey] = set()
+    repeated: set[FileKey] = set()
+    written: set[FileKey] = set()  # what was seen, its paths as they stand
     adds: list[AddFile] = []
     versions: list[int | None] = []
     removes: list[RemoveFile] = []
     history: list[DatedMetadata] = []
     compacted = {c.file.path for c in segment.compacted}
-    for commit in _newest_first(engine, segment):
-        keys: list[_Key] = []
+    for commit in read_commits(engine, segment.table, files):
+        keys: list[FileKey] = []
         version = None if commit.file.path in compacted else commit.version
         info = next((a for a in commit.actions if isinstance(a, CommitInfo)), None)
         restores = info is not None and info.get("operation") == "RESTORE"
@@ -378,10 +316,54 @@ def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, TouchedKe
         transactions=transactions,
         domains=domains,
         touched=touched if segment.checkpoint else TouchedKeys.of(()),
-        adds=adds_to_array(adds),
+        adds=(adds_to_array(adds),),
         double_files=double_files(history, adds, versions, seen, repeated),
         removes=tuple(removes),
         commit_info=commit_info,
+    )
+    return state, touched
+
+
+def _replay_long(
+    engine: Engine, segment: LogSegment, files: Sequence[tuple[int, FileStatus]]
+) -> tuple[ReplayState, TouchedKeys]:
+    """The same with the files' actions on the local disk; nothing is known of double files."""
+    found: dict[type, Protocol | Metadata] = {}
+    transactions: dict[str, Transaction] = {}
+    domains: dict[str, DomainMetadata] = {}
+    commit_info: CommitInfo | None = None
+    size = sum(file.size for _, file in files)
+    with LongTail(size) as tail, read_commit_files(engine, segment.table, files) as contents:
+        for version, file, data in contents:
+            for action in decode_commit(segment.table, version, file, data):
+                match action:
+                    case AddFile() | RemoveFile():
+                        tail.take(action)
+                    case Transaction():
+                        transactions.setdefault(action.app_id, action)
+                    case DomainMetadata():
+                        domains.setdefault(action.domain, action)
+                    case Metadata() | Protocol():
+                        found.setdefault(type(action), action)
+                    case CommitInfo() if version == segment.version:
+                        commit_info = commit_info or action
+                    case _:
+                        pass
+            tail.end_commit()
+        adds, removes, touched = tail.reconciled()
+    protocol, metadata = found.get(Protocol), found.get(Metadata)
+    assert protocol is None or isinstance(protocol, Protocol)
+    assert metadata is None or isinstance(metadata, Metadata)
+    state = ReplayState(
+        protocol=protocol,
+        metadata=metadata,
+        transactions=transactions,
+        domains=domains,
+        commit_info=commit_info,
+        touched=touched if segment.checkpoint else TouchedKeys.of(()),
+        adds=adds,
+        double_files=pa.array([], pa.string()),
+        long_removes=removes,
     )
     return state, touched
 

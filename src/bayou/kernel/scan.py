@@ -29,7 +29,6 @@ from bayou.kernel.predicates.skipping import SkippingPlan
 from bayou.kernel.predicates.sql import parse_predicate
 from bayou.kernel.pruning import Pruning
 from bayou.kernel.read_schema import select_columns
-from bayou.kernel.replay import TouchedKeys
 from bayou.kernel.row import FilteredColumnarBatch
 from bayou.kernel.scan_file import ScanFile, ScanFileBatch, scan_batch
 from bayou.kernel.scan_metrics import ScanCounts, measured
@@ -43,6 +42,7 @@ from bayou.kernel.slices import (
 )
 from bayou.kernel.table_state import TableState
 from bayou.kernel.time_zones import checked_time_zone
+from bayou.kernel.touched_keys import TouchedKeys
 from bayou.kernel.transform import transform_physical_data
 from bayou.protocol.schema import VOID, StructType
 
@@ -234,8 +234,8 @@ class Scan:
             try:
                 contents = locate_checkpoint_files(engine, source.table, source.checkpoint)
             except CorruptTableError as error:
-                tail = live_files_without_checkpoint(engine, source, error)
-        slices = tail_slices(tail, max_slices)
+                tail = (live_files_without_checkpoint(engine, source, error),)
+        slices = [part for adds in tail for part in tail_slices(adds, max_slices)]
         if contents is not None:
             slices += checkpoint_slices(engine, source.table, contents, max_slices)
         return slices

@@ -15,8 +15,8 @@ from bayou.kernel.column_mapping import ColumnMappingMode
 from bayou.kernel.known_statistics import KnownStatistics
 from bayou.kernel.log_listing import Checkpoint
 from bayou.kernel.predicates.model import Predicate
-from bayou.kernel.replay import TouchedKeys
 from bayou.kernel.table_state import TableState
+from bayou.kernel.touched_keys import TouchedKeys
 from bayou.protocol import features
 from bayou.protocol.property_texts import PropertyValueError
 from bayou.protocol.schema import StructType
@@ -59,7 +59,7 @@ class ScanSource:
     contents: CheckpointContents | None
     stated_totals: FileTotals | None
     touched: TouchedKeys
-    tail: pa.StructArray | None
+    tail: tuple[pa.StructArray, ...] | None
     double_files: pa.Array[Any]
     row_tracking: tuple[str, str] | None
     stats_forms: tuple[StatsForm, ...]

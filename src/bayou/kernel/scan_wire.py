@@ -11,8 +11,8 @@ from bayou.kernel.arrow_ipc import array_from_bytes, array_to_bytes
 from bayou.kernel.checkpoint_adds import StatsForm
 from bayou.kernel.column_mapping import ColumnMappingMode
 from bayou.kernel.predicates.wire import from_wire, to_wire
-from bayou.kernel.replay import TouchedKeys
 from bayou.kernel.scan_source import ScanDefinition, ScanSource
+from bayou.kernel.touched_keys import TouchedKeys
 from bayou.kernel.wire_format import WireFormat
 from bayou.protocol.schema import StructType
 

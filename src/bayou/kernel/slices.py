@@ -19,7 +19,7 @@ from bayou.kernel.checkpoint_adds import read_checkpoint_adds
 from bayou.kernel.checkpoint_contents import CheckpointContents, unreadable_checkpoint
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import Engine, FileSplit, FileStatus
-from bayou.kernel.replay import TouchedKeys
+from bayou.kernel.touched_keys import TouchedKeys
 from bayou.kernel.wire_format import WireFormat
 
 __all__ = [

@@ -226,7 +226,7 @@ class TableState:
         return self._catalog
 
     @cached_property
-    def tail(self) -> pa.StructArray:
+    def tail(self) -> tuple[pa.StructArray, ...]:
         """Live files outside of the checkpoint's Parquet files, `ADD_TYPE`.
 
         Those that the commits behind it added, and before them those of a JSON checkpoint.
@@ -236,9 +236,7 @@ class TableState:
             return added
         own = adds_to_array(self._contents.adds)
         untouched = self._replay.touched.untouched(own)
-        tail = pa.concat_arrays([own if untouched is None else own.filter(untouched), added])
-        assert isinstance(tail, pa.StructArray)
-        return tail
+        return (own if untouched is None else own.filter(untouched), *added)
 
     @property
     def checkpoint_bytes(self) -> int:
@@ -251,7 +249,7 @@ class TableState:
     def memory_bytes(self) -> int:
         """About what this takes in memory; what a scan will read isn't part of it."""
         replay = self._replay
-        columns = (replay.adds, replay.touched.paths, replay.touched.keys, replay.double_files)
+        columns = (*replay.adds, replay.touched.paths, replay.touched.keys, replay.double_files)
         own = () if self._contents is None else self._contents.adds
         actions = len(replay.removes) + len(self._transactions) + len(self._domains) + len(own)
         return (

@@ -19,6 +19,7 @@ from bayou.spark.java import check_java
 from bayou.spark.replay.sorted_index import offer_sorted_index
 from bayou.spark.session_settings import hand_over_settings
 from bayou.spark.statements import answer_sql
+from bayou.spark.waiting_streams import offer_to_wait
 from bayou.spark.write_to import write_to
 from bayou.spark.writing import handlers
 
@@ -70,6 +71,7 @@ def enable(spark: Any) -> None:
     hooks.register("load", hand_over_settings)
     hooks.register("stream_load", hand_over_settings)
     hooks.register("stream_load", offer_sorted_index)
+    hooks.register("stream_load", offer_to_wait)
     hooks.register("sql", answer_sql)
     for key in _CONF:
         spark.conf.set(key, "true")

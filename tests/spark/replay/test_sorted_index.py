@@ -16,7 +16,8 @@ from bayou.kernel.changes.commit_files import without_statistics
 from bayou.kernel.changes.path_order import path_order
 from bayou.spark.replay import sorted_index
 from bayou.spark.replay.sorted_index import write_index
-from bayou.spark.streaming.handed_index import ALIVE, IndexRequest, handed_index, requests
+from bayou.spark.streaming.driver_folder import ALIVE
+from bayou.spark.streaming.handed_index import IndexRequest, handed_index, requests
 from bayou.spark.streaming.sorted_files import SortedFiles
 from bayou.testing.log_writer import LogWriter, add, metadata, protocol
 

@@ -15,10 +15,10 @@ import pyarrow.compute
 from bayou.errors import ArgumentError, DataFileError, FileMissingError
 from bayou.kernel.engine import Engine
 from bayou.kernel.operations.carried_metadata import clustering_domain, with_marks_of
-from bayou.kernel.replay import key_texts
 from bayou.kernel.scan import ScanBuilder
 from bayou.kernel.scan_file import ScanFile, ScanFileBatch, data_file_path
 from bayou.kernel.table_state import TableState
+from bayou.kernel.touched_keys import key_texts
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.removal import remove_of

@@ -21,9 +21,9 @@ from bayou.kernel.catalog import Catalog
 from bayou.kernel.checksum import FileTotals
 from bayou.kernel.engine import Engine, FileSplit, FileStatus
 from bayou.kernel.log_segment import log_path
-from bayou.kernel.replay import TouchedKeys
 from bayou.kernel.slices import checkpoint_slices
 from bayou.kernel.table_state import TableState
+from bayou.kernel.touched_keys import TouchedKeys
 from bayou.kernel.upkeep.checkpoint import load_for_checkpoint
 from bayou.kernel.upkeep.checkpoint_format import CheckpointFormat
 from bayou.kernel.upkeep.checkpoint_rows import RowCounts, metadata_rows, part_rows, tail_rows

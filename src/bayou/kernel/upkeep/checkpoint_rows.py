@@ -12,8 +12,8 @@ from bayou.kernel.checkpoint_adds import CheckpointAdds
 from bayou.kernel.checkpoint_contents import CheckpointContents
 from bayou.kernel.checkpoint_schema import METADATA_SCHEMA, actions_to_array
 from bayou.kernel.engine import Engine, FileSplit
-from bayou.kernel.replay import TouchedKeys
 from bayou.kernel.table_state import TableState
+from bayou.kernel.touched_keys import TouchedKeys
 from bayou.kernel.upkeep.checkpoint_format import CheckpointFormat
 from bayou.kernel.upkeep.state_files import (
     checkpoint_adds,
@@ -79,8 +79,9 @@ def tail_rows(
     Args:
         expired: time in ms up to which tombstones are left out.
     """
-    if len(state.tail):
-        yield layout.batch("add", layout.adds(engine, CheckpointAdds(state.tail)))
+    for adds in state.tail:
+        if len(adds):
+            yield layout.batch("add", layout.adds(engine, CheckpointAdds(adds)))
     for removes in tail_tombstones(state, behind):
         yield from _tombstones(layout, removes, expired)
 

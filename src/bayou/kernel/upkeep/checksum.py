@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import CorruptTableError, FileMissingError
@@ -158,7 +159,7 @@ def _counted(
     state = load_table_state(engine, table, version, catalog=catalog)
     if state.log_segment.checkpoint is not None:
         return None
-    sizes = pc.struct_field(state.tail, "size")
+    sizes = pa.concat_arrays([pc.struct_field(adds, "size") for adds in state.tail])
     histogram = FileSizeHistogram.empty().changed(sizes.to_pylist(), ())
     total = pc.sum(sizes).as_py() or 0
     return state_checksum(state, len(sizes), total, histogram, effect.txn_id)

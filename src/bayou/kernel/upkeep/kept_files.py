@@ -131,7 +131,7 @@ def _paths(engine: Engine, state: TableState, deleted_before: int) -> Iterator[l
 def _files(engine: Engine, state: TableState, deleted_before: int) -> Iterator[pa.StructArray]:
     table, touched = state.path, state.replay_state.touched
     behind = checkpoint_behind(engine, state)
-    yield state.tail
+    yield from state.tail
     splits = () if behind is None else behind.files
     for split in (FileSplit(path=f.path, size=f.size) for f in splits):
         for batch in checkpoint_adds(engine, table, split, touched, columns=_COLUMNS):

@@ -16,9 +16,9 @@ from bayou.kernel.checkpoint_contents import (
 )
 from bayou.kernel.checkpoint_schema import REMOVE_TYPE, removes_to_array
 from bayou.kernel.engine import Engine, FileSplit
-from bayou.kernel.replay import TouchedKeys
 from bayou.kernel.scan_file import ADD_TYPE
 from bayou.kernel.table_state import TableState
+from bayou.kernel.touched_keys import TouchedKeys
 
 __all__ = ["checkpoint_adds", "checkpoint_behind", "checkpoint_tombstones", "tail_tombstones"]
 
@@ -103,3 +103,4 @@ def tail_tombstones(
         yield own if untouched is None else own.filter(untouched)
     if state.replay_state.removes:
         yield removes_to_array(state.replay_state.removes)
+    yield from state.replay_state.long_removes

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from bayou.errors import ArgumentError, TableNotFoundError, TablePropertyError
+from bayou.errors import ArgumentError, TableNotFoundError
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import CommitNotes, Engine
 from bayou.kernel.table_state import TableState, load_table_state
@@ -24,12 +24,12 @@ from bayou.kernel.writes.writability import (
     check_row_tracking_columns,
     check_universal_format,
     check_writable,
+    given_properties,
 )
 from bayou.protocol import features, properties
 from bayou.protocol.actions import DomainMetadata, Metadata, Protocol
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN
 from bayou.protocol.column_rules import identity_of
-from bayou.protocol.property_texts import PropertyValueError
 from bayou.protocol.schema import StructType
 
 __all__ = ["TransactionBuilder"]
@@ -398,7 +398,7 @@ class TransactionBuilder:
             evolves=self._schema_evolution,
             replaces=self._replaces_schema,
             partition_columns=self._partition_columns,
-            set_properties=self._checked_properties(),
+            set_properties=given_properties(self._table, self._properties),
             removed_properties=self._removed_properties,
             metadata=self._metadata,
             files_checked=self._files_checked,
@@ -454,15 +454,6 @@ class TransactionBuilder:
         return tuple(
             f.name for f in schema if identity_of(f) is not None and brought.get(f.name) is None
         )
-
-    def _checked_properties(self) -> dict[str, str]:
-        try:
-            properties.validate(self._properties)
-        except PropertyValueError as error:
-            raise TablePropertyError(
-                f"{self._table}: {error}.", table=self._table, key=error.key
-            ) from error
-        return properties.normalize(self._properties)
 
 
 def _json(value: object) -> str:

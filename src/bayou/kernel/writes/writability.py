@@ -28,6 +28,7 @@ __all__ = [
     "check_row_tracking_columns",
     "check_universal_format",
     "check_writable",
+    "given_properties",
 ]
 
 
@@ -116,6 +117,19 @@ def check_properties(table: str, configuration: Mapping[str, str]) -> None:
             known.read(configuration)
         except PropertyValueError as error:
             raise TablePropertyError(f"{table}: {error}.", table=table, key=error.key) from error
+
+
+def given_properties(table: str, given: Mapping[str, str]) -> dict[str, str]:
+    """What a user gives, under the spelling of keys that stands in the log.
+
+    Raises:
+        TablePropertyError: there is no such property, or it can't have that value.
+    """
+    try:
+        properties.validate(given)
+    except PropertyValueError as error:
+        raise TablePropertyError(f"{table}: {error}.", table=table, key=error.key) from error
+    return properties.normalize(given)
 
 
 def check_writable(table: str, protocol: Protocol, metadata: Metadata, schema: StructType) -> None:

@@ -7,13 +7,9 @@ a query that goes on behind its initial snapshot never asks.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import logging
-import shutil
-import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,20 +22,21 @@ from bayou.errors import BayouError
 from bayou.kernel import Engine, Snapshot, Table
 from bayou.kernel.changes.path_order import path_order
 from bayou.kernel.file_actions import tail_bytes
+from bayou.spark.driver_offers import session_lives, watch
 from bayou.spark.replay.builder import LOCAL_BYTES
 from bayou.spark.replay.initial_snapshot import initial_snapshot_scan
 from bayou.spark.replay.snapshot_cache import latest_snapshot
 from bayou.spark.requests import ReadRequest
 from bayou.spark.session_storage import session_engine
 from bayou.spark.settings import INITIAL_SNAPSHOT_NUM_PARTITIONS, REPLAY_LOCAL_BYTES
-from bayou.spark.streaming.handed_index import ALIVE, FAILED, WANTED, IndexRequest, requests
-from bayou.spark.streaming.options import INDEX_FOLDER
+from bayou.spark.streaming.driver_folder import FAILED
+from bayou.spark.streaming.handed_index import WANTED, IndexRequest, requests
+from bayou.spark.streaming.options import DRIVER_FOLDER
 from bayou.spark.streaming.sorted_files import SortedFiles
 
 __all__ = ["offer_sorted_index", "write_index"]
 
 _LOG = logging.getLogger(__name__)
-_POLL = 0.2
 
 pc: Any = pyarrow.compute
 
@@ -51,7 +48,7 @@ def offer_sorted_index(request: ReadRequest) -> Any:
         ArgumentError: a setting that makes no sense.
     """
     given = {key.lower() for key in request.options}
-    starts_somewhere = given & {"startingversion", "startingtimestamp", INDEX_FOLDER}
+    starts_somewhere = given & {"startingversion", "startingtimestamp", DRIVER_FOLDER}
     if request.connect or starts_somewhere or len(request.paths) != 1:
         return NotImplemented
     (path,) = request.paths
@@ -61,8 +58,7 @@ def offer_sorted_index(request: ReadRequest) -> Any:
         engine = session_engine(spark, path, request.options)
         if tasks is not None or _is_large(spark, latest_snapshot(engine, path, spark)):
             offer = _Offer(spark=spark, engine=engine, path=path, num_partitions=tasks)
-            folder = _keeper.watch(offer)
-            request.reader.option(INDEX_FOLDER, str(folder))
+            request.reader.option(DRIVER_FOLDER, str(watch(offer)))
     except BayouError:
         pass  # the source says what is wrong, as it does without a session
     return NotImplemented
@@ -109,8 +105,12 @@ class _Offer:
 
     @property
     def holds(self) -> bool:
-        """Whether the session can still run jobs."""
-        return self.spark.sparkContext._jsc is not None  # noqa: SLF001  # None: it was stopped
+        return session_lives(self.spark)
+
+    def look_into(self, folder: Path) -> None:
+        for request in requests(folder):
+            (request.folder / WANTED).unlink(missing_ok=True)
+            threading.Thread(target=self.answer, args=(request,), daemon=True).start()
 
     def answer(self, request: IndexRequest) -> None:
         """Write what a stream asks for, or word that it won't come."""
@@ -125,52 +125,3 @@ class _Offer:
             with contextlib.suppress(OSError):
                 request.folder.mkdir(exist_ok=True)
                 (request.folder / FAILED).touch()
-
-
-class _Keeper:
-    """One thread of the process that watches the folders of all offers; ends with the last."""
-
-    def __init__(self) -> None:
-        self._offers: dict[Path, _Offer] = {}
-        self._changing = threading.Lock()
-        self._watching = False
-
-    def watch(self, offer: _Offer) -> Path:
-        """A new folder in which streams are answered."""
-        folder = Path(tempfile.mkdtemp(prefix="bayou-index-"))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        (folder / ALIVE).touch()
-        with self._changing:
-            self._offers[folder] = offer
-            if not self._watching:
-                threading.Thread(target=self._watch, name="bayou-index", daemon=True).start()
-                self._watching = True
-        return folder
-
-    def _watch(self) -> None:
-        while True:
-            with self._changing:
-                offers = list(self._offers.items())
-                self._watching = bool(offers)
-            if not offers:
-                return
-            for folder, offer in offers:
-                if not (offer.holds and self._looked_into(folder, offer)):
-                    with self._changing:
-                        del self._offers[folder]
-                    shutil.rmtree(folder, ignore_errors=True)
-            time.sleep(_POLL)
-
-    def _looked_into(self, folder: Path, offer: _Offer) -> bool:
-        try:
-            (folder / ALIVE).touch()
-            for request in requests(folder):
-                (request.folder / WANTED).unlink(missing_ok=True)
-                threading.Thread(target=offer.answer, args=(request,), daemon=True).start()
-        except OSError as error:
-            _LOG.warning("Streams of %s sort their files themselves: %s", offer.path, error)
-            return False
-        return True
-
-
-_keeper = _Keeper()

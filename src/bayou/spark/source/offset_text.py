@@ -20,6 +20,11 @@ _RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
 class OffsetText(dict[str, Any]):
     """An offset on its way to the runner."""
 
+    @property
+    def text(self) -> str:
+        """As it stands in the checkpoint."""
+        return json.dumps(self, separators=(",", ":"))
+
 
 class _RunnersJson:
     """`json` as the runner uses it."""
@@ -29,7 +34,7 @@ class _RunnersJson:
     @staticmethod
     def dumps(value: object) -> str:
         if isinstance(value, OffsetText):
-            return json.dumps(value, separators=(",", ":"))
+            return value.text
         return json.dumps(value)
 
 

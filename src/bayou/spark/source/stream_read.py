@@ -45,6 +45,8 @@ from bayou.spark.streaming import (
     reads_change_feed,
 )
 from bayou.spark.streaming.errors import refusal
+from bayou.spark.streaming.first_offset import begins_at
+from bayou.spark.streaming.options import LATEST
 from bayou.spark.types import from_spark, to_spark, to_spark_arrow
 
 __all__ = ["DeltaStreamReader", "StreamPartition", "StreamTask", "source_schema"]
@@ -120,9 +122,12 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = from_spark(schema, table=self._source_options.path)
         self._pinned = pinned
         self._opened: tuple[Engine, TableStream] | None = None
+        self._is_new = False
+        self._may_wait = True
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         with readable_errors():
+            self._is_new = True  # Spark asks a stream without a checkpoint only
             return OffsetText(self._stream.initial_offset().to_json())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -140,12 +145,19 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         with readable_errors():
+            begin = self._stream.offset_from_json(start)
             end = self._stream.latest_offset(
-                self._stream.offset_from_json(start),
+                begin,
                 files=limit.max_files if isinstance(limit, ReadMaxFiles) else None,
                 unlimited=isinstance(limit, ReadAllAvailable),
             )
-            return OffsetText(end.to_json())
+            text = OffsetText(end.to_json())
+            if self._may_wait and self._is_new and end == begin:
+                options = StreamOptions.parse(self._options)
+                if options.starting_version == LATEST:
+                    begins_at(options.driver_folder, text.text)
+            self._may_wait = False  # Spark asks for the initial offset again in the first batch
+            return text
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         with readable_errors():

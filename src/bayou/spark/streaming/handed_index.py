@@ -1,28 +1,20 @@
 """Sorted files that another process makes for a stream: the driver, whose executors sort faster.
 
-The two share a folder of the driver's machine. The stream asks by a file `wanted` in a folder of
-its own, named after table and version, and waits for the index or for word that there will be none.
-The driver's process touches `alive` in the shared folder; where it stops doing so the stream sorts
-by itself, as it does without such a folder.
+The stream asks by a file `wanted` in a folder named after table and version, in the folder that
+both processes share.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from bayou.spark.streaming.driver_folder import ask
 from bayou.spark.streaming.sorted_files import SortedFiles
 
-__all__ = ["ALIVE", "FAILED", "WANTED", "IndexRequest", "handed_index", "requests"]
+__all__ = ["WANTED", "IndexRequest", "handed_index", "requests"]
 
-ALIVE = "alive"
 WANTED = "wanted"
-FAILED = "failed"
-
-_POLL = 0.1
-_SILENCE = 20.0
-"""Seconds without a sign of life after which nobody is expected to answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,21 +37,10 @@ def handed_index(shared: Path | None, table_id: str, version: int) -> SortedFile
     Args:
         shared: the folder of both processes, None for none.
     """
-    if shared is None or not _is_alive(shared):
+    if shared is None:
         return None
-    request = IndexRequest.of(shared, table_id, version)
-    try:
-        request.folder.mkdir(exist_ok=True)
-        found = SortedFiles.open(request.folder)
-        if found is None:
-            (request.folder / FAILED).unlink(missing_ok=True)
-            (request.folder / WANTED).touch()
-        while found is None and _is_alive(shared) and not (request.folder / FAILED).exists():
-            time.sleep(_POLL)
-            found = SortedFiles.open(request.folder)
-    except OSError:  # someone cleans up
-        return None
-    return found
+    folder = IndexRequest.of(shared, table_id, version).folder.name
+    return ask(shared, folder, WANTED, SortedFiles.open)
 
 
 def requests(shared: Path) -> list[IndexRequest]:
@@ -69,10 +50,3 @@ def requests(shared: Path) -> list[IndexRequest]:
         version, _, table_id = wanted.parent.name.partition("-")
         found.append(IndexRequest(table_id=table_id, version=int(version), folder=wanted.parent))
     return found
-
-
-def _is_alive(shared: Path) -> bool:
-    try:
-        return time.time() - (shared / ALIVE).stat().st_mtime < _SILENCE
-    except OSError:
-        return False

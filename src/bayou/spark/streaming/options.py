@@ -11,12 +11,12 @@ from bayou.errors import ArgumentError
 from bayou.spark.settings import MAX_INITIAL_SNAPSHOT_FILE_COUNT, TIME_ZONE
 from bayou.spark.streaming.errors import illegal_option
 
-__all__ = ["INDEX_FOLDER", "LATEST", "StreamOptions", "reads_change_feed"]
+__all__ = ["DRIVER_FOLDER", "LATEST", "StreamOptions", "reads_change_feed"]
 
 LATEST = "latest"
 
-INDEX_FOLDER = "bayou.initialsnapshotindex"
-"""Option that `enable` sets, in lower case: where the driver's process sorts."""
+DRIVER_FOLDER = "bayou.driverfolder"
+"""Option that `enable` sets, in lower case: where the driver's process helps."""
 
 DEFAULT_MAX_FILES = 1000
 
@@ -44,7 +44,7 @@ class StreamOptions:
         allowed: `allowSourceColumnRename`, `...Drop`, `...TypeChange` by their last word in lower
             case: `always` or a version.
         max_initial_files: more files than these in the initial snapshot are refused; None: none.
-        index_folder: shared with the driver's process, which sorts there; None: nobody does.
+        driver_folder: shared with the driver's process, which helps there; None: nobody does.
         time_zone: of partition values that are timestamps and say none.
         sort_memory: bytes that the initial snapshot's sort may hold before it goes to the disk.
     """
@@ -64,7 +64,7 @@ class StreamOptions:
     allowed: Mapping[str, str]
     sort_memory: int | None = None
     max_initial_files: int | None = None
-    index_folder: Path | None = None
+    driver_folder: Path | None = None
     time_zone: str = "UTC"
 
     @property
@@ -128,7 +128,7 @@ class StreamOptions:
             },
             sort_memory=_size(given, "initialSnapshotSortMemory"),
             max_initial_files=MAX_INITIAL_SNAPSHOT_FILE_COUNT.integer(given),
-            index_folder=Path(given[INDEX_FOLDER]) if INDEX_FOLDER in given else None,
+            driver_folder=Path(given[DRIVER_FOLDER]) if DRIVER_FOLDER in given else None,
             time_zone=TIME_ZONE.text(given) or "UTC",
         )
 

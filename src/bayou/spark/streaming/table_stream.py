@@ -380,7 +380,7 @@ class TableStream:
         if self._tracking is not None:
             self._tracking.check_initial(self._engine, state)
         check_initial_files(self._engine, state, self._options.max_initial_files)
-        files = handed_index(self._options.index_folder, state.table_id, version)
+        files = handed_index(self._options.driver_folder, state.table_id, version)
         if files is None:
             scan = ScanBuilder(state).build()
             with scan.scan_files(self._engine) as batches:

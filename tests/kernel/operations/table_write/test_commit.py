@@ -20,6 +20,7 @@ from bayou.errors import (
     PredicateError,
     SchemaError,
     TableAlreadyExistsError,
+    TablePropertyError,
 )
 from bayou.kernel.arrow_types import from_arrow_schema
 from bayou.kernel.operations.table_write import (
@@ -107,6 +108,13 @@ def test_a_new_table_gets_the_partition_columns_in_the_schemas_spelling(path):
 def test_error_refuses_a_table_that_is_there_before_anything_is_written(partitioned):
     with pytest.raises(TableAlreadyExistsError):
         write(partitioned, ROWS, WriteMode.ERROR)
+
+
+def test_a_property_that_there_is_not_is_refused_also_where_there_is_a_table(partitioned):
+    with pytest.raises(TablePropertyError, match=r"no table property 'delta\.appendonlly'"):
+        write(partitioned, ROWS, properties={"delta.appendonlly": "true"})
+    write(partitioned, ROWS, properties={"delta.appendOnly": "true"})
+    assert "delta.appendOnly" not in bayou.table(partitioned).snapshot().properties
 
 
 def test_ignore_leaves_a_table_that_is_there(partitioned):

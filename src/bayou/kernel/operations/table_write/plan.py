@@ -17,6 +17,7 @@ from bayou.kernel.snapshot import Snapshot
 from bayou.kernel.table import Table
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.transaction import Transaction
+from bayou.kernel.writes.writability import given_properties
 from bayou.protocol.actions import Metadata
 from bayou.protocol.schema import VOID, StructType
 
@@ -61,11 +62,13 @@ def plan_write(engine: Engine, write: TableWrite) -> WritePlan:
         PredicateError: `replace_where` can't be understood.
         ConstraintViolationError: rows would go, and the table is append-only.
         UnsupportedFeatureError: the table can't be written by this version of the package.
+        TablePropertyError: a property that there isn't, or with a value that it can't have.
     """
     table = Table.for_path(engine, write.table)
     snapshot = table.latest_snapshot(engine) if table.exists(engine) else None
     if snapshot is not None and write.mode is WriteMode.ERROR:
         raise exists_already(table.path)
+    given_properties(table.path, write.properties)  # also where the table has its own already
     transaction = build_transaction(engine, table, snapshot, write)
     state = transaction.transaction_state(engine)
     if snapshot is not None and write.overwrites:
