@@ -80,8 +80,9 @@ class KeyedRecords:
         """A table with these rows has what it must have, key for key."""
         found = {(r["user_id"], r["session_id"]): (r["event_type"], r["duration_ms"]) for r in rows}
         assert len(found) == len(rows)
-        wrong = [k for k in {*found, *self.rows} if found.get(k) != self.rows.get(k)]
-        assert not wrong, [(k, found.get(k), self.rows.get(k)) for k in wrong[:5]]
+        expected = self.rows
+        wrong = [k for k in {*found, *expected} if found.get(k) != expected.get(k)]
+        assert not wrong, [(k, found.get(k), expected.get(k)) for k in wrong[:5]]
 
     def _send(self, more: dict[str, Any]) -> None:
         rng = self._random
