@@ -29,6 +29,7 @@ from bayou.protocol.schema import StructType as TableSchema
 from bayou.spark.native.deletion_vectors import FileVectors, deleted_rows_frame, file_vectors
 from bayou.spark.native.file_index import DeltaFileIndex
 from bayou.spark.native.listing import Listing
+from bayou.spark.native.renamed_structs import renamed
 from bayou.spark.types import to_spark, to_spark_arrow
 
 __all__ = ["native_frame"]
@@ -179,7 +180,7 @@ def _columns(schema: TableSchema, logical: StructType, physical: StructType) -> 
             name = physical_name(known)
             column = F.col(_quoted(name))
             if physical[name].dataType.simpleString() != field.dataType.simpleString():
-                column = column.cast(field.dataType)
+                column = renamed(column, physical[name].dataType, field.dataType)
         columns.append(column.alias(field.name, metadata=field.metadata))
     return columns
 
