@@ -44,24 +44,25 @@ connector:
       destination:
         table-path: "s3a://soak/append"
         partition-columns: [kind]
-        delta-config: &kept
-          enable-schema-evolution: true
-          enable-optimize: true
-          optimize-interval: 20000
-          enable-vacuum: true
-          checkpoint-interval: 20
-      processing: &processing {{batch-size: 5000, flush-interval: 2}}
+        delta-config: {{{kept}}}
+      processing: {{batch-size: 5000, flush-interval: 2}}
     upsert:
       kafka-topic: soak.upsert
       destination:
         table-path: "s3a://soak/upsert"
         partition-columns: [event_type]
         key-columns: [user_id, session_id]
-        delta-config: {{<<: *kept, enable-upsert: true}}
-      processing: *processing
+        delta-config: {{{kept}, enable-upsert: true}}
+      processing: {{batch-size: 5000, flush-interval: 2}}
   maintenance: {{schedule: 1m}}
   state-path: "{state}"
 """
+
+
+_KEPT = (
+    "enable-schema-evolution: true, enable-optimize: true, optimize-interval: 20000, "
+    "enable-vacuum: true, checkpoint-interval: 20"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +182,7 @@ def _soak(
 ) -> list[str]:
     kafka.create_topics(["soak.append", "soak.upsert"], _PARTITIONS)
     s3.create_bucket(_BUCKET)
-    (folder / "soak.yaml").write_text(_CONFIG.format(state=folder / "state"))
+    (folder / "soak.yaml").write_text(_CONFIG.format(state=folder / "state", kept=_KEPT))
     environment = {**os.environ, **s3.storage_options}
     environment["KAFKA_BOOTSTRAP_SERVERS"] = kafka.bootstrap_servers
     pipeline, load = Pipeline(folder, environment), Load(kafka, arguments.rate)
