@@ -84,9 +84,9 @@ def _tell(spark: Any, folder: str, offset: str) -> bool:
         return False
     ((context, stream),) = found
     jvm = spark._jvm  # noqa: SLF001
-    start = jvm.scala.Tuple2(stream, stream.deserializeOffset(offset))
-    # The method has three forms in the JVM, and py4j takes any of them.
-    known = getattr(context.startOffsets(), "$plus$plus")(jvm.PythonUtils.toSeq([start]))
+    begin = stream.deserializeOffset(offset)
+    # Not `++`: the JVM has it in several forms, and py4j takes any of them.
+    known = context.startOffsets().updated(stream, begin)
     progress = jvm.org.apache.spark.sql.execution.streaming.runtime.StreamProgress(known)
     getattr(context, "startOffsets_$eq")(progress)
     return True
