@@ -17,6 +17,8 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 PEERS := .venv-peers
 PEERS_KAFKA := .venv-peers-kafka
+OLDEST := .venv-oldest
+OLDEST_PYSPARK := 4.2.0
 BIN := $(VENV)/bin
 # How many processes run the tests beside this one, for machines with more than two cores; each may start a
 # Spark session of its own (2 GB). 0: all in one.
@@ -51,9 +53,15 @@ $(PEERS_KAFKA)/.installed: benchmarks/constraints-peers-kafka.txt tools/environm
 demo: java $(VENV)/.installed
 	@exec $(BIN)/bayou demo
 
-test: java $(VENV)/.installed-dev
+# The oldest PySpark, everything else as it is.
+$(OLDEST)/.installed: pyproject.toml constraints.txt tools/environment.sh
+	@mkdir -p .cache && sed 's/^pyspark==.*/pyspark==$(OLDEST_PYSPARK)/' constraints.txt > .cache/constraints-oldest.txt
+	@tools/environment.sh $(OLDEST) .cache/constraints-oldest.txt -e '.[spark]'
+	@touch $@
+
+test: java $(VENV)/.installed-dev $(OLDEST)/.installed
 	@$(BIN)/python tools/fetch_servers.py
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	@BAYOU_OLDEST_PYTHON=$(CURDIR)/$(OLDEST)/bin/python $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 test-peers: java $(VENV)/.installed-dev $(PEERS)/.installed
 	@BAYOU_PEERS=$(CURDIR)/$(PEERS) $(BIN)/python -m pytest -q tests/peers

@@ -1,0 +1,92 @@
+"""Each way into Spark once: a program for any version of PySpark. usage: spark_tour.py FOLDER"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyspark
+
+import bayou
+from bayou.spark import DeltaTable, DistributedScanBuilder, disable, enable, start_session
+
+
+def ids(frame):
+    return sorted(row.id for row in frame.select("id").collect())
+
+
+def through_the_data_source(spark, folder):
+    """Reads, a narrowed schema's growth, time travel, overwrite, a stream from table to table."""
+    table, reader = str(folder / "plain"), spark.read.format("delta")
+    bayou.write(table, pa.table({"id": [0, 1, 2], "s": [{"a": n, "b": "x"} for n in range(3)]}))
+    appended = spark.range(3, 5).write.format("delta").mode("append")
+    appended.option("mergeSchema", "true").save(table)
+    assert ids(reader.load(table)) == [0, 1, 2, 3, 4]
+    first = spark.read.format("delta").option("versionAsOf", 0).load(table)
+    assert ids(first.where("s.a > 0")) == [1, 2]
+    replaced = spark.range(2).write.format("delta").mode("overwrite")
+    replaced.option("overwriteSchema", "true").save(table)
+    assert ids(reader.load(table)) == [0, 1]
+    stream = spark.readStream.format("delta").option("maxFilesPerTrigger", "1").load(table)
+    sink = stream.writeStream.format("delta").trigger(availableNow=True)
+    query = sink.option("checkpointLocation", str(folder / "c1")).start(str(folder / "copy"))
+    assert query.awaitTermination(120)
+    assert query.exception() is None
+    assert ids(reader.load(str(folder / "copy"))) == [0, 1]
+
+
+def natively(spark, folder):
+    """The native scan, `DeltaTable`, SQL with time travel, replay on executors."""
+    table, reader = str(folder / "table"), spark.read.format("delta")
+    rows = spark.range(8).selectExpr("id", "id % 2 as p", "named_struct('a', id, 'b', 'x') as s")
+    writer = rows.write.format("delta").option("delta.enableDeletionVectors", "true")
+    writer.partitionBy("p").save(table)
+    plan = reader.load(table).where("p = 1").select("s.a")._jdf.queryExecution().toString()
+    assert "Relation [" in plan, plan
+    assert ids(reader.load(table).where("p = 1 and s.a > 3")) == [5, 7]
+    here = DeltaTable.forPath(spark, table)
+    here.delete("id = 0")
+    here.update("id = 1", {"s": "named_struct('a', 10L, 'b', 'y')"})
+    source = spark.createDataFrame([(1, 1), (9, 1)], "id long, p long")
+    merge = here.alias("t").merge(source.alias("u"), "t.id = u.id")
+    merge = merge.whenMatchedUpdate(set={"p": "u.p"})
+    merge.whenNotMatchedInsert(values={"id": "u.id", "p": "u.p"}).execute()
+    assert ids(here.toDF()) == [1, 2, 3, 4, 5, 6, 7, 9]
+    assert [r.a for r in reader.load(table).where("id = 1").select("s.a").collect()] == [10]
+    before = spark.sql(f"SELECT count(*) n FROM delta.`{table}` VERSION AS OF 0")
+    assert before.first().n == 8
+    assert here.history(1).first().operation == "MERGE"
+    snapshot = bayou.table(table).snapshot()
+    scan = DistributedScanBuilder(spark, snapshot.kernel, num_partitions=2).build()
+    assert scan.dataframe().count() == len(snapshot.files())
+
+
+def from_the_latest_version_on(spark, folder):
+    """A stream that waits for its first commit."""
+    table, seen = str(folder / "plain"), []
+    stream = spark.readStream.format("delta").option("startingVersion", "latest").load(table)
+    sink = stream.writeStream.option("checkpointLocation", str(folder / "c2"))
+    query = sink.foreachBatch(lambda batch, number: seen.append((number, ids(batch)))).start()
+    query.processAllAvailable()
+    spark.range(5, 6).write.format("delta").mode("append").save(table)
+    query.processAllAvailable()
+    query.stop()
+    assert seen == [(0, [5])], seen
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    conf = {"spark.sql.shuffle.partitions": "2"}
+    spark = start_session("tour", conf, "local[2]", time_zone="UTC")
+    disable(spark)
+    through_the_data_source(spark, folder)
+    enable(spark)
+    natively(spark, folder)
+    from_the_latest_version_on(spark, folder)
+    spark.stop()
+    print("toured", pyspark.__version__)
+
+
+if __name__ == "__main__":
+    main()
