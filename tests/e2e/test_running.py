@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -10,10 +9,10 @@ import subprocess
 import sys
 import time
 import urllib.request
-from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from process_memory import process_tree
 
 pytestmark = pytest.mark.spark
 
@@ -238,14 +237,8 @@ class TestInTurns:
 
 
 def _planning_processes() -> list[int]:
-    """Ids of Spark's Python processes that ask streaming sources for offsets."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if (
-                entry.name.isdecimal()
-                and b"python_streaming_source" in (entry / "cmdline").read_bytes()
-            ):
-                found.append(int(entry.name))
+    """Ids of our Spark's Python processes that ask streaming sources for offsets."""
+    processes = process_tree(os.getpid())  # others may run beside this one
+    found = [pid for pid, command in processes.items() if b"python_streaming_source" in command]
     assert found
     return found
