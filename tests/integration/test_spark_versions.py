@@ -1,4 +1,4 @@
-"""Each way into Spark on the newest PySpark and on the oldest, whose environment `make` brings."""
+"""Each way into Spark on the oldest PySpark, whose environment `make test` brings."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ pytestmark = pytest.mark.spark
 
 TOUR = Path(__file__).with_name("spark_tour.py")
 OLDEST = os.environ.get("BAYOU_OLDEST_PYTHON")
-PYTHONS = {"newest": sys.executable} | ({"oldest": OLDEST} if OLDEST else {})
+"""Without it the tour is taken on the PySpark that is here."""
 
 
-@pytest.mark.parametrize("version", PYTHONS)
-def test_each_way_into_spark_works(tmp_path, version):
-    python = PYTHONS[version]
+@pytest.mark.timeout(600)
+def test_each_way_into_spark_works(tmp_path):
+    python = OLDEST or sys.executable
     outcome = subprocess.run(
         [python, str(TOUR), str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=240,
         check=False,
         cwd=tmp_path,
         env={**os.environ, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python},
     )
     assert outcome.returncode == 0, outcome.stderr[-4000:]
-    assert outcome.stdout.startswith("toured 4.3" if version == "newest" else "toured 4.2")
+    assert outcome.stdout.startswith("toured 4.2" if OLDEST else "toured 4.")
