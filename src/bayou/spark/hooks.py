@@ -48,14 +48,14 @@ ENABLED = "spark.bayou.enabled"
 """The conf by which a session has its hooks on."""
 
 HookName: TypeAlias = Literal[
-    "load", "save", "stream_load", "stream_start", "sql", "table", "write_to"
+    "load", "save", "stream_load", "stream_start", "query_start", "sql", "table", "write_to"
 ]
 """`load`: a `ReadRequest` of `DataFrameReader.load`. `save`: a `WriteRequest` of `save`,
 `saveAsTable` or `insertInto`. `stream_load`: a `ReadRequest` of `DataStreamReader.load`.
-`stream_start`: a `StreamWriteRequest` of `start` or `toTable`. `sql`: a `SqlRequest` of
-`SparkSession.sql`. `table`: a `TableReadRequest` of `SparkSession.table`,
-`DataFrameReader.table` or `DataStreamReader.table`. `write_to`: a `WriteToRequest` of the last
-method of `writeTo`."""
+`stream_start`: a `StreamWriteRequest` of `start` or `toTable`. `query_start`: the same, before
+that. `sql`: a `SqlRequest` of `SparkSession.sql`. `table`: a `TableReadRequest` of
+`SparkSession.table`, `DataFrameReader.table` or `DataStreamReader.table`. `write_to`: a
+`WriteToRequest` of the last method of `writeTo`."""
 
 Handler: TypeAlias = Callable[[Any], Any]
 
@@ -64,6 +64,7 @@ _handlers: dict[HookName, list[Handler]] = {
     "save": [],
     "stream_load": [],
     "stream_start": [],
+    "query_start": [],
     "sql": [],
     "table": [],
     "write_to": [],
@@ -76,7 +77,7 @@ def register(hook: HookName, handler: Handler) -> None:
 
     Handlers of `load`, `stream_load` and `stream_start`, and those of `save` for `save` and
     `saveAsTable`, are asked for the format `delta` only; for `insertInto` and `sql`, which have
-    none, always.
+    none, and of `query_start` always.
     """
     if handler not in _handlers[hook]:
         _handlers[hook].append(handler)
@@ -309,6 +310,9 @@ def _answer(hook: HookName, make: Callable[..., Any], proceed: Callable[[], Any]
             str(error).splitlines()[0],
         )
         return proceed()
+    if hook == "stream_start":
+        for handler in tuple(_handlers["query_start"]):
+            handler(request)
     if request.format != "delta" and getattr(request, "method", "") != "insertInto":
         return proceed()
     for handler in tuple(_handlers[hook]):

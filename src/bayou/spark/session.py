@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from bayou.spark import hooks, named_tables, native
 from bayou.spark.java import check_java
 from bayou.spark.replay.sorted_index import offer_sorted_index
+from bayou.spark.schema_locations import check_schema_locations
 from bayou.spark.session_settings import hand_over_settings
 from bayou.spark.statements import answer_sql
 from bayou.spark.waiting_streams import offer_to_wait
@@ -65,6 +66,7 @@ def enable(spark: Any) -> None:
     hooks.register("load", native.load)
     hooks.register("save", handlers.save)
     hooks.register("stream_start", handlers.start)
+    hooks.register("query_start", check_schema_locations)
     hooks.register("table", named_tables.read)
     hooks.register("write_to", write_to)
     hooks.install(spark)
