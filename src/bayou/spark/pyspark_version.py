@@ -10,8 +10,9 @@ from bayou.errors import PrerequisiteError
 
 __all__ = ["OLDEST", "check_pyspark"]
 
-OLDEST = (4, 2)
-"""Older ones have no streams with limits and no filters for Python data sources."""
+OLDEST = (4, 1)
+"""Older ones have no filters for Python data sources; before 4.2 there are no streams with limits,
+see `read_limits`."""
 
 
 def check_pyspark(version: str) -> None:
@@ -23,8 +24,8 @@ def check_pyspark(version: str) -> None:
     numbers = re.match(r"(\d+)\.(\d+)", version)
     if numbers is not None and (int(numbers[1]), int(numbers[2])) < OLDEST:
         raise PrerequisiteError(
-            f"This is PySpark {version}, and bayou.spark needs 4.2 or newer: pip install "
-            "'pyspark>=4.2'. Without Spark, bayou.table and bayou.write work as they are.",
+            f"This is PySpark {version}, and bayou.spark needs 4.1 or newer: pip install "
+            "'pyspark>=4.1'. Without Spark, bayou.table and bayou.write work as they are.",
             what="pyspark",
         )
 

@@ -10,6 +10,7 @@ from bayou.spark.kafka.client import require_confluent_kafka
 from bayou.spark.kafka.columns import arrow_schema, record_schema
 from bayou.spark.kafka.options import parse_options
 from bayou.spark.kafka.stream_read import KafkaStreamReader
+from bayou.spark.read_limits import HAS_LIMITS, NoStreams
 
 
 class KafkaDataSource(DataSource):
@@ -33,4 +34,6 @@ class KafkaDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         require_confluent_kafka()
+        if not HAS_LIMITS:
+            return NoStreams()
         return KafkaStreamReader(parse_options(self.options), arrow_schema(schema))

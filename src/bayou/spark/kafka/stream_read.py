@@ -8,13 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    ReadMinRows,
-    SupportsTriggerAvailableNow,
-)
 
 from bayou.spark.kafka.cluster import KafkaCluster
 from bayou.spark.kafka.consumer import read_range
@@ -34,6 +27,13 @@ from bayou.spark.kafka.planning import (
     selected_partitions,
 )
 from bayou.spark.kafka.ranges import limit_offsets
+from bayou.spark.read_limits import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType as SparkStructType
 
 from bayou.protocol.schema import StructType
 from bayou.spark.errors import readable_errors
+from bayou.spark.read_limits import HAS_LIMITS, NoStreams
 from bayou.spark.source.batch_read import DeltaReader
 from bayou.spark.source.batch_write import DeltaWriter
 from bayou.spark.source.changes_read import DeltaChangesReader, changes_schema, has_end
@@ -67,6 +68,8 @@ class DeltaDataSource(DataSource):
 
     def streamReader(self, schema: SparkStructType) -> DataSourceStreamReader:  # noqa: N802
         with readable_errors():
+            if not HAS_LIMITS:
+                return NoStreams()
             return DeltaStreamReader(dict(self.options), schema, self._pinned)
 
     def streamWriter(  # noqa: N802  # Spark's name

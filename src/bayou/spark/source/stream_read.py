@@ -13,13 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxFiles,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType as SparkStructType
 
 from bayou.engines import for_path
@@ -30,6 +23,13 @@ from bayou.kernel.scan_file import scan_batch
 from bayou.protocol.change_data import CHANGE_COLUMNS
 from bayou.protocol.schema import StructType
 from bayou.spark.errors import readable_errors
+from bayou.spark.read_limits import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
 from bayou.spark.source import tasks
 from bayou.spark.source.columns import conform, table_columns
 from bayou.spark.source.offset_text import OffsetText, write_as_delta_spark
