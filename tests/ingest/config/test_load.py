@@ -482,3 +482,26 @@ def test_delta_sparks_settings_are_dropped_with_a_notice(tmp_path):
     configuration = load(tmp_path, text)
     assert configuration.connector.spark.master == "local[1]"
     assert "isn't needed" in configuration.notices[0].text
+
+
+def test_merge_keys_of_yaml_take_in_what_others_say(tmp_path):
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "connector:\n"
+        "  kafka: {bootstrap-servers: 'h:1'}\n"
+        "  topics:\n"
+        "    a: &a\n"
+        "      kafka-topic: a\n"
+        "      destination: {table-path: a}\n"
+        "      processing: {batch-size: 7}\n"
+        "    b:\n"
+        "      <<: *a\n"
+        "      kafka-topic: b\n"
+        "      destination: {table-path: b}\n"
+    )
+    first, second = load_configuration(file, environment={}).topics
+    assert second.config.processing.batch_size == first.config.processing.batch_size == 7
+    assert second.config.kafka_topic == "b"
+    file.write_text(file.read_text().replace("batch-size: 7", "batch-sise: 7"))
+    with pytest.raises(ConfigurationError, match="batch-sise"):
+        load_configuration(file, environment={})

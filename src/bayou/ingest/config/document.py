@@ -131,13 +131,20 @@ def _collect_lines(node: object, path: KeyPath, lines: dict[KeyPath, int]) -> No
     if isinstance(node, CommentedMap):
         for key in node:
             below = (*path, str(key))
-            lines[below] = node.lc.key(key)[0] + 1
+            lines[below] = _line_of_key(node, key)
             _collect_lines(node[key], below, lines)
     elif isinstance(node, CommentedSeq):
         for index, item in enumerate(node):
             below = (*path, index)
             lines[below] = node.lc.item(index)[0] + 1
             _collect_lines(item, below, lines)
+
+
+def _line_of_key(node: CommentedMap, key: object) -> int:
+    """Of a key that was merged in (`<<: *others`) the line of the mapping that took it in."""
+    known = node.lc.data or {}
+    line: int = known[key][0] if key in known else node.lc.line
+    return line + 1
 
 
 def _clear_texts(node: object, path: KeyPath) -> Iterator[KeyPath]:
