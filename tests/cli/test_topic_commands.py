@@ -107,13 +107,13 @@ def test_topics_are_listed_as_the_brokers_have_them(taken_in, events):
     _, (row,) = events("topics", taken_in.file)
     assert (row["topic"], row["partitions"], row["offsets"]) == ("events", 2, 7)
     _, every = events("topics", taken_in.file, "--all")
-    assert taken_in.kafka_topic in {r["kafka topic"] for r in every}
+    assert taken_in.kafka_topic in {r["kafka_topic"] for r in every}
 
 
 def test_a_proof_holds_or_says_where_it_does_not(taken_in, events, invoke):
     code, lines = events("verify", "--config", taken_in.file)
     assert code == 0
-    assert [line["gaps"] for line in lines if line["event"] == "row"] == ["", ""]
+    assert [line["gaps"] for line in lines if line["event"] == "proof"] == ["", ""]
     taken_in.table.delete("id = 3")
     result = invoke("verify", "--config", taken_in.file)
     assert result.exit_code == 1
@@ -132,9 +132,9 @@ def test_dead_letters_are_listed_shown_replayed_and_dropped(taken_in, events, in
     taken_in.evolves = True
     taken_in.write_file()
     _, lines = events("dlq", "replay", taken_in.file, "events", "--dry-run")
-    assert (lines[0]["title"], lines[0]["became rows"]) == ("Would be", 1)
+    assert (lines[0]["dry_run"], lines[0]["became_rows"]) == (True, 1)
     _, lines = events("dlq", "replay", taken_in.file, "events")
-    assert (lines[0]["became rows"], lines[0]["don't fit"]) == (1, 1)
+    assert (lines[0]["became_rows"], lines[0]["still_refused"]) == (1, 1)
     assert invoke("dlq", "drop", taken_in.file, "events").exit_code == 2
     _, (dropped,) = events("dlq", "drop", taken_in.file, "events", "--all")
     assert dropped["letters"] == 1
@@ -145,7 +145,7 @@ def test_dead_letters_are_listed_shown_replayed_and_dropped(taken_in, events, in
 def test_a_topic_that_the_file_does_not_have_is_named(small_pipeline, invoke):
     result = invoke("dlq", "show", small_pipeline.file, "nope")
     assert result.exit_code == 2
-    assert "it has events" in result.stderr
+    assert "its topics are 'events'" in result.stderr
 
 
 def test_names_of_events_are_json_for_machines(taken_in, invoke):

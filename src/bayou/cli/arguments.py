@@ -7,9 +7,16 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-__all__ = ["AsJson", "AtTime", "AtVersion", "Config", "Settings"]
+__all__ = ["AsJson", "AtTime", "AtVersion", "Config", "OnlyTopics", "Settings"]
 
-Config: TypeAlias = Annotated[Path, typer.Argument(help="The YAML file.", show_default=False)]
+Config: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="CONFIG", help="The YAML file.", show_default=False)
+]
+
+OnlyTopics: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--topic", metavar="TOPIC", help="Only this one; repeatable.", show_default=False),
+]
 
 Settings: TypeAlias = Annotated[
     list[str] | None,

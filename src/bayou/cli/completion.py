@@ -22,9 +22,14 @@ class Shell(StrEnum):
 
 
 def completion(
-    shell: Annotated[Shell, typer.Argument(help="Which shell.", show_default=False)],
+    shell: Annotated[
+        Shell, typer.Argument(metavar="SHELL", help="Which shell.", show_default=False)
+    ],
 ) -> None:
-    """Print a completion script: `bayou completion bash >> ~/.bashrc`."""
+    """Print the script that completes commands in a shell.
+
+    bayou completion bash >> ~/.bashrc
+    """
     from typer._completion_shared import get_completion_script
 
     typer.echo(

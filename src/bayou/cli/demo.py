@@ -29,7 +29,7 @@ def demo(
     ] = Path("demo"),
     as_json: AsJson = False,
 ) -> None:
-    """Take 336,776 flights from a Kafka topic to a Delta table, and ask the table a question."""
+    """Take 336,776 flights from a topic to a table, and query it."""
     output = output_for(as_json=as_json)
     with explained(output):
         from bayou.ingest.demo import QUESTION, run_demo
@@ -51,10 +51,12 @@ def _show(output: Output, result: DemoResult, question: str) -> None:
             "table": f"{result.table_path}: {summary.commits} commits, {result.files} files, "
             f"{result.bytes / 1e6:.1f} MB",
         },
+        event="demo",
     )
     output.text("The question", question)
-    output.rows(f"The answer, in {result.answer_seconds:.1f} s", result.answer)
-    output.rows("The table's history", history_rows(result.history[:_SHOWN_COMMITS]))
+    output.rows(f"The answer, in {result.answer_seconds:.1f} s", result.answer, event="answer")
+    commits = history_rows(result.history[:_SHOWN_COMMITS])
+    output.rows("The table's history", commits, event="commit")
     output.text("Try next", "\n".join(_commands(result)))
 
 

@@ -57,7 +57,7 @@ def list_(
             for topic in configuration.topics
             for group in group_letters(TopicTables.of(configuration, topic), where=where)
         ]
-        output.rows("", rows, empty="no dead letters")
+        output.rows("", rows, event="dead_letters", empty="no dead letters")
 
 
 @dlq.command()
@@ -78,8 +78,9 @@ def show(
         tables = TopicTables.of(configuration, found)
         letters = list_letters(tables, where=where, limit=limit)
         if not letters:
-            output.rows("", [], empty="no dead letters")
+            output.rows("", [], event="dead_letter", empty="no dead letters")
         for letter in letters:
+            headers = [(name, _text(value)) for name, value in letter.headers]
             facts: dict[str, Any] = {
                 "partition": letter.partition,
                 "offset": letter.offset if as_json else str(letter.offset),
@@ -88,9 +89,11 @@ def show(
                 "key": _text(letter.key),
                 "value": _text(letter.value),
             }
-            for name, value in letter.headers:
-                facts[f"header {name}"] = _text(value)
-            output.facts(f"{found.key}", facts)
+            if as_json:
+                facts |= {"topic": found.key, "headers": headers}
+            else:
+                facts |= {f"header {name}": value for name, value in headers}
+            output.facts(found.key, facts, event="dead_letter")
 
 
 @dlq.command()
@@ -104,9 +107,10 @@ def replay(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Decide dead letters once more by today's schema; those that fit become rows, exactly once.
+    """Decide dead letters once more by today's schema.
 
-    A running pipeline isn't disturbed. Killed in the middle, run it again.
+    Those that fit become rows, exactly once. A running pipeline isn't disturbed. Killed in the
+    middle, run it again.
     """
     output = output_for(as_json=as_json)
     with explained(output):
@@ -117,17 +121,21 @@ def replay(
         output.facts(
             "Would be" if dry_run else "Replayed",
             {
+                "topic": found.key,
                 "became rows": outcome.replayed,
                 "were rows already": outcome.already,
-                "don't fit": outcome.refused,
+                "still refused": outcome.refused,
                 "left to the pipeline": outcome.left,
                 "version": outcome.version,
+                **({"dry run": dry_run} if as_json else {}),
             },
+            event="replayed",
         )
         if outcome.reasons:
             output.rows(
                 "Why not",
                 [{"letters": count, "reason": reason} for reason, count in outcome.reasons.items()],
+                event="still_refused",
             )
 
 
@@ -151,7 +159,8 @@ def drop(
         from bayou.ingest.letter_replay import drop_letters
 
         configuration, found = _topic(config, topic, settings)
-        output.facts("Dropped", {"letters": drop_letters(configuration, found, where=where)})
+        dropped = drop_letters(configuration, found, where=where)
+        output.facts("Dropped", {"topic": found.key, "letters": dropped}, event="dropped")
 
 
 def _topic(config: Any, topic: str, settings: Any) -> tuple[Configuration, Topic]:

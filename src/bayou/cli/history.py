@@ -25,11 +25,11 @@ def history(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show who changed a table, when and how; the newest commit first."""
+    """Show who changed a table, when and how."""
     output = output_for(as_json=as_json)
     with explained(output):
         commits = opened_table(table, config, settings).history(limit=limit)
-        output.rows("", commits if as_json else history_rows(commits))
+        output.rows("", commits if as_json else history_rows(commits), event="commit")
 
 
 def history_rows(commits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

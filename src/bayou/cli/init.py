@@ -57,7 +57,10 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a commented configuration and a JSON Schema inferred from the topic's records."""
+    """Write a first configuration and a schema for a topic.
+
+    The configuration is commented; the JSON Schema is inferred from the topic's newest records.
+    """
     output = output_for(as_json=as_json)
     with explained(output):
         from bayou.ingest.new_configuration import write_configuration
@@ -90,6 +93,7 @@ def init(
                 "looked at": f"{written.sampled:,} records, "
                 f"{written.refused:,} of them no JSON objects",
             },
+            event="written",
         )
         table_shown = written.table if "://" in written.table else str(folder / written.table)
         commands = [

@@ -32,7 +32,6 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="bayou",
-    help="Kafka topics to Delta tables, exactly once; no JARs.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -88,5 +87,6 @@ def _options(
 ) -> None:
     """Kafka topics to Delta tables, exactly once; no JARs.
 
-    Exit codes: 0 fine, 1 failed, 2 wrong usage or configuration, 130 stopped by Ctrl-C.
+    `bayou init TOPIC` writes a first configuration, `bayou demo` needs none. Exit codes: 0 fine, 1
+    failed, 2 wrong usage or configuration, 130 stopped by Ctrl-C.
     """

@@ -15,11 +15,18 @@ __all__ = ["migrate"]
 
 def migrate(
     json_path: Annotated[
-        str, typer.Argument(help="Folder or file of JSON, local or s3://.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="JSON_PATH", help="Folder or file of JSON, local or s3://.", show_default=False
+        ),
     ],
     table: Annotated[
         str,
-        typer.Argument(help="The topic in the configuration, or its table.", show_default=False),
+        typer.Argument(
+            metavar="TABLE",
+            help="The topic in the configuration, or its table.",
+            show_default=False,
+        ),
     ],
     config: Annotated[
         str, typer.Option("--config", "-c", help="The YAML file.", show_default=False)
@@ -30,9 +37,10 @@ def migrate(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Move JSON arrays (batch_*.json) and JSON lines, .gz too, into a topic's table.
+    """Move JSON files into a topic's table.
 
-    It can be repeated and killed at any time: what is in the table stays there, once.
+    JSON arrays (batch_*.json) and JSON lines, .gz too. It can be repeated and killed at any time:
+    what is in the table stays there, once.
     """
     output = output_for(as_json=as_json)
     with explained(output):
@@ -54,6 +62,7 @@ def migrate(
                 "version": report.version,
                 "seconds": round(report.seconds, 1),
             },
+            event="migrated",
         )
         if not verify:
             return
@@ -70,6 +79,7 @@ def migrate(
                 }
                 for check in checks
             ],
+            event="migrated_file",
             empty="no files",
         )
         if any(check.problem for check in checks):

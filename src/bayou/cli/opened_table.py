@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from bayou.errors import ArgumentError
-
 if TYPE_CHECKING:
     from bayou.api import TableHandle
     from bayou.ingest.config import Configuration, Topic
@@ -53,25 +51,17 @@ def opened_table(
     from bayou.ingest.config import load_configuration
 
     configuration = load_configuration(config, settings=settings or ())
-    paths = {topic.config.destination.name: topic.table_path for topic in configuration.topics}
-    paths |= {topic.key: topic.table_path for topic in configuration.topics}
+    topic = configuration.find_topic(table)
     options = configuration.connector.storage.storage_options()
-    return bayou.table(paths.get(table, table), options)
+    return bayou.table(table if topic is None else topic.table_path, options)
 
 
 def named_topics(configuration: Configuration, names: Sequence[str] | None) -> tuple[Topic, ...]:
-    """The topics of these names, all where none are given.
+    """The topics of these names, or of tables of these names or paths; all where none are given.
 
     Raises:
         ArgumentError: a name that isn't one.
     """
     if not names:
         return configuration.topics
-    known = {topic.key: topic for topic in configuration.topics}
-    for name in names:
-        if name not in known:
-            raise ArgumentError(
-                f"{configuration.file} has no topic {name!r}; it has {', '.join(sorted(known))}.",
-                argument="topic",
-            )
-    return tuple(known[name] for name in names)
+    return tuple(configuration.topic(name) for name in names)

@@ -54,4 +54,5 @@ def optimize(
                 "files left as they were": done.total_files_skipped,
                 "seconds": round((done.end_time_ms - done.start_time_ms) / 1000, 1),
             },
+            event="optimized",
         )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bayou.cli.arguments import AsJson, Config, Settings
+from bayou.cli.arguments import AsJson, Config, OnlyTopics, Settings
 from bayou.cli.exits import FAILED, explained
 from bayou.cli.opened_table import named_topics
 from bayou.cli.output import Output, output_for
@@ -21,16 +21,14 @@ _SHOWN = 5
 
 def plan(
     config: Config,
-    topic: Annotated[
-        list[str] | None, typer.Option("--topic", help="Only this one; repeatable.")
-    ] = None,
+    topic: OnlyTopics = None,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a run would do: offsets, sizes, commits, files, new columns; nothing is written.
+    """Show what a run would do; nothing is written.
 
-    Sizes, files, new columns and dead letters come from a look at the first 1,000 records a
-    partition.
+    Offsets, sizes, commits, files, new columns, and why a topic would refuse. Sizes, files, new
+    columns and dead letters come from a look at the first 1,000 records a partition.
     """
     output = output_for(as_json=as_json)
     with explained(output):
@@ -44,7 +42,7 @@ def plan(
         plans = plan_run(configuration, named_topics(configuration, topic))
         for found in plans:
             if as_json:
-                output.facts("plan", _for_machines(found))
+                output.facts("", _for_machines(found), event="plan")
             else:
                 _show(output, found)
         if any(found.error is not None for found in plans):
@@ -65,18 +63,20 @@ def _show(output: Output, found: TopicPlan) -> None:
         "new columns": ", ".join(f"{n} {k}" for n, k in found.new_columns.items()) or "none",
         "dead letters": f"{refused:,} of {found.sampled:,} records looked at",
     }
-    output.facts(found.topic, facts)
+    output.facts(found.topic, facts, event="plan")
     output.rows(
         "Offsets",
         [
             {"partition": p, "from": str(s.start), "to": str(s.end), "offsets": s.end - s.start}
             for p, s in found.spans.items()
         ],
+        event="plan",
     )
     if found.refused:
         output.rows(
             "Would be dead letters",
             [{"records": n, "reason": r} for r, n in list(found.refused.items())[:_SHOWN]],
+            event="plan",
         )
 
 

@@ -36,22 +36,22 @@ def read(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print rows of a table: the latest version, or an earlier one by number or time."""
+    """Print rows of a table, now or as they were."""
     output = output_for(as_json=as_json)
     with explained(output):
         snapshot = opened_table(table, config, settings).snapshot(version, timestamp)
         names = None if columns is None else [c.strip() for c in columns.split(",")]
         reader = snapshot.to_batches(names, filter, limit or None)
-        shown = 0
         if as_json:
-            for batch in reader:
-                output.rows("", batch.to_pylist())
+            for batch in reader:  # beside `event` a column of that name would be lost
+                output.rows("", [{"row": row} for row in batch.to_pylist()], event="row")
             return
         rows = [row for batch in reader for row in batch.to_pylist()]
         shown = len(rows)
         output.rows(
             "",
             [{name: cell(value) for name, value in row.items()} for row in rows],
+            event="row",
             empty="no such row" if filter else "the table has no rows",
         )
         if limit and shown == limit:

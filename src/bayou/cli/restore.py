@@ -20,7 +20,10 @@ def restore(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make the next version what an earlier one was; nothing between is lost."""
+    """Make the next version what an earlier one was.
+
+    What came between stays in the table's history, and can be restored likewise.
+    """
     output = output_for(as_json=as_json)
     with explained(output):
         if (version is None) == (timestamp is None):
@@ -38,6 +41,7 @@ def restore(
                 "files brought back": metrics.num_restored_files,
                 "bytes": metrics.table_size_after_restore,
             },
+            event="restored",
         )
         output.notice(f"to undo it: bayou restore {table} --version {before.version}")
         if any(app.startswith("kafka/") for app in before.transactions):

@@ -31,7 +31,7 @@ def run(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run every topic of a configuration, until stopped or with --once until all is drained."""
+    """Run every topic until stopped, or with --once until drained."""
     output = output_for(as_json=as_json)
     with explained(output):
         from bayou.ingest.config import load_configuration

@@ -42,6 +42,7 @@ def show(
                 {**row, "partition": row["column"] in partitioned}
                 for row in schema_rows(snapshot.schema)
             ],
+            event="column",
         )
 
 
@@ -66,7 +67,10 @@ def diff(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what differs between two versions; exit code 1 where anything does."""
+    """Show what differs between two versions of a table.
+
+    Exit code 1 where anything does.
+    """
     output = output_for(as_json=as_json)
     with explained(output):
         from bayou.ingest.inspection import compare_schemas
@@ -88,6 +92,7 @@ def diff(
         output.rows(
             "",
             [{"column": c.column, "before": c.before, "after": c.after} for c in changes],
+            event="column_change",
             empty="no difference",
         )
         if changes:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bayou.cli.arguments import AsJson, Config, Settings
+from bayou.cli.arguments import AsJson, Config, OnlyTopics, Settings
 from bayou.cli.exits import FAILED, explained
 from bayou.cli.opened_table import named_topics
 from bayou.cli.output import output_for
@@ -20,15 +20,14 @@ __all__ = ["status"]
 
 def status(
     config: Config,
-    topic: Annotated[
-        list[str] | None, typer.Option("--topic", help="Only this one; repeatable.")
-    ] = None,
+    topic: OnlyTopics = None,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show where topics stand: lag, freshness, dead letters, maintenance.
+    """Show where topics stand, whether a pipeline runs or not.
 
-    Nothing need run. Exit code 1 where a topic can't be looked at, or misses its objective.
+    Lag, freshness, dead letters, maintenance. Exit code 1 where a topic can't be looked at, or
+    misses its objective.
     """
     output = output_for(as_json=as_json)
     with explained(output):
@@ -38,7 +37,8 @@ def status(
         configuration = load_configuration(config, settings=settings or ())
         configuration.check_runnable()
         standings = topic_standings(configuration, named_topics(configuration, topic))
-        output.rows("", [_for_machines(s) if as_json else _for_people(s) for s in standings])
+        shown = [_for_machines(s) if as_json else _for_people(s) for s in standings]
+        output.rows("", shown, event="topic_status")
         for standing in standings:
             if standing.error is not None:
                 output.error(f"{standing.topic}: {standing.error}", kind="TopicError")

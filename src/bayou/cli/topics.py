@@ -42,4 +42,5 @@ def topics(
                 }
                 for found in list_topics(configuration, every=every)
             ],
+            event="topic",
         )

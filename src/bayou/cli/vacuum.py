@@ -34,14 +34,18 @@ def vacuum(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete files that no version within the retention needs; time travel beyond it ends."""
+    """Delete files that no version within the retention needs.
+
+    Time travel beyond the retention ends.
+    """
     output = output_for(as_json=as_json)
     with explained(output):
         handle = opened_table(table, config, settings)
         done = handle.vacuum(retention_hours, dry_run=dry_run, lite=lite)
         if dry_run:
             files = done.inventory.select(["path", "size"])
-            output.rows("", (files if as_json else files.slice(0, _SHOWN)).to_pylist())
+            shown = files if as_json else files.slice(0, _SHOWN)
+            output.rows("", shown.to_pylist(), event="file", empty="no file")
             if not as_json and files.num_rows > _SHOWN:
                 output.notice(f"{files.num_rows - _SHOWN:,} more; --json lists all")
         output.facts(
@@ -52,5 +56,7 @@ def vacuum(
                 else done.num_deleted_files,
                 "bytes": done.size_of_data_to_delete,
                 "folders looked at": done.num_vacuumed_directories,
+                **({"dry run": dry_run} if as_json else {}),
             },
+            event="vacuumed",
         )

@@ -15,7 +15,9 @@ __all__ = ["validate"]
 
 
 def validate(
-    config: Annotated[str | None, typer.Argument(help="The YAML file.", show_default=False)] = None,
+    config: Annotated[
+        str | None, typer.Argument(metavar="CONFIG", help="The YAML file.", show_default=False)
+    ] = None,
     settings: Settings = None,
     print_schema: Annotated[
         bool, typer.Option("--print-schema", help="Print the JSON Schema of the file, for editors.")
@@ -63,4 +65,5 @@ def validate(
                 }
                 for topic in configuration.topics
             ],
+            event="topic",
         )

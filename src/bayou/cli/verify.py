@@ -28,7 +28,7 @@ def verify(
     tables: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[TABLE]...",
+            metavar="TABLE",
             help="Folders or s3://...; with --config topics of it, all unless named.",
             show_default=False,
         ),
@@ -37,7 +37,11 @@ def verify(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what tables are; with --config prove that each has its topic's records exactly once."""
+    """Say what tables are; with --config prove exactly once.
+
+    A proof compares a table with its topic: no record is missing, none there twice. Exit code 1
+    where what is named is no Delta table, or a proof fails.
+    """
     output = output_for(as_json=as_json)
     with explained(output):
         if not tables and config is None:
@@ -87,7 +91,7 @@ def _of_configuration(
             output.error(error.message, kind=type(error).__name__)
             fine.append(False)
             continue
-        _show_proof(output, proof)
+        _show_proof(output, proof, as_json=as_json)
         fine.append(proof.holds)
     return fine
 
@@ -108,21 +112,22 @@ def _show_report(output: Output, report: TableReport, *, as_json: bool) -> None:
     if as_json:
         facts |= {
             "table": report.path,
-            "is delta": True,
+            "is_delta": True,
             "schema": report.schema,
             "sample": report.sample,
             "history": report.history,
         }
-        output.facts("table", facts)
+        output.facts("", facts, event="table")
         return
-    output.facts(f"{report.path} is a Delta table", facts)
-    output.rows("Columns", [{"column": name, "type": kind} for name, kind in report.schema.items()])
+    output.facts(f"{report.path} is a Delta table", facts, event="table")
+    columns = [{"column": name, "type": kind} for name, kind in report.schema.items()]
+    output.rows("Columns", columns, event="column")
     sample = [{name: cell(value) for name, value in row.items()} for row in report.sample]
-    output.rows("Sample", sample, empty="it has no rows")
-    output.rows("History", history_rows(report.history))
+    output.rows("Sample", sample, event="row", empty="it has no rows")
+    output.rows("History", history_rows(report.history), event="commit")
 
 
-def _show_proof(output: Output, proof: OffsetProof) -> None:
+def _show_proof(output: Output, proof: OffsetProof, *, as_json: bool) -> None:
     output.rows(
         "Exactly once" if proof.holds else "NOT exactly once",
         [
@@ -138,9 +143,11 @@ def _show_proof(output: Output, proof: OffsetProof) -> None:
                 "stale": _spans(part.stale),
                 "not provable": _spans(part.unproven),
                 "waiting": part.waiting,
+                **({"holds": part.holds} if as_json else {}),
             }
             for part in proof.partitions
         ],
+        event="proof",
     )
     if proof.double_keys:
         output.error(f"{proof.double_keys:,} rows have a key that another has", kind="DoubleKeys")

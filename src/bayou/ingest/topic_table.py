@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from bayou.api import TableHandle
 from bayou.api import table as open_table
-from bayou.errors import ArgumentError
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.direct_writer import WRITTEN, DirectWriter, record_batch
 from bayou.ingest.maintenance import maintain_table
@@ -35,7 +34,7 @@ class TopicTable:
         events.read(version=0).num_rows
 
     Args:
-        topic: its name in the configuration, or its table's path.
+        topic: its name in the configuration, or its table's name or path.
 
     Raises:
         ArgumentError: there is no such topic.
@@ -43,7 +42,7 @@ class TopicTable:
 
     def __init__(self, configuration: Configuration, topic: str) -> None:
         self._configuration = configuration
-        self._topic = _found(configuration, topic)
+        self._topic = configuration.topic(topic)
 
     @property
     def topic(self) -> Topic:
@@ -144,14 +143,3 @@ class TopicTable:
         if report.error is not None:
             raise report.error
         return report
-
-
-def _found(configuration: Configuration, name: str) -> Topic:
-    for topic in configuration.topics:
-        if name in (topic.key, topic.table_path, topic.config.destination.path.rstrip("/")):
-            return topic
-    known = ", ".join(repr(topic.key) for topic in configuration.topics)
-    raise ArgumentError(
-        f"{configuration.file} has no topic or table {name!r}; its topics are {known}.",
-        argument="topic",
-    )

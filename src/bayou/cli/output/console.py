@@ -41,13 +41,13 @@ class ConsoleOutput:
         for line in message.splitlines():
             self._err.print(Text.assemble(("error: ", "bold red"), line))
 
-    def facts(self, title: str, facts: Mapping[str, Any]) -> None:
+    def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
         table = Table.grid(padding=(0, 2))
         for name, value in facts.items():
             table.add_row(Text(name, style="dim"), Text(_shown(value)))
         self._titled(title, table)
 
-    def rows(self, title: str, rows: Sequence[Row], *, empty: str = "") -> None:
+    def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
         if not rows:
             self._out.print(empty)
             return

@@ -33,11 +33,11 @@ class Output(Protocol):
         """What went wrong and what to do; `kind` is the error's type."""
         ...
 
-    def facts(self, title: str, facts: Mapping[str, Any]) -> None:
-        """A few named values."""
+    def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
+        """A few named values; `event` is what machines know them by."""
         ...
 
-    def rows(self, title: str, rows: Sequence[Row], *, empty: str = "") -> None:
+    def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
         """A table; all rows have the keys of the first. `empty` is said where there are none."""
         ...
 

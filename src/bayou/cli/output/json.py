@@ -1,4 +1,7 @@
-"""For machines: one JSON object a line on stdout, errors included."""
+"""For machines: one JSON object a line on stdout, errors included.
+
+Every line has `event`, which says what it is; the other keys are lower case words with `_`.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ __all__ = ["JsonOutput"]
 
 
 class JsonOutput:
-    """Implements `Output`. Each line has `event`, which names it."""
+    """Implements `Output`."""
 
     def step(self, text: str) -> None:
         _write({"event": "step", "text": text})
@@ -41,12 +44,12 @@ class JsonOutput:
     def error(self, message: str, *, kind: str) -> None:
         _write({"event": "error", "type": kind, "message": message})
 
-    def facts(self, title: str, facts: Mapping[str, Any]) -> None:
-        _write({"event": "facts", "title": title, **facts})
+    def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
+        _write({"event": event, **_keyed(facts)})
 
-    def rows(self, title: str, rows: Sequence[Row], *, empty: str = "") -> None:
+    def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
         for row in rows:
-            _write({"event": "row", "title": title, **row} if title else row)
+            _write({"event": event, **_keyed(row)})
 
     def text(self, title: str, text: str) -> None:
         _write({"event": "text", "title": title, "text": text})
@@ -84,6 +87,11 @@ class _JsonReporter:
 
     def topic_finished(self, event: TopicSummary) -> None:
         _write({"event": "topic_finished", **_fields(event)})
+
+
+def _keyed(row: Row) -> Row:
+    """With the words of each name joined."""
+    return {name.replace(" ", "_"): value for name, value in row.items()}
 
 
 def _fields(event: object) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from bayou.errors import ConfigurationError
+from bayou.errors import ArgumentError, ConfigurationError
 from bayou.ingest.config.document import Document, KeyPath, read_document
 from bayou.ingest.config.hadoop import take_s3a_settings
 from bayou.ingest.config.model import ConnectorConfig, PipelineConfig
@@ -82,6 +82,32 @@ class Configuration:
     refusals: tuple[Notice, ...] = ()
     missing_broker: Notice | None = None
     folder: Path = Path()
+
+    def find_topic(self, name: str) -> Topic | None:
+        """The topic of that name, or of the table of that name or path; None for none."""
+        for topic in self.topics:
+            if name == topic.key:
+                return topic
+        for topic in self.topics:
+            destination = topic.config.destination
+            if name in (destination.name, topic.table_path, destination.path.rstrip("/")):
+                return topic
+        return None
+
+    def topic(self, name: str) -> Topic:
+        """As `find_topic`.
+
+        Raises:
+            ArgumentError: there is none.
+        """
+        found = self.find_topic(name)
+        if found is None:
+            known = ", ".join(repr(topic.key) for topic in self.topics)
+            raise ArgumentError(
+                f"{self.file} has no topic or table {name!r}; its topics are {known}.",
+                argument="topic",
+            )
+        return found
 
     def json_path(self, topic: Topic) -> str | None:
         """Where the JSON files of a topic are that are to be migrated; None for no migration."""
