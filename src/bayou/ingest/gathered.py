@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.ipc
 
-__all__ = ["TooManyRowsError", "gathered_bytes", "gathered_pieces", "gathered_rows"]
+from bayou.spark.settings import ROW_OPERATIONS_SOURCE_BYTES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "TooManyRowsError",
+    "driver_bytes",
+    "gathered_bytes",
+    "gathered_pieces",
+    "gathered_rows",
+]
 
 _OPTIONS: Any = pyarrow.ipc.IpcWriteOptions(compression="zstd")
 
-
 _PIECE_BYTES = 8 << 20
+_DRIVER_BYTES = 64 << 20
 
 
 class TooManyRowsError(Exception):
     """Rows take more than their share of the driver's memory."""
+
+
+def driver_bytes(spark: SparkSession) -> int:
+    """What the rows of an upsert's batch may take in the driver's process, all in all."""
+    limit = ROW_OPERATIONS_SOURCE_BYTES.integer(spark=spark)
+    return _DRIVER_BYTES if limit is None else limit
 
 
 def gathered_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:

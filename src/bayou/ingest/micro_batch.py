@@ -24,7 +24,7 @@ from bayou.ingest.config import Topic
 from bayou.ingest.dead_letter_table import DeadLetterTable
 from bayou.ingest.decode import merge_fields
 from bayou.ingest.decode.formats import RecordFormat
-from bayou.ingest.gathered import gathered_rows
+from bayou.ingest.gathered import driver_bytes, gathered_rows
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.progress import AttemptFailed, BatchReport
 from bayou.ingest.record_reader import RecordReading
@@ -39,7 +39,6 @@ from bayou.kernel import Snapshot, Transaction
 from bayou.kernel.engine import Engine
 from bayou.protocol.schema import StructType
 from bayou.spark.kafka import KafkaShares, OffsetRange, TopicPartition
-from bayou.spark.settings import ROW_OPERATIONS_SOURCE_BYTES
 from bayou.spark.writing.tasks import decode_adds
 
 __all__ = ["MicroBatchWriter"]
@@ -177,18 +176,20 @@ class MicroBatchWriter:
             left_out=sum(o.left_out for o in outcomes),
             ignored=tuple(sorted({name for o in outcomes for name in o.ignored})),
         )
+        began = time.monotonic()
         if self._topic.upsert_keys is not None:
-            return self._upsert(report, outcomes, layout)
-        version = self._commit(transaction, outcomes, new, report.ignored)
-        if version is None:
-            return report
-        return replace(
-            report,
-            rows=sum(o.rows for o in outcomes),
-            version=version,
-            new_columns=added,
-            bytes=sum(add.size for add in decode_adds([o.row_actions for o in outcomes])),
-        )
+            report = self._upsert(report, outcomes, layout)
+        else:
+            version = self._commit(transaction, outcomes, new, report.ignored)
+            if version is not None:
+                report = replace(
+                    report,
+                    rows=sum(o.rows for o in outcomes),
+                    version=version,
+                    new_columns=added,
+                    bytes=sum(add.size for add in decode_adds([o.row_actions for o in outcomes])),
+                )
+        return replace(report, commit_seconds=time.monotonic() - began)
 
     def _is_large(self, spans: Mapping[int, OffsetSpan]) -> bool:
         """Whether an upsert's rows won't fit into the driver: half of what hasn't is much, too."""
@@ -242,7 +243,7 @@ class MicroBatchWriter:
             reading=reading,
             covered=self._covered,
             decided=self._known_letters,
-            most_bytes=0 if reading.upsert is None else _driver_bytes(spark) // len(records.shares),
+            most_bytes=0 if reading.upsert is None else driver_bytes(spark) // len(records.shares),
         )
         shares = len(records.shares)
         with translated(self._topic.key):
@@ -394,12 +395,3 @@ class MicroBatchWriter:
             f"topic {self._topic.key!r}: a batch failed{tried}: {error.message}",
             topic=self._topic.key,
         )
-
-
-_DRIVER_BYTES = 64 << 20
-
-
-def _driver_bytes(spark: SparkSession) -> int:
-    """What the rows of an upsert's batch may take in the driver's process, all in all."""
-    limit = ROW_OPERATIONS_SOURCE_BYTES.integer(spark=spark)
-    return _DRIVER_BYTES if limit is None else limit

@@ -61,6 +61,7 @@ class BatchReport:
         ignored: paths of fields that the table doesn't have and that were left out.
         new_columns: columns that this commit added to the table, or made it with.
         seconds: from the batch's arrival to its commit.
+        commit_seconds: those of them that the commits took, of an upsert the merge included.
         bytes: of the data files that were committed to the target.
         retries: attempts beyond the first.
         conflicts: those of them that another writer's commit made necessary.
@@ -77,6 +78,7 @@ class BatchReport:
     ignored: tuple[str, ...] = ()
     new_columns: tuple[str, ...] = ()
     seconds: float = 0.0
+    commit_seconds: float = 0.0
     bytes: int = 0
     retries: int = 0
     conflicts: int = 0

@@ -54,7 +54,12 @@ def monitor(tmp_path):
         found.store.ends_seen("a", {0: 7, 1: 0}, {})
         found.store.batch_committed(
             BatchReport(
-                topic="a", spans={0: OffsetSpan(start=0, end=5)}, rows=5, version=3, seconds=0.3
+                topic="a",
+                spans={0: OffsetSpan(start=0, end=5)},
+                rows=5,
+                version=3,
+                seconds=0.3,
+                commit_seconds=0.1,
             )
         )
         found.store.table_seen("a", version=3, files=4, small_files=2, table_bytes=900, letters=1)
@@ -91,17 +96,18 @@ def test_metrics_are_what_prometheus_reads_and_no_other_names(monitor):
         (s.name, s.labels.get("topic"), s.labels.get("partition")): s.value
         for family in text_string_to_metric_families(body)
         for s in family.samples
-        if s.name != "bayou_batch_seconds_bucket"
+        if not s.name.endswith("_bucket")
     }
     assert samples["bayou_rows_total", "a", None] == 5
     assert samples["bayou_lag_records", "a", None] == 2
     assert samples["bayou_partition_lag_records", "a", "0"] == 2
     assert samples["bayou_table_small_files", "a", None] == 2
     assert samples["bayou_batch_seconds_count", "a", None] == 1
+    assert samples["bayou_commit_seconds_sum", "a", None] == 0.1
     assert samples["bayou_maintenance_ok", "a", None] == 1
     assert samples["bayou_maintenance_timestamp_seconds", "a", None] == 6
-    names = {name for name, _, _ in samples} | {"bayou_batch_seconds_bucket"}
-    assert names == METRIC_NAMES
+    buckets = {"bayou_batch_seconds_bucket", "bayou_commit_seconds_bucket"}
+    assert {name for name, _, _ in samples} | buckets == METRIC_NAMES
 
 
 def test_health_and_readiness_are_status_codes(monitor):

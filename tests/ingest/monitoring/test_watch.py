@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bayou.errors import PipelineError
 from bayou.ingest.monitoring import StatusStore
 from bayou.ingest.monitoring.watch import Watch
-from bayou.ingest.progress import TopicStarted
+from bayou.ingest.progress import TopicStarted, TopicSummary
 
 
 def test_a_look_finds_lag_freshness_files_and_dead_letters(small_pipeline):
@@ -31,3 +32,28 @@ def test_a_look_finds_lag_freshness_files_and_dead_letters(small_pipeline):
     assert 0 < topic.freshness < 300
     assert (topic.files, topic.small_files, topic.letters_waiting) == (1, 1, 1)
     assert store.status().watch_error is None
+
+
+def test_the_lag_of_a_topic_that_failed_grows_on(small_pipeline):
+    store = StatusStore(small_pipeline.configuration)
+    watch = Watch(small_pipeline.configuration, store, interval=10)
+    failed = TopicSummary(topic="events", table_path="t", error=PipelineError("no", topic="events"))
+    store.topic_finished(failed)
+    small_pipeline.produce({"id": 1})
+    watch.look()  # it never began: nobody knows what its table has
+    assert store.status().topics[0].waiting is None
+    store.topic_started(
+        TopicStarted(
+            topic="events",
+            kafka_topic=small_pipeline.kafka_topic,
+            table_path=small_pipeline.path,
+            partitions=2,
+            waiting=1,
+            positions={0: 0, 1: 0},
+        )
+    )
+    store.topic_finished(failed)
+    small_pipeline.produce({"id": 2})
+    watch.look()
+    (topic,) = store.status().topics
+    assert (topic.state, topic.waiting, topic.checks) == ("failed", 2, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry
@@ -14,7 +15,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from bayou.ingest.monitoring.status import BATCH_BUCKETS, PipelineStatus, TopicStatus
+from bayou.ingest.monitoring.status import BATCH_BUCKETS, Histogram, PipelineStatus, TopicStatus
 
 __all__ = ["CONTENT_TYPE", "METRIC_NAMES", "exposition"]
 
@@ -48,7 +49,13 @@ _GAUGES = {
         "When the last batch was committed.",
     ),
 }
-_BATCH = ("bayou_batch_seconds", "From a batch's arrival to its commit.")
+_HISTOGRAMS = {
+    "batch_seconds": ("bayou_batch_seconds", "From a batch's arrival to its commit."),
+    "commit_seconds": (
+        "bayou_commit_seconds",
+        "Of a batch's commits; of an upsert with its merge.",
+    ),
+}
 _PARTITION_LAG = ("bayou_partition_lag_records", "Offsets that wait, of one partition.")
 _UP = ("bayou_topic_up", "1 while the topic is read, 0 before, after, and when it has failed.")
 _FAILED = ("bayou_topic_failed", "1 where an error stopped the topic.")
@@ -62,7 +69,11 @@ METRIC_NAMES = frozenset(
     {
         *(f"{name}_total" for name, _ in _COUNTERS.values()),
         *(name for name, _ in _GAUGES.values()),
-        *(f"{_BATCH[0]}_{part}" for part in ("bucket", "count", "sum")),
+        *(
+            f"{name}_{part}"
+            for name, _ in _HISTOGRAMS.values()
+            for part in ("bucket", "count", "sum")
+        ),
         f"{_MAINTENANCE[0]}_total",
         *(m[0] for m in (_PARTITION_LAG, _UP, _FAILED, _MAINTAINED, _MAINTENANCE_OK, _WATCH)),
         _INFO[0],
@@ -98,7 +109,7 @@ class _Status(Collector):
             yield gauge
         yield from _states(topics)
         yield from _maintenance(topics)
-        yield _batches(topics)
+        yield from _histograms(topics)
         lag = GaugeMetricFamily(*_PARTITION_LAG, labels=["topic", "partition"])
         for topic in topics:
             for partition, waiting in topic.lag.items():
@@ -135,14 +146,13 @@ def _maintenance(topics: tuple[TopicStatus, ...]) -> Iterator[Metric]:
     yield fine
 
 
-def _batches(topics: tuple[TopicStatus, ...]) -> Metric:
-    family = HistogramMetricFamily(*_BATCH, labels=["topic"])
-    for topic in topics:
-        below = 0
-        buckets: list[tuple[str, float]] = []
-        bounds = [*(str(b) for b in BATCH_BUCKETS), "+Inf"]
-        for bound, count in zip(bounds, topic.batch_seconds.counts, strict=True):
-            below += count
-            buckets.append((bound, float(below)))
-        family.add_metric([topic.topic], buckets, sum_value=topic.batch_seconds.total)
-    return family
+def _histograms(topics: tuple[TopicStatus, ...]) -> Iterator[Metric]:
+    bounds = [*(str(b) for b in BATCH_BUCKETS), "+Inf"]
+    for attribute, (name, text) in _HISTOGRAMS.items():
+        family = HistogramMetricFamily(name, text, labels=["topic"])
+        for topic in topics:
+            found: Histogram = getattr(topic, attribute)
+            below = itertools.accumulate(found.counts)
+            buckets = [(b, float(count)) for b, count in zip(bounds, below, strict=True)]
+            family.add_metric([topic.topic], buckets, sum_value=found.total)
+        yield family

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -26,6 +27,12 @@ class Histogram:
 
     counts: tuple[int, ...] = (0,) * (len(BATCH_BUCKETS) + 1)
     total: float = 0.0
+
+    def plus(self, seconds: float) -> Histogram:
+        """With one batch more."""
+        bucket = bisect.bisect_left(BATCH_BUCKETS, seconds)
+        counts = tuple(count + (i == bucket) for i, count in enumerate(self.counts))
+        return Histogram(counts=counts, total=self.total + seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +87,7 @@ class TopicStatus:
         state: `waiting` before it starts, `running`, `stopped`, or `failed`.
         error: why it failed.
         rows, dead_letters, left_out, batches, retries, conflicts, bytes: since the start.
-        batch_seconds: of its batches.
+        batch_seconds, commit_seconds: of its batches, and of the commits in them.
         version: the table's latest version that is known.
         last_commit: seconds since the epoch.
         lag: offsets that wait, by Kafka partition; empty where it isn't known.
@@ -107,6 +114,7 @@ class TopicStatus:
     conflicts: int = 0
     bytes: int = 0
     batch_seconds: Histogram = Histogram()
+    commit_seconds: Histogram = Histogram()
     version: int | None = None
     last_commit: float | None = None
     lag: Mapping[int, int]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import threading
 import time
 from collections import deque
@@ -12,7 +11,6 @@ from typing import Literal
 
 from bayou.ingest.config import Configuration
 from bayou.ingest.monitoring.status import (
-    BATCH_BUCKETS,
     Histogram,
     MaintenanceRun,
     PipelineStatus,
@@ -127,6 +125,15 @@ class StatusStore:
         with self._lock:
             return [key for key, topic in self._topics.items() if topic.state == "running"]
 
+    def behind(self) -> list[str]:
+        """Topics that run, and those that stopped with an error, whose lag grows on."""
+        with self._lock:
+            return [
+                key
+                for key, topic in self._topics.items()
+                if topic.state == "running" or (topic.state == "failed" and topic.positions)
+            ]
+
     def ends_seen(
         self, topic: str, ends: Mapping[int, int], first_waiting: Mapping[int, float]
     ) -> None:
@@ -235,8 +242,8 @@ class _Topic:
     retries: int = 0
     conflicts: int = 0
     bytes: int = 0
-    buckets: list[int] = field(default_factory=lambda: [0] * (len(BATCH_BUCKETS) + 1))
-    batch_seconds: float = 0.0
+    batch_seconds: Histogram = field(default_factory=Histogram)
+    commit_seconds: Histogram = field(default_factory=Histogram)
     version: int | None = None
     last_commit: float | None = None
     positions: dict[int, int] = field(default_factory=dict)
@@ -263,8 +270,9 @@ class _Topic:
         self.left_out += event.left_out
         self.bytes += event.bytes
         self.batches += 1
-        self.buckets[bisect.bisect_left(BATCH_BUCKETS, event.seconds)] += 1
-        self.batch_seconds += event.seconds
+        self.batch_seconds = self.batch_seconds.plus(event.seconds)
+        if event.commit_seconds:
+            self.commit_seconds = self.commit_seconds.plus(event.commit_seconds)
         self.last_commit = now
         if event.version is not None:
             self.version = event.version
@@ -318,7 +326,8 @@ class _Topic:
             retries=self.retries,
             conflicts=self.conflicts,
             bytes=self.bytes,
-            batch_seconds=Histogram(counts=tuple(self.buckets), total=self.batch_seconds),
+            batch_seconds=self.batch_seconds,
+            commit_seconds=self.commit_seconds,
             version=self.version,
             last_commit=self.last_commit,
             lag=self._lag(),

@@ -29,7 +29,7 @@ _COUNTED_FILES = 20_000
 
 
 class Watch:
-    """Asks the brokers for the ends of running topics, and tables for their sizes.
+    """Asks the brokers for the ends of topics that run or have failed, and tables for their sizes.
 
     Args:
         configuration: the topics, and how to reach brokers and store.
@@ -54,17 +54,17 @@ class Watch:
         self._over.set()
 
     def look(self) -> None:
-        """Once, at all topics that run."""
+        """Once, at the brokers' topics and the tables of those that run."""
         errors: list[str] = []
-        running = set(self._store.active())
-        topics = [topic for topic in self._configuration.topics if topic.key in running]
+        running, behind = set(self._store.active()), set(self._store.behind())
+        topics = [topic for topic in self._configuration.topics if topic.key in behind]
         if topics:
             try:
                 self._brokers(topics)
             except BayouError as error:
                 errors.append(error.message)
         for topic in topics:
-            if self._tables_due.get(topic.key, 0.0) <= time.monotonic():
+            if topic.key in running and self._tables_due.get(topic.key, 0.0) <= time.monotonic():
                 try:
                     self._tables(topic)
                 except BayouError as error:
