@@ -17,6 +17,10 @@ _HEAD = """# Configuration
 One YAML file, everything under `connector`. `NAME` is a name of your own. An unknown key is an
 error with a suggestion.
 
+In any text `${NAME}` is a variable of the environment, `${NAME:-default}` the same with a default,
+and `${file:PATH}` what a file holds (a mounted secret), without the line's end; PATH is relative to
+the YAML file. `$${` stands for `${`.
+
 """
 
 

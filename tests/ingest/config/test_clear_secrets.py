@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bayou.errors import ConfigurationError
 from bayou.ingest.config import load_configuration
 
 CONFIG = """\
@@ -41,6 +42,22 @@ def test_a_secret_in_clear_is_said_with_its_line_and_not_repeated(tmp_path, name
     assert "in clear" in notice.text
     assert "s3cr3t-in-clear" not in notice.text
     assert notice.line is not None
+
+
+def test_secrets_from_files_are_fine(tmp_path):
+    (tmp_path / "secret").write_text("hunter3\n")
+    values = {**dict.fromkeys(NAMES, "${PASSWORD}"), "password": "${file:secret}"}
+    assert notices(tmp_path, **values) == ()
+    configuration = load_configuration(tmp_path / "p.yaml", environment={"PASSWORD": "hunter2"})
+    properties = configuration.connector.kafka.client_properties()
+    assert properties["sasl.password"] == "hunter3"
+
+
+def test_a_file_of_a_secret_that_is_not_there_is_said_with_its_line(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"p\.yaml:4: .*password: there is no file .*nope"):
+        notices(tmp_path, **{**dict.fromkeys(NAMES, "${PASSWORD}"), "password": "${file:nope}"})
+    with pytest.raises(ConfigurationError, match=r"can't be read: Is a directory"):
+        notices(tmp_path, **{**dict.fromkeys(NAMES, "${PASSWORD}"), "password": "${file:.}"})
 
 
 def test_secrets_from_the_environment_are_fine(tmp_path):

@@ -1,6 +1,7 @@
 """A YAML file as plain values, with the line of every key.
 
-`${VAR}` and `${VAR:-default}` are replaced anywhere in a text; `$${` stands for `${`.
+`${VAR}`, `${VAR:-default}` and `${file:PATH}` (what a file holds, such as a mounted secret, without
+the line's end) are replaced anywhere in a text; `$${` stands for `${`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ __all__ = ["Document", "KeyPath", "read_document", "show_key"]
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 
-_VARIABLE = re.compile(r"\$(\$\{)|\$\{([^}:]*)(?::-([^}]*))?\}")
+_VARIABLE = re.compile(
+    r"\$(?P<literal>\$\{)|\$\{file:(?P<file>[^}]+)\}|\$\{(?P<name>[^}:]*)(?::-(?P<default>[^}]*))?\}"
+)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -174,11 +177,13 @@ def _plain(node: object, path: KeyPath, at: Document, environment: Mapping[str, 
 
 def _substitute(text: str, path: KeyPath, at: Document, environment: Mapping[str, str]) -> str:
     def value(match: re.Match[str]) -> str:
-        if match.group(1):
+        if match["literal"]:
             return "${"
-        name, default = match.group(2), match.group(3)
+        if match["file"]:
+            return _content(match["file"], path, at)
+        name, default = match["name"], match["default"]
         if not _NAME.match(name):
-            raise at.error(f"{match.group(0)!r} isn't ${{NAME}} or ${{NAME:-default}}", path)
+            raise at.error(f"{match[0]!r} isn't ${{NAME}} or ${{NAME:-default}}", path)
         found = environment.get(name)
         if default is not None:
             return found or default
@@ -190,6 +195,18 @@ def _substitute(text: str, path: KeyPath, at: Document, environment: Mapping[str
         return found
 
     return _VARIABLE.sub(value, text) if "$" in text else text
+
+
+def _content(name: str, path: KeyPath, at: Document) -> str:
+    """What a file holds; its name is relative to the configuration."""
+    file = Path(at.file).parent / Path(name).expanduser()
+    try:
+        return file.read_text(encoding="utf-8").rstrip("\r\n")
+    except FileNotFoundError as error:
+        raise at.error(f"there is no file {file}, which ${{file:...}} names", path) from error
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it isn't UTF-8"
+        raise at.error(f"the file {file} can't be read: {reason}", path) from error
 
 
 def _first_line(text: str) -> str:

@@ -35,7 +35,7 @@ DROPPED_SPARK_CONF = {
 
 _CLEAR = (
     "a secret in clear, for everybody who may read the file; write ${NAME} and set NAME in the "
-    "environment of the service"
+    "environment of the service, or ${file:PATH}"
 )
 _NO_BROKER = (
     "bootstrap-servers is missing, without which nothing can be run; write host:port, or set "
