@@ -11,7 +11,7 @@ from bayou.errors import ConfigurationError, PipelineError
 from bayou.ingest import TopicTable, load_configuration
 
 
-def table(folder, masks, more=""):
+def table(folder, masks, more="", *, upsert="false", flatten="null", schema="null"):
     (folder / "p.yaml").write_text(
         f"""
 connector:
@@ -19,8 +19,13 @@ connector:
     t:
       kafka-topic: t
       masks: {masks}
+      flatten: {flatten}
+      schema-file: {schema}
       kafka-columns: [key, headers, timestamp]
-      destination: {{table-path: t, {more} delta-config: {{enable-schema-evolution: true}}}}
+      destination:
+        table-path: t
+        delta-config: {{enable-schema-evolution: true, enable-upsert: {upsert}}}
+{more}
 """
     )
     return TopicTable(load_configuration(folder / "p.yaml", environment={}), "t")
@@ -45,6 +50,57 @@ def test_masked_fields_are_hashed_dropped_and_truncated(tmp_path):
     files = bayou.table(found.topic.table_path).snapshot().files()["path"].to_pylist()
     stored = b"".join((tmp_path / "t" / name).read_bytes() for name in files)
     assert b"a@b.c" not in stored
+
+
+def test_masks_go_through_arrays_dots_in_names_and_flattened_fields(tmp_path):
+    found = table(tmp_path, "{lines.mail: 'truncate:1', 'names[]': hash, no.dot: drop, tags: drop}")
+    rows = [
+        {
+            "lines": [{"mail": "ab", "n": 1}, None, {"mail": None}],
+            "names": ["x", None],
+            "tags": [1],
+        },
+        {"lines": None, "names": [], "no.dot": "secret"},
+    ]
+    assert found.write(rows).rows == 2
+    first, second = found.read().sort_by("_kafka_offset").to_pylist()
+    assert [line and line["mail"] for line in first["lines"]] == ["a", None, None]
+    assert first["names"] == [hashlib.sha256(b"x").hexdigest(), None]
+    assert (second["lines"], second["names"]) == (None, [])
+    assert {row["no.dot"] for row in (first, second)} == {None} == {first["tags"]}
+
+    (tmp_path / "flat").mkdir()
+    flat = table(tmp_path / "flat", "{place.street: drop}", flatten="_")
+    flat.write([{"place": {"street": "x", "city": "Ulm"}}])
+    (row,) = flat.read().to_pylist()
+    assert (row["place_street"], row["place_city"]) == (None, "Ulm")
+
+
+def test_a_mask_that_would_leave_a_field_in_clear_is_refused(tmp_path):
+    with pytest.raises(PipelineError, match="'place.street' lies in a string"):
+        table(tmp_path, "{place.street: hash}").write([{"place": "x"}])
+    (tmp_path / "s.json").write_text('{"properties": {"mail": {"type": "string"}, "p": {}}}')
+    for masks, said in (("{mial: hash}", "'mial' isn't a field in"), ("{p.q: drop}", "lies in a")):
+        with pytest.raises(ConfigurationError, match=said):
+            table(tmp_path, masks, schema="s.json").write([{"mail": "a@b.c"}])
+
+
+def test_keys_may_be_hashed_and_nothing_else(tmp_path):
+    keys = "key-columns: [id], ordering-column: at,"
+    for masks, said in (
+        ("{id: drop}", "id is a key column"),
+        ("{at: hash}", "the ordering-column"),
+    ):
+        with pytest.raises(ConfigurationError, match=said):
+            table(tmp_path, masks, keys, upsert="true")
+    found = table(tmp_path, "{id: hash}", keys, upsert="true")
+    found.write([{"id": "a", "at": 1}, {"id": "b", "at": 1}])
+    found.write([{"id": "a", "at": 2}])
+    digests = [hashlib.sha256(key).hexdigest() for key in (b"a", b"b")]
+    assert {r["id"]: r["at"] for r in found.read().to_pylist()} == {
+        digests[0]: 2,
+        digests[1]: 1,
+    }
 
 
 def test_a_mask_that_does_not_fit_is_told(tmp_path):

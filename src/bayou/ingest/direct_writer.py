@@ -160,7 +160,7 @@ class DirectWriter:
                     upsert=self._topic.upsert_keys,
                     debezium=self._debezium,
                     format=self._format,
-                    masks=self._topic.config.masks,
+                    masks=self._topic.config.column_masks,
                 )
             )
             found = [pair for batch in records for pair in reader.read(batch)]

@@ -258,7 +258,7 @@ class _Replay:
             self._note(decoded, waiting)
             seen.add(self._done[-1])  # a letter that is there twice becomes one row
             if len(decoded.positions):
-                rows = masked(decoded.columns, self._topic.config.masks)
+                rows = masked(decoded.columns, self._topic.config.column_masks)
                 yield layout.rows(replace(decoded, columns=rows), waiting, read_at)
 
     def _waiting(

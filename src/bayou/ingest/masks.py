@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-__all__ = ["masked", "unfit_mask"]
+__all__ = ["has_field", "masked", "unfit_mask"]
 
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
@@ -27,10 +27,11 @@ def masked(batch: pa.RecordBatch, masks: Mapping[str, str]) -> pa.RecordBatch:
     """A batch with its fields masked.
 
     Args:
-        masks: by the field's path, such as `place.city`; those that aren't there are passed over.
+        masks: by the field's path, such as `place.city`, through arrays too; those that aren't
+            there are passed over.
     """
     for path, mask in masks.items():
-        name, *rest = path.split(".")
+        name, rest = _parts(batch.schema, path)
         at = batch.schema.get_field_index(name)
         if at >= 0:
             column: Any = _masked(batch.column(at), rest, mask)
@@ -40,22 +41,57 @@ def masked(batch: pa.RecordBatch, masks: Mapping[str, str]) -> pa.RecordBatch:
 
 def unfit_mask(schema: pa.Schema, path: str, mask: str) -> str | None:
     """Why a field can't be masked so; None where it can, or isn't there."""
-    name, *rest = path.split(".")
-    kind = schema.field(name).type if name in schema.names else None
-    for part in rest:
-        if kind is None or not pa.types.is_struct(kind):
-            return None
-        at = kind.get_field_index(part)
-        kind = kind.field(at).type if at >= 0 else None
-    if kind is None or mask == "drop" or pa.types.is_string(kind):
+    kind, inside = _reached(schema, path)
+    if kind is None:
+        return None
+    if inside:
+        return f"{path!r} lies in a {kind}, which is masked as a whole or not at all"
+    if mask == "drop" or pa.types.is_string(_of_elements(kind)):
         return None
     return f"{path!r} is a {kind}, and {mask} is for texts; write drop"
 
 
+def has_field(schema: pa.Schema, path: str) -> bool:
+    """Whether there is a field to be masked."""
+    return _reached(schema, path)[0] is not None
+
+
+def _reached(schema: pa.Schema, path: str) -> tuple[pa.DataType | None, bool]:
+    """The type that a path leads to, and whether it wants to go on inside; None for none."""
+    name, rest = _parts(schema, path)
+    kind = schema.field(name).type if name in schema.names else None
+    for part in rest:
+        inner = None if kind is None else _of_elements(kind)
+        if inner is None or not pa.types.is_struct(inner):
+            return kind, kind is not None
+        at = inner.get_field_index(part)
+        kind = inner.field(at).type if at >= 0 else None
+    return kind, False
+
+
+def _parts(schema: pa.Schema, path: str) -> tuple[str, list[str]]:
+    """A column, and the way inside; a name may hold dots, and `[]` says that it is an array."""
+    if path in schema.names:
+        return path, []
+    name, *rest = (part.removesuffix("[]") for part in path.split("."))
+    return name, rest
+
+
+def _of_elements(kind: pa.DataType) -> pa.DataType:
+    while pa.types.is_list(kind):
+        kind = kind.value_type
+    return kind
+
+
 def _masked(column: Any, rest: Sequence[str], mask: str) -> Any:
+    kind = column.type
+    if pa.types.is_list(kind) and (rest or mask != "drop"):
+        offsets = pc.add(column.offsets, 0)  # of its own, which a mask of nulls asks for
+        nulls = column.is_null() if column.null_count else None
+        inner = _masked(column.values, rest, mask)
+        return pa.ListArray.from_arrays(offsets, inner, type=kind, mask=nulls)
     if not rest:
         return _plain(column, mask)
-    kind = column.type
     at = kind.get_field_index(rest[0]) if pa.types.is_struct(kind) else -1
     if at < 0:
         return column

@@ -230,7 +230,7 @@ class MicroBatchWriter:
             upsert=self._topic.upsert_keys,
             debezium=self._topic.config.decode == "debezium",
             format=self._record_format,
-            masks=self._topic.config.masks,
+            masks=self._topic.config.column_masks,
         )
         task = BatchTask(
             topic=self._topic.key,

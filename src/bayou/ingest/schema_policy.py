@@ -80,7 +80,7 @@ class SchemaPolicy:
         )
         check_keys(self._topic, layout)
         schema = to_arrow_schema(columns)
-        for path, mask in config.masks.items():
+        for path, mask in config.column_masks.items():
             reason = unfit_mask(schema, path, mask)
             if reason is not None:
                 raise PipelineError(

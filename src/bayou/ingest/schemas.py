@@ -9,8 +9,10 @@ from bayou.errors import ConfigurationError
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.decode import read_json_schema
 from bayou.ingest.key_columns import unfit_key
+from bayou.ingest.masks import has_field, unfit_mask
 from bayou.ingest.rows import KAFKA_COLUMNS
 from bayou.ingest.topic_format import topic_columns
+from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.protocol.schema import DATE, TIMESTAMP, StructType
 
 __all__ = ["topic_schemas"]
@@ -62,6 +64,7 @@ def _schema(configuration: Configuration, topic: Topic) -> str | None:
             )
     _check_event_time(configuration, topic, columns)
     _check_keys(configuration, topic, columns)
+    _check_masks(configuration, topic, columns)
     return text
 
 
@@ -73,6 +76,7 @@ def _avro_schema(configuration: Configuration, topic: Topic, file: Path) -> str:
         raise ConfigurationError(f"{file}: not an Avro schema: {error}", file=str(file)) from error
     _check_event_time(configuration, topic, columns)
     _check_keys(configuration, topic, columns)
+    _check_masks(configuration, topic, columns)
     return text
 
 
@@ -88,6 +92,22 @@ def _check_keys(configuration: Configuration, topic: Topic, columns: StructType)
                 f"{configuration.file}: {path}: {reason} in {topic.schema_file}",
                 file=configuration.file,
                 key=path,
+            )
+
+
+def _check_masks(configuration: Configuration, topic: Topic, columns: StructType) -> None:
+    """A path that leads nowhere would leave in clear what it was to mask."""
+    schema = to_arrow_schema(columns)
+    for path, mask in topic.config.column_masks.items():
+        reason = unfit_mask(schema, path, mask)
+        if reason is None and not has_field(schema, path):
+            reason = f"{path!r} isn't a field"
+        if reason is not None:
+            key = f"connector.topics.{topic.key}.masks"
+            raise ConfigurationError(
+                f"{configuration.file}: {key}: {reason} in {topic.schema_file}",
+                file=configuration.file,
+                key=key,
             )
 
 

@@ -80,8 +80,9 @@ class TopicConfig(Section):
     )
     masks: dict[str, str] = Field(
         default_factory=dict,
-        description="Fields made unreadable before anything is written, by their path: hash "
-        "(SHA-256 in hex), drop (null), truncate:N (the first characters).",
+        description="Fields made unreadable before anything is written, by their path, such as "
+        "place.city, through arrays too: hash (SHA-256 in hex), drop (null), truncate:N (the first "
+        "characters). A key column may be hashed, an ordering-column not be masked.",
     )
     kafka_columns: tuple[Literal["key", "headers", "timestamp"], ...] = Field(
         default=(),
@@ -118,6 +119,28 @@ class TopicConfig(Section):
             return self.schema_policy
         evolves = self.destination.delta_config.enable_schema_evolution
         return "evolve" if evolves else "dead-letter"
+
+    @property
+    def column_masks(self) -> dict[str, str]:
+        """Masks by the path in the table's columns."""
+        if self.flatten is None:
+            return self.masks
+        return {path.replace(".", self.flatten): mask for path, mask in self.masks.items()}
+
+    @model_validator(mode="after")
+    def _keys_stay_apart(self) -> TopicConfig:
+        keys, ordering = self.destination.upsert_keys, self.destination.ordering_column
+        for path, mask in self.column_masks.items():
+            if path in keys and mask != "hash":
+                raise ValueError(
+                    f"masks: {path} is a key column, and {mask} would make one row of several "
+                    "keys; write hash"
+                )
+            if keys and path == ordering:
+                raise ValueError(
+                    f"masks: {path} is the ordering-column, which has to stay readable"
+                )
+        return self
 
     @model_validator(mode="after")
     def _policies_agree(self) -> TopicConfig:

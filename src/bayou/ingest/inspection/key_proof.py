@@ -125,7 +125,7 @@ class _Records:
             layout=layout,
             ingestion_timestamp=time.time_ns() // 1000,
             format=topic_format(configuration, topic, json_schema),
-            masks=topic.config.masks,
+            masks=topic.config.column_masks,
             upsert=keys,
             debezium=topic.config.decode == "debezium",
         )
