@@ -11,6 +11,7 @@ from bayou.ingest.broker import TopicWatch, describe_topic
 from bayou.ingest.config import Configuration, Topic, load_configuration
 from bayou.ingest.dead_letter_table import DeadLetterTable
 from bayou.ingest.micro_batch import MicroBatchWriter
+from bayou.ingest.migration import cover_migrated
 from bayou.ingest.offsets import OffsetSpan, ranges_between, starting_offsets
 from bayou.ingest.progress import BatchReport
 from bayou.ingest.schemas import topic_schemas
@@ -58,11 +59,12 @@ def _batch(configuration: Configuration, topic: Topic, schema: str | None) -> Ba
     properties = configuration.connector.kafka.client_properties()
     kafka = describe_topic(topic.config.kafka_topic, properties)
     engine = for_path(topic.table_path, {})
+    target = TargetTable(engine, topic, kafka)
     writer = MicroBatchWriter(
         topic=topic,
         engine=engine,
         watch=TopicWatch(kafka, properties, key=topic.key),
-        target=TargetTable(engine, topic, kafka),
+        target=target,
         dead_letters=DeadLetterTable(engine, topic, kafka),
         json_schema=schema,
         schema_columns=topic_columns(topic, schema),
@@ -73,7 +75,10 @@ def _batch(configuration: Configuration, topic: Topic, schema: str | None) -> Ba
             **{f"kafka.{name}": value for name, value in properties.items()},
         },
     )
-    start = starting_offsets(kafka, writer.open(), key=topic.key)
+    covered = writer.open()
+    if cover_migrated(topic, kafka, target, {}):
+        covered = writer.open()
+    start = starting_offsets(kafka, covered, key=topic.key)
     end = {p: span.end for p, span in kafka.bounds.items()}
     spans: dict[int, OffsetSpan] = ranges_between(start, end)
     session: Any = InProcessContext()

@@ -37,7 +37,10 @@ def _commands(pipeline):
         ({"dead_letters"}, "dlq", "list", file),
         ({"dead_letter"}, "dlq", "show", file, "events"),
         ({"replayed", "still_refused"}, "dlq", "replay", file, "events"),
-        ({"migrated", "migrated_file"}, "migrate", folder / "json", table, "-c", file, "--verify"),
+        (
+            {"step", "migrated", "migrated_file"},
+            *("migrate", folder / "json", table, "-c", file, "--verify"),
+        ),
         ({"optimized"}, "optimize", table),
         ({"file", "vacuumed"}, "vacuum", table, "--dry-run"),
         ({"vacuumed"}, "vacuum", table),

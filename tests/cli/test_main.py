@@ -141,12 +141,16 @@ def test_migrate_moves_json_files_into_a_topics_table(tmp_path):
     arguments = ("migrate", tmp_path / "json", "events", "--config", file, "--verify", "--json")
     result = invoke(*arguments)
     assert result.exit_code == 0, result.output
-    facts, row = [json.loads(line) for line in result.stdout.splitlines()]
+    step, facts, row = [json.loads(line) for line in result.stdout.splitlines()]
+    assert step["text"] == "version 0: 2 records read, 2 rows, 0 dead letters"
     assert (facts["files"], facts["rows"], row["records"], row["problem"]) == (1, 2, 2, "")
     (tmp_path / "json" / "batch_1.json").write_text('[{"id": 1}, {"id": 3}]')
     result = invoke(*arguments)
     assert result.exit_code == 1
     assert "aren't those that were migrated" in result.stdout
+    result = invoke("migrate", tmp_path / "jsn", "events", "--config", file)
+    assert result.exit_code == 0
+    assert f"no JSON files in {tmp_path / 'jsn'}" in result.stderr
 
 
 def test_the_schema_for_editors_is_a_json_schema():

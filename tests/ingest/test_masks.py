@@ -86,7 +86,7 @@ def test_a_mask_that_would_leave_a_field_in_clear_is_refused(tmp_path):
 
 
 def test_keys_may_be_hashed_and_nothing_else(tmp_path):
-    keys = "key-columns: [id], ordering-column: at,"
+    keys = "        key-columns: [id]\n        ordering-column: at"
     for masks, said in (
         ("{id: drop}", "id is a key column"),
         ("{at: hash}", "the ordering-column"),

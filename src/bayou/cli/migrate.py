@@ -9,6 +9,7 @@ import typer
 from bayou.cli.arguments import AsJson, Settings
 from bayou.cli.exits import FAILED, explained
 from bayou.cli.output import output_for
+from bayou.ingest.progress import MigrationReport
 
 __all__ = ["migrate"]
 
@@ -50,7 +51,9 @@ def migrate(
         configuration = load_configuration(config, settings=settings or ())
         configuration.check_supported()
         found = TopicTable(configuration, table)
-        report = found.migrate(json_path)
+        report = found.migrate(json_path, told=lambda so_far: output.step(_so_far(so_far)))
+        if not report.files and not report.known:
+            output.notice(f"no JSON files in {report.source}: .json, .jsonl, .ndjson, or those .gz")
         output.facts(
             f"{report.source} is in {found.topic.table_path}",
             {
@@ -59,6 +62,7 @@ def migrate(
                 "records": report.records,
                 "rows": report.rows,
                 "dead letters": report.dead_letters,
+                "left to Kafka": report.from_kafka,
                 "version": report.version,
                 "seconds": round(report.seconds, 1),
             },
@@ -85,3 +89,10 @@ def migrate(
         if any(check.problem for check in checks):
             output.error("files and table don't agree", kind="PipelineError")
             raise typer.Exit(FAILED)
+
+
+def _so_far(report: MigrationReport) -> str:
+    return (
+        f"version {report.version}: {report.records:,} records read, {report.rows:,} rows, "
+        f"{report.dead_letters:,} dead letters"
+    )

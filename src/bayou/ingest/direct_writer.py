@@ -101,10 +101,10 @@ class DirectWriter:
         letters_wait, conflicts = True, 0
         while True:
             found = self._read(records)
-            if letters_wait:
-                self._write_letters(found.letters, transaction_ids)
-                letters_wait = False
             try:
+                if letters_wait:
+                    self._write_letters(found.letters, transaction_ids)
+                    letters_wait = False
                 report = self._write_rows(found, transaction_ids)
                 return replace(report, seconds=time.monotonic() - began, conflicts=conflicts)
             except ConcurrentTransactionError:
@@ -248,7 +248,11 @@ class DirectWriter:
             builder = builder.with_transaction_id(application, version)
         transaction = builder.build(self._engine)
         adds = write_data(self._engine, transaction.transaction_state(self._engine), letters)
-        result = transaction.commit(self._engine, adds)
+        try:
+            result = transaction.commit(self._engine, adds)
+        except CommitConflictError:
+            delete_data_files(self._engine, table.path, adds)
+            raise
         if result.already_committed:
             delete_data_files(self._engine, table.path, adds)
         else:

@@ -180,6 +180,7 @@ class MigrationReport:
         source: the folder.
         files: that were read now, and `known` those that had been before.
         records: that were read now, of which `rows` became or changed rows.
+        from_kafka: records that the table has from Kafka or will get, and so were left out.
         version: the table's; None where nothing was written.
         offsets: for each Kafka partition the last offset that a record named, in all runs.
     """
@@ -191,6 +192,7 @@ class MigrationReport:
     records: int = 0
     rows: int = 0
     dead_letters: int = 0
+    from_kafka: int = 0
     version: int | None = None
     seconds: float = 0.0
     offsets: Mapping[int, int] = field(default_factory=dict)

@@ -25,7 +25,7 @@ from bayou.ingest.dead_letter_table import DeadLetterTable
 from bayou.ingest.errand import Errand
 from bayou.ingest.maintenance import TopicUpkeep
 from bayou.ingest.micro_batch import MicroBatchWriter
-from bayou.ingest.migration import Ledger, migrate_json
+from bayou.ingest.migration import cover_migrated, migrate_json
 from bayou.ingest.offsets import batch_end, ranges_between, starting_offsets
 from bayou.ingest.progress import AttemptFailed, Reporter, TopicStarted, TopicSummary
 from bayou.ingest.retries import pause_before
@@ -268,11 +268,8 @@ class TopicRun:
             on_retry=self._reporter.attempt_failed,
         )
         covered, start = writer.open(), config.starting_offsets
-        if not covered and target.version is not None:
-            offsets = Ledger(self._topic.table_path, storage_options).offsets()
-            if offsets:
-                target.cover(offsets)  # Kafka goes on behind what was migrated
-                covered = writer.open()
+        if cover_migrated(self._topic, kafka, target, storage_options):
+            covered = writer.open()
         if start == "latest" and not covered:
             covered = dead_letters.fix_start({p: there.end for p, there in kafka.bounds.items()})
         self._position = starting_offsets(kafka, covered, key=self._topic.key)

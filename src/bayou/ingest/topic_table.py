@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -124,9 +124,15 @@ class TopicTable:
         """Commits, the newest first."""
         return self.handle.history(limit)
 
-    def migrate(self, source: str) -> MigrationReport:
-        """Move the JSON files below a folder into the table; see `migrate_json`."""
-        return migrate_json(self._configuration, self._topic, source)
+    def migrate(
+        self, source: str, *, told: Callable[[MigrationReport], None] | None = None
+    ) -> MigrationReport:
+        """Move the JSON files below a folder into the table; see `migrate_json`.
+
+        Args:
+            told: called after each commit with what was done so far.
+        """
+        return migrate_json(self._configuration, self._topic, source, told=told)
 
     def verify_migration(self, source: str) -> list[FileCheck]:
         """Compare the files below a folder with the table; see `verify_migration`."""

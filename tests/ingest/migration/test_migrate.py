@@ -6,14 +6,18 @@ import datetime as dt
 import gzip
 import json
 import os
+import threading
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import bayou
 from bayou.engines import for_path
-from bayou.errors import ConcurrentTransactionError, PipelineError
+from bayou.errors import PipelineError
 from bayou.ingest import TopicTable, load_configuration
+from bayou.ingest.direct_writer import DirectWriter, record_batch
+from bayou.ingest.inspection import prove_offsets
 from bayou.ingest.migration import migrate as migration
 from bayou.ingest.migration.json_files import json_files, records_of
 
@@ -127,11 +131,85 @@ def test_files_come_by_day_and_then_by_the_numbers_in_their_names(tmp_path):
     assert [f.name.rsplit("/", 1)[-1] for f in found] == ["batch_9.json", "batch_10.json"]
 
 
-def test_a_batch_that_another_process_has_begun_is_refused(events, folder):
-    events.migrate(str(folder))
-    ledger = migration.Ledger(events.topic.table_path, {})
-    with pytest.raises(ConcurrentTransactionError, match="has batch 0"):
-        ledger.add(ledger.parts(str(folder))[:1])
+def migrated_at_once(events, *sources):
+    """Each in a thread of its own; their reports or errors."""
+    barrier = threading.Barrier(len(sources))
+
+    def migrate(source):
+        barrier.wait()
+        try:
+            return migration.migrate_json(
+                events._configuration, events.topic, str(source), batch_records=4
+            )
+        except PipelineError as error:
+            return error
+
+    with ThreadPoolExecutor(len(sources)) as pool:
+        return list(pool.map(migrate, sources))
+
+
+def test_two_folders_at_once_lose_and_double_nothing(events, tmp_path):
+    folders = [tmp_path / name for name in ("old", "older")]
+    for number, folder in enumerate(folders):
+        folder.mkdir()
+        records = [{"id": n} for n in range(40 * number, 40 * number + 40)]
+        (folder / "batch_1.json").write_text(json.dumps([*records, "no object"]))
+    reports = migrated_at_once(events, *folders)
+    assert [report.records for report in reports] == [41, 41]
+    assert ids(events) == list(range(80))
+    numbers = events.read(columns=["_kafka_offset"])["_kafka_offset"].to_pylist()
+    assert len(set(numbers)) == 80
+    for folder in folders:
+        (check,) = events.verify_migration(str(folder))
+        assert (check.rows, check.dead_letters, check.problem) == (40, 1, None)
+
+
+def test_of_two_migrations_of_the_same_files_one_gives_way(events, tmp_path):
+    folder = tmp_path / "json" / "2024"
+    folder.mkdir(parents=True)
+    records = [{"id": n} for n in range(60)]
+    (folder / "batch_1.json").write_text(json.dumps(records))
+    reports = migrated_at_once(events, folder, tmp_path / "json")
+    for error in (report for report in reports if isinstance(report, PipelineError)):
+        assert "another process migrates" in error.message
+    events.migrate(str(tmp_path / "json"))
+    assert ids(events) == list(range(60))
+    assert [c.problem for c in events.verify_migration(str(folder))] == [None]
+
+
+def test_a_file_is_the_same_from_whatever_folder_it_is_reached(events, folder):
+    day = folder / "year=2024/month=01/day=05"
+    assert events.migrate(str(day / "batch_1.json")).records == 10
+    with pytest.MonkeyPatch.context() as killing:
+        killing.setattr(migration.DirectWriter, "write", _die)
+        with pytest.raises(_KilledError):
+            events.migrate(str(day))  # the ledger has it, the table hasn't
+    report = events.migrate(str(folder))
+    assert (report.files, report.known) == (1, 2)
+    assert ids(events) == list(range(30))
+    for source in (folder, day, day / "batch_1.json"):
+        assert {check.problem for check in events.verify_migration(str(source))} == {None}
+
+
+def _die(*arguments):
+    raise _KilledError
+
+
+def test_records_that_the_table_has_from_kafka_or_will_get_are_left_to_it(events, tmp_path):
+    values = [json.dumps({"id": n}).encode() for n in range(5, 9)]
+    taken_in = record_batch("events", [*values, b"{no"], partition=0, first=5, timestamps=[0] * 5)
+    DirectWriter(events._configuration, events.topic).write(
+        [taken_in], {"kafka/cluster/events/-/0": 9}
+    )
+    old = [{"id": n, "_kafka_partition": 0, "_kafka_offset": n} for n in (*range(10), 20)]
+    old += [{"id": 100, "_kafka_partition": 1, "_kafka_offset": 7}, {"id": 101}]
+    (tmp_path / "batch_1.json").write_text(json.dumps(old))
+    report = events.migrate(str(tmp_path / "batch_1.json"))
+    assert (report.records, report.rows, report.from_kafka) == (13, 7, 6)
+    assert report.offsets == {0: 4, 1: 7}
+    assert ids(events) == [*range(9), 100, 101]
+    (check,) = events.verify_migration(str(tmp_path / "batch_1.json"))
+    assert (check.rows, check.problem) == (7, None)
 
 
 def test_verify_names_the_file_that_does_not_agree(events, folder):
@@ -186,3 +264,31 @@ def test_an_upsert_keeps_the_newer_row_of_kafka(tmp_path, folder):
     rows = {r["id"]: r["name"] for r in events.read().to_pylist()}
     assert (rows[3], rows[40]) == ("new", "old")
     assert all(check.problem is None for check in events.verify_migration(str(folder)))
+
+
+@pytest.mark.parametrize("upserts", [False, True])
+def test_kafka_goes_on_behind_what_was_migrated_and_the_proof_holds(new_pipeline, upserts):
+    pipeline = new_pipeline(upserts=upserts)
+    pipeline.produce(*({"id": n} for n in range(10)))
+    pipeline.produce({"id": 20}, partition=1)
+    table = TopicTable(pipeline.configuration, "events")
+    old = [{"id": n, "_kafka_partition": 0, "_kafka_offset": n} for n in range(6)]
+    (pipeline.folder / "batch_1.json").write_text(json.dumps([*old, {"id": 30}]))
+    table.migrate(str(pipeline.folder / "batch_1.json"))
+    assert pipeline.take_in().rows == 5
+    assert ids(table) == [*range(10), 20, 30]
+    proof = prove_offsets(pipeline.configuration, pipeline.topic)
+    assert [p.covered for p in proof.partitions] == [10, 1]
+    assert proof.holds, proof
+
+
+def test_kafka_that_ends_before_the_migrated_records_is_told_and_nothing_is_covered(small_pipeline):
+    small_pipeline.produce({"id": 0})
+    (small_pipeline.folder / "batch_1.json").write_text(
+        '[{"id": 7, "_kafka_partition": 0, "_kafka_offset": 7}]'
+    )
+    table = TopicTable(small_pipeline.configuration, "events")
+    version = table.migrate(str(small_pipeline.folder / "batch_1.json")).version
+    with pytest.raises(PipelineError, match="is at offset 8 .* but the topic ends at 1"):
+        small_pipeline.take_in()
+    assert table.history(1)[0]["version"] == version

@@ -6,10 +6,15 @@ import json
 import os
 import random
 import shutil
+import subprocess
+import sys
 import time
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
+_EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "plan"
 _PARTITIONS = 4
 _KILLS = int(os.environ.get("BAYOU_TEST_KILLS", "3"))
 
@@ -71,6 +76,42 @@ def _kill_somewhere(running, rng):
         running.next("batch_committed")
     time.sleep(rng.uniform(0, 0.8))
     running.kill()
+
+
+def test_json_of_before_is_migrated_and_kafka_goes_on_behind_it(plan):
+    """From the folder that is the default; killed while it is migrated."""
+    click = {"event_type": "click", "timestamp": "2024-01-05T10:00:00Z"}
+    events = [{"user_id": f"u-{n}", **click} for n in range(600)]
+    plan.send("user.events.v1", [json.dumps(event).encode() for event in events])
+    old = [
+        {**event, "_kafka_partition": n % _PARTITIONS, "_kafka_offset": n // _PARTITIONS}
+        for n, event in enumerate(events[:400])
+    ]
+    folder = plan.s3.objects / "test-data-lake/json/user-events"
+    for day, part in (("05", old[:300]), ("06", old[300:])):
+        (folder / f"year=2024/month=01/day={day}").mkdir(parents=True)
+        (folder / f"year=2024/month=01/day={day}/batch_1.json").write_text(json.dumps(part))
+    migrates = ("--set", "connector.migration.enabled=true")
+    for _ in range(2):
+        running = plan.start("--once", *migrates)
+        time.sleep(random.uniform(1, 4))
+        running.kill()
+    run = plan.run(*migrates)
+    assert run.code == 0, run.complaints
+    migrated = {m["topic"]: m["files"] + m["known"] for m in run.of("migrated")}
+    assert migrated == {"user-events": 2, "order-events": 0, "custom-topic": 0}
+    table = plan.table("user_events").to_pyarrow_table(columns=["user_id", "_kafka_partition"])
+    assert sorted(table["user_id"].to_pylist()) == sorted(e["user_id"] for e in events)
+    assert Counter(table["_kafka_partition"].to_pylist()) == {-1: 400, 0: 50, 1: 50, 2: 50, 3: 50}
+    command = [sys.executable, "-m", "bayou.cli", "verify", "user-events", "--config"]
+    proof = subprocess.run(
+        [*command, str(_EXAMPLES / "append.yaml")],
+        env=plan.environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert proof.returncode == 0, proof.stdout
 
 
 def _order(number: int) -> bytes:

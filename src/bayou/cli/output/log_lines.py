@@ -73,6 +73,7 @@ class LogReporter:
             records=event.records,
             rows=event.rows,
             dead_letters=event.dead_letters,
+            from_kafka=event.from_kafka or None,
             version=event.version,
             seconds=round(event.seconds, 3),
         )

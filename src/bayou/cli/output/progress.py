@@ -134,6 +134,8 @@ def _migrated(event: MigrationReport) -> str:
     )
     if event.dead_letters:
         text += f", {_counted(event.dead_letters, 'dead letter')}"
+    if event.from_kafka:
+        text += f", {_counted(event.from_kafka, 'record')} left to Kafka"
     return text
 
 

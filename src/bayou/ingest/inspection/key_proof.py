@@ -68,6 +68,7 @@ def prove_keys(
     kafka: KafkaTopic,
     *,
     snapshot: SnapshotHandle,
+    starts: Mapping[int, int],
     covered: Mapping[int, int],
     letters: TopicOffsets,
 ) -> KeyProof:
@@ -77,6 +78,7 @@ def prove_keys(
 
     Args:
         snapshot: of the target.
+        starts: for each partition whose records weren't all read the first offset that was.
         covered: for each partition the offset below which the target has everything.
         letters: what the dead letters have.
 
@@ -86,10 +88,10 @@ def prove_keys(
     """
     keys = topic.upsert_keys
     assert keys is not None
-    readable = {
-        p: OffsetSpan(start=there.start, end=max(there.start, min(there.end, covered.get(p, 0))))
-        for p, there in kafka.bounds.items()
-    }
+    readable: dict[int, OffsetSpan] = {}
+    for p, there in kafka.bounds.items():
+        start = max(there.start, starts.get(p, 0))
+        readable[p] = OffsetSpan(start=start, end=max(start, min(there.end, covered.get(p, 0))))
     names = [n for n in keys.all_columns if n in snapshot.schema.names]
     rows = snapshot.to_arrow(columns=names)
     records = _Records(configuration, topic, kafka, keys, rows.schema)

@@ -120,7 +120,13 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
     by_key = None
     if keys is not None:
         by_key = prove_keys(
-            configuration, topic, kafka, snapshot=snapshot, covered=covered, letters=letters
+            configuration,
+            topic,
+            kafka,
+            snapshot=snapshot,
+            starts={p: min([start, *rows.of(p).once[:1]]) for p, start in starts.items()},
+            covered=covered,
+            letters=letters,
         )
     look = _Look(properties=properties, kafka=kafka, by_key=by_key)
     proofs = tuple(

@@ -20,7 +20,7 @@ from bayou.errors import BayouError, FileMissingError, PipelineError
 from bayou.kernel import Engine
 from bayou.kernel.engine import ByteRange, FileStatus
 
-__all__ = ["JsonFile", "json_files", "records_of"]
+__all__ = ["JsonFile", "json_files", "path_below", "records_of"]
 
 _NAMES = re.compile(r".*\.(json|jsonl|ndjson)(\.gz)?\Z")
 _DATED = (
@@ -73,6 +73,11 @@ def json_files(engine: Engine, folder: str) -> list[JsonFile]:
             if _NAMES.match(name) and not hidden(name):
                 found.append(_file(status, name))
     return sorted(found, key=lambda file: (file.moment, _natural(file.name)))
+
+
+def path_below(folder: str, name: str) -> str:
+    """Where a file is that `json_files` has found."""
+    return folder if _NAMES.match(folder) else f"{folder}/{name}"
 
 
 def records_of(engine: Engine, file: JsonFile) -> Iterator[bytes]:

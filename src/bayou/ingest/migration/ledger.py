@@ -20,18 +20,20 @@ batch that is only here is done again, record for record.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
 
-from bayou.api import table as open_table
+from bayou.api import SnapshotHandle
 from bayou.engines import for_path
-from bayou.errors import ConcurrentTransactionError
+from bayou.errors import CommitConflictError, ConcurrentTransactionError
+from bayou.ingest.migration.json_files import path_below
 from bayou.ingest.target_table import ENGINE_INFO
-from bayou.kernel import Operation, Table, delete_data_files, write_data
+from bayou.kernel import Engine, Operation, Snapshot, Table, delete_data_files, write_data
 from bayou.kernel.arrow_types import from_arrow_schema
 
-__all__ = ["Ledger", "Part", "ledger_path"]
+__all__ = ["Ledger", "LedgerState", "Part", "ledger_path"]
 
 
 def ledger_path(table_path: str) -> str:
@@ -53,6 +55,11 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     checksum: str
     offsets: str = "{}"
 
+    @property
+    def path(self) -> str:
+        """Where the file is."""
+        return path_below(self.source, self.file)
+
 
 _COLUMNS: dict[str, pa.DataType] = {
     "source": pa.string(),
@@ -69,71 +76,105 @@ _COLUMNS: dict[str, pa.DataType] = {
 _SCHEMA = pa.schema(_COLUMNS)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerState:
+    """The ledger as one version has it.
+
+    Attributes:
+        parts: in the order in which they were begun.
+        commits: how many batches were added, of all folders.
+    """
+
+    parts: tuple[Part, ...] = ()
+    commits: int = 0
+
+    @property
+    def next_number(self) -> int:
+        """Number for a record that no folder's migration has used."""
+        return max((part.first + part.records for part in self.parts), default=0)
+
+    def of(self, source: str) -> list[Part]:
+        """Those of a folder."""
+        return [part for part in self.parts if part.source == source]
+
+    def by_path(self) -> dict[str, list[Part]]:
+        """Those of each file, from whatever folder it was reached, in the order of its records."""
+        found: dict[str, list[Part]] = {}
+        for part in sorted(self.parts, key=lambda p: p.skipped + p.records):
+            found.setdefault(part.path, []).append(part)
+        return found
+
+
 class Ledger:
     """The ledger of one target."""
 
     def __init__(self, table_path: str, storage_options: dict[str, str]) -> None:
         self._path = ledger_path(table_path)
-        self._storage_options = storage_options
+        self._engine: Engine = for_path(self._path, storage_options)
+        self._table = Table.for_path(self._engine, self._path)
 
-    def parts(self, source: str) -> list[Part]:
-        """Everything about a folder, in the order in which it was begun."""
-        handle = open_table(self._path, self._storage_options)
-        if not handle.exists():
-            return []
-        rows = handle.to_arrow().sort_by([("batch", "ascending"), ("first", "ascending")])
-        return [Part(**row) for row in rows.to_pylist() if row["source"] == source]
+    def read(self) -> LedgerState:
+        """How it stands now."""
+        snapshot = self._snapshot()
+        if snapshot is None:
+            return LedgerState()
+        rows = SnapshotHandle(self._engine, snapshot).to_arrow()
+        rows = rows.sort_by([("batch", "ascending"), ("first", "ascending")])
+        return LedgerState(
+            parts=tuple(Part(**row) for row in rows.to_pylist()),
+            commits=snapshot.transactions.get(_COMMITS, 0),
+        )
 
     def offsets(self) -> dict[int, int]:
         """The last Kafka offset of each partition that migrated records named."""
-        handle = open_table(self._path, self._storage_options)
-        if not handle.exists():
-            return {}
         found: dict[int, int] = {}
-        for text in handle.to_arrow(columns=["offsets"]).column(0).unique().to_pylist():
-            for partition, offset in msgspec.json.decode(str(text)).items():
+        for text in {part.offsets for part in self.read().parts}:
+            for partition, offset in msgspec.json.decode(text).items():
                 found[int(partition)] = max(found.get(int(partition), -1), offset)
         return found
 
-    def next_number(self) -> int:
-        """Number for a record that no folder's migration has used."""
-        handle = open_table(self._path, self._storage_options)
-        if not handle.exists():
-            return 0
-        rows = handle.to_arrow(columns=["first", "records"]).to_pylist()
-        return max((row["first"] + row["records"] for row in rows), default=0)
-
-    def add(self, parts: Sequence[Part]) -> None:
+    def add(self, parts: Sequence[Part], commits: int) -> None:
         """Say what a batch is about to do.
 
-        The batch is a transaction identifier, so that of two migrations of one folder one stops.
+        Args:
+            commits: `LedgerState.commits` as the parts were made: of two migrations that number
+                their records from the same state one has to begin again.
 
         Raises:
-            ConcurrentTransactionError: another process migrates this folder.
+            ConcurrentTransactionError: another process has added a batch since.
         """
-        engine = for_path(self._path, self._storage_options)
-        table = Table.for_path(engine, self._path)
-        if table.exists(engine):
-            builder = table.latest_snapshot(engine).build_update_table_transaction(
-                ENGINE_INFO, Operation.WRITE
+        snapshot = self._snapshot()
+        known = 0 if snapshot is None else snapshot.transactions.get(_COMMITS, 0)
+        if known != commits:
+            raise ConcurrentTransactionError(
+                f"{self._path} has {known} batches, not {commits}.",
+                table=self._path,
+                winning_version=-1 if snapshot is None else snapshot.version,
             )
+        if snapshot is not None:
+            builder = snapshot.build_update_table_transaction(ENGINE_INFO, Operation.WRITE)
         else:
-            builder = table.create_transaction_builder(
-                engine, engine_info=ENGINE_INFO, operation=Operation.WRITE
+            builder = self._table.create_transaction_builder(
+                self._engine, engine_info=ENGINE_INFO, operation=Operation.WRITE
             )
         rows = pa.RecordBatch.from_pylist([msgspec.structs.asdict(p) for p in parts], _SCHEMA)
         transaction = (
             builder.with_schema(from_arrow_schema(_SCHEMA, table=self._path))
-            .with_transaction_id(f"migration/{parts[0].source}", parts[0].batch)
-            .build(engine)
+            .with_transaction_id(_COMMITS, commits + 1)
+            .build(self._engine)
         )
-        adds = write_data(engine, transaction.transaction_state(engine), [rows])
-        result = transaction.commit(engine, adds)
-        if result.already_committed:
-            delete_data_files(engine, table.path, adds)
-            raise ConcurrentTransactionError(
-                f"{table.path} has batch {parts[0].batch} of {parts[0].source} already.",
-                table=table.path,
-                winning_version=result.version,
-            )
-        result.run_post_commit_hooks(engine)
+        adds = write_data(self._engine, transaction.transaction_state(self._engine), [rows])
+        try:
+            result = transaction.commit(self._engine, adds)
+        except CommitConflictError:
+            delete_data_files(self._engine, self._path, adds)
+            raise
+        result.run_post_commit_hooks(self._engine)
+
+    def _snapshot(self) -> Snapshot | None:
+        exists = self._table.exists(self._engine)
+        return self._table.latest_snapshot(self._engine) if exists else None
+
+
+_COMMITS = "migration/commits"
+"""Transaction identifier whose version counts the batches of all folders."""

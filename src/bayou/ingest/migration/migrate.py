@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from bayou.engines import for_path
-from bayou.errors import ConcurrentTransactionError, PipelineError
+from bayou.errors import (
+    BayouError,
+    CommitConflictError,
+    ConcurrentTransactionError,
+    PipelineError,
+)
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.direct_writer import MIGRATED, DirectWriter, record_batch
 from bayou.ingest.migration.json_files import JsonFile, json_files, records_of
 from bayou.ingest.migration.ledger import Ledger, Part
+from bayou.ingest.migration.made_columns import FromKafka, OldRecords
 from bayou.ingest.progress import MigrationReport
-from bayou.ingest.rows import KAFKA_COLUMNS
 from bayou.kernel import Engine
 
 __all__ = ["application_id", "checksum_of", "migrate_json"]
@@ -69,6 +74,7 @@ class _Piece:
     skipped: int
     values: list[bytes] = field(default_factory=list)
     complete: bool = False
+    from_kafka: list[bool] = field(default_factory=list)
 
 
 class _Migration:
@@ -86,61 +92,64 @@ class _Migration:
         self._source = self._engine.files.resolve_path(source)
         self._ledger = Ledger(topic.table_path, storage_options)
         self._writer = DirectWriter(configuration, topic)
+        self._old = OldRecords(FromKafka(topic, storage_options))
         self._batch_records = batch_records
         self._told = told
         self._began = time.monotonic()
         self._report = MigrationReport(topic=topic.key, source=self._source)
-        self._offsets: dict[int, int] = {}
 
     def run(self) -> MigrationReport:
-        parts = self._ledger.parts(self._source)
-        files = {file.name: file for file in json_files(self._engine, self._source)}
-        done = self._writer.transactions().get(application_id(self._source), -1)
-        for part in parts:
-            self._offsets |= {int(p): o for p, o in msgspec.json.decode(part.offsets).items()}
-        self._next_batch = max((part.batch for part in parts), default=-1) + 1
-        self._next_number = self._ledger.next_number()
-        for batch in sorted({part.batch for part in parts if part.batch > done}):
-            self._repeat([part for part in parts if part.batch == batch], files)
-        known: dict[str, Part] = {part.file: part for part in parts}
+        files = json_files(self._engine, self._source)
+        self._state = self._ledger.read()
+        for part in self._state.of(self._source):
+            offsets = {int(p): o for p, o in msgspec.json.decode(part.offsets).items()}
+            self._old.offsets |= offsets
+        known = self._state.by_path()
+        self._repeat_unfinished({p.source for file in files for p in known.get(file.path, [])})
         todo: list[tuple[JsonFile, int]] = []
-        for name, file in files.items():
-            last = known.get(name)
-            if last is not None and last.complete and last.size == file.size:
+        for file in files:
+            parts = known.get(file.path)
+            if parts and parts[-1].complete and parts[-1].size == file.size:
                 self._report = replace(self._report, known=self._report.known + 1)
             else:
-                todo.append((file, 0 if last is None else last.skipped + last.records))
+                todo.append((file, _records(parts)))
         for pieces in self._batches(todo):
             self._commit(pieces)
         return self._finished()
 
     def _finished(self) -> MigrationReport:
         return replace(
-            self._report, seconds=time.monotonic() - self._began, offsets=dict(self._offsets)
+            self._report, seconds=time.monotonic() - self._began, offsets=dict(self._old.offsets)
         )
 
-    def _repeat(self, parts: list[Part], files: Mapping[str, JsonFile]) -> None:
-        """A batch that the ledger has and the target lacks."""
-        pieces: list[tuple[_Piece, int]] = []
+    def _repeat_unfinished(self, sources: set[str]) -> None:
+        """Batches that the ledger has and the target lacks, of whoever reached these files."""
+        done = self._writer.transactions()
+        for source in sorted({self._source, *sources}):
+            last = done.get(application_id(source), -1)
+            parts = [part for part in self._state.of(source) if part.batch > last]
+            for batch in sorted({part.batch for part in parts}):
+                self._repeat([part for part in parts if part.batch == batch])
+
+    def _repeat(self, parts: list[Part]) -> None:
+        numbered: list[tuple[_Piece, int]] = []
         for part in parts:
-            file = files.get(part.file)
+            found = json_files(self._engine, part.path)
             values: list[bytes] = []
-            if file is not None:
-                values = list(
-                    islice(
-                        records_of(self._engine, file), part.skipped, part.skipped + part.records
-                    )
-                )
-            if file is None or checksum_of(values) != part.checksum:
+            if found:
+                end = part.skipped + part.records
+                values = list(islice(records_of(self._engine, found[0]), part.skipped, end))
+            if not found or checksum_of(values) != part.checksum:
                 raise PipelineError(
-                    f"topic {self._topic.key!r}: {part.file} below {self._source} was "
-                    f"{'deleted' if file is None else 'changed'} while it was migrated. Bring the "
+                    f"topic {self._topic.key!r}: {part.file} below {part.source} was "
+                    f"{'changed' if found else 'deleted'} while it was migrated. Bring the "
                     "file back as it was and start again.",
                     topic=self._topic.key,
                 )
-            piece = _Piece(file, part.skipped, values, part.complete)
-            pieces.append((piece, part.first))
-        self._write(pieces, parts[0].batch)
+            numbered.append((_Piece(found[0], part.skipped, values, part.complete), part.first))
+        for piece, _ in numbered:
+            piece.values, piece.from_kafka = self._old.stripped(piece.values)
+        self._write(numbered, parts[0].source, parts[0].batch)
 
     def _batches(self, todo: list[tuple[JsonFile, int]]) -> Iterator[list[_Piece]]:
         waiting: list[_Piece] = []
@@ -162,59 +171,83 @@ class _Migration:
             yield waiting
 
     def _commit(self, pieces: list[_Piece]) -> None:
-        numbered: list[tuple[_Piece, int]] = []
-        parts: list[Part] = []
+        checksums = [checksum_of(piece.values) for piece in pieces]
         for piece in pieces:
-            checksum = checksum_of(piece.values)
-            numbered.append((piece, self._next_number))
+            piece.values, piece.from_kafka = self._old.stripped(piece.values)
+        while True:
+            parts = self._parts(pieces, checksums)
+            try:
+                self._ledger.add(parts, self._state.commits)
+                break
+            except CommitConflictError as error:
+                self._begin_again(pieces, error)
+        self._state = replace(
+            self._state, parts=(*self._state.parts, *parts), commits=self._state.commits + 1
+        )
+        numbered = [(piece, part.first) for piece, part in zip(pieces, parts, strict=True)]
+        self._write(numbered, self._source, parts[0].batch)
+
+    def _parts(self, pieces: list[_Piece], checksums: list[str]) -> list[Part]:
+        """Numbered as the ledger stands."""
+        offsets = {str(p): o for p, o in self._old.offsets.items()}
+        number = self._state.next_number
+        batch = max((p.batch for p in self._state.of(self._source)), default=-1) + 1
+        parts: list[Part] = []
+        for piece, checksum in zip(pieces, checksums, strict=True):
             parts.append(
                 Part(
                     source=self._source,
-                    batch=self._next_batch,
+                    batch=batch,
                     file=piece.file.name,
                     size=piece.file.size,
                     skipped=piece.skipped,
                     records=len(piece.values),
-                    first=self._next_number,
+                    first=number,
                     complete=piece.complete,
                     checksum=checksum,
+                    offsets=msgspec.json.encode(offsets).decode(),
                 )
             )
-            self._next_number += len(piece.values)
-            _without_made_columns(piece.values, self._offsets)
-        offsets = msgspec.json.encode({str(p): o for p, o in self._offsets.items()}).decode()
-        parts = [msgspec.structs.replace(part, offsets=offsets) for part in parts]
-        try:
-            self._ledger.add(parts)
-        except ConcurrentTransactionError as error:
-            raise PipelineError(
-                f"topic {self._topic.key!r}: another process migrates {self._source}; let that one "
-                "end.",
-                topic=self._topic.key,
-            ) from error
-        self._write(numbered, self._next_batch, stripped=True)
-        self._next_batch += 1
+            number += len(piece.values)
+        return parts
 
-    def _write(
-        self, pieces: list[tuple[_Piece, int]], batch: int, *, stripped: bool = False
-    ) -> None:
+    def _begin_again(self, pieces: list[_Piece], error: BayouError) -> None:
+        """Another folder's migration has taken numbers; it mustn't have taken these files."""
+        before, self._state = self._state, self._ledger.read()
+        known, came = before.by_path(), self._state.by_path()
+        files = [piece.file.path for piece in pieces]
+        same = len(self._state.of(self._source)) > len(before.of(self._source))
+        if same or any(len(came.get(f, ())) > len(known.get(f, ())) for f in files):
+            raise self._second_process() from error
+
+    def _second_process(self) -> PipelineError:
+        return PipelineError(
+            f"topic {self._topic.key!r}: another process migrates {self._source}; let that one "
+            "end, and start again.",
+            topic=self._topic.key,
+        )
+
+    def _write(self, pieces: list[tuple[_Piece, int]], source: str, batch: int) -> None:
         name = self._topic.config.kafka_topic
         records = []
-        count = 0
         for piece, first in pieces:
-            values = piece.values
-            if not stripped:
-                values = _without_made_columns(values, self._offsets)
-            count += len(values)
-            moments = [piece.file.moment] * len(values)
-            if values:
-                records.append(
-                    record_batch(name, values, partition=MIGRATED, first=first, timestamps=moments)
-                )
-        written = self._writer.write(records, {application_id(self._source): batch})
+            if not piece.values:
+                continue
+            moments = [piece.file.moment] * len(piece.values)
+            found = record_batch(
+                name, piece.values, partition=MIGRATED, first=first, timestamps=moments
+            )
+            if any(piece.from_kafka):
+                found = found.filter(pa.array([not there for there in piece.from_kafka]))
+            records.append(found)
+        try:
+            written = self._writer.write(records, {application_id(source): batch})
+        except ConcurrentTransactionError as error:
+            raise self._second_process() from error
         self._report = replace(
             self._report,
-            records=self._report.records + count,
+            records=self._report.records + sum(len(piece.values) for piece, _ in pieces),
+            from_kafka=self._report.from_kafka + sum(sum(p.from_kafka) for p, _ in pieces),
             rows=self._report.rows + written.rows,
             dead_letters=self._report.dead_letters + written.dead_letters,
             version=self._report.version if written.version is None else written.version,
@@ -223,30 +256,9 @@ class _Migration:
             self._told(self._finished())
 
 
-def _without_made_columns(values: list[bytes], offsets: dict[int, int]) -> list[bytes]:
-    """Take out what an older pipeline has added to records, in place; learn Kafka's offsets of it.
-
-    Args:
-        offsets: the last one of each partition, brought up to date.
-    """
-    for at, value in enumerate(values):
-        if _MADE not in value:
-            continue
-        try:
-            record: Any = msgspec.json.decode(value)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            continue  # it will be a dead letter
-        if not isinstance(record, dict) or not _NAMES & record.keys():
-            continue
-        partition, offset = record.get("_kafka_partition"), record.get("_kafka_offset")
-        if type(partition) is int and type(offset) is int and partition >= 0:
-            offsets[partition] = max(offsets.get(partition, -1), offset)
-        values[at] = msgspec.json.encode({k: v for k, v in record.items() if k not in _NAMES})
-    return values
-
-
-_MADE = b'"_'
-_NAMES = frozenset((*KAFKA_COLUMNS.names, "_kafka_timestamp"))
+def _records(parts: list[Part] | None) -> int:
+    """Records of a file that its parts have taken."""
+    return parts[-1].skipped + parts[-1].records if parts else 0
 
 
 def checksum_of(values: list[bytes]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from bayou.ingest.dead_letters import dead_letters_path
 from bayou.ingest.direct_writer import MIGRATED
 from bayou.ingest.migration.json_files import JsonFile, json_files, records_of
 from bayou.ingest.migration.ledger import Ledger, Part
+from bayou.ingest.migration.made_columns import FromKafka, OldRecords
 from bayou.ingest.migration.migrate import checksum_of
 
 __all__ = ["FileCheck", "verify_migration"]
@@ -47,7 +48,8 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
     """Compare every file below a folder with the table.
 
     The file's checksum must be that of the records that were migrated; each of them must be a row
-    or a dead letter, once. Rows that an upsert has replaced or deleted since aren't missed.
+    or a dead letter, once, or one that the table gets from Kafka. Rows that an upsert has replaced
+    or deleted since aren't missed.
 
     Raises:
         BayouError: a file or a table can't be read.
@@ -55,21 +57,17 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
     storage_options = configuration.connector.storage.storage_options()
     engine = for_path(source, storage_options)
     root = engine.files.resolve_path(source)
-    parts = Ledger(topic.table_path, storage_options).parts(root)
-    by_file = {
-        name: list(found)
-        for name, found in groupby(
-            sorted(parts, key=lambda p: (p.file, p.skipped)), lambda p: p.file
-        )
-    }
+    parts = Ledger(topic.table_path, storage_options).read().by_path()
+    old = OldRecords(FromKafka(topic, storage_options))
     rows = _numbers(topic.table_path, "_kafka_partition", "_kafka_offset", storage_options)
     letters = _numbers(dead_letters_path(topic.table_path), "partition", "offset", storage_options)
     return [
         _checked(
             file,
-            by_file.get(file.name, []),
+            parts.get(file.path, []),
             records_of(engine, file),
             (rows, letters),
+            old,
             exact=topic.upsert_keys is None,
         )
         for file in json_files(engine, root)
@@ -91,6 +89,7 @@ def _checked(
     parts: list[Part],
     there: Iterator[bytes],
     numbers: tuple[Any, Any],
+    old: OldRecords,
     *,
     exact: bool,
 ) -> FileCheck:
@@ -105,7 +104,7 @@ def _checked(
         of_rows, of_letters = _within(rows, part), _within(letters, part)
         row_count += len(of_rows)
         letter_count += len(of_letters)
-        decided = len(of_rows) + len(of_letters)
+        decided = len(of_rows) + len(of_letters) + sum(old.stripped(values)[1])
         if len(of_rows.unique()) < len(of_rows) or len(of_letters.unique()) < len(of_letters):
             problem = "records of it are in the table more than once"
         elif exact and decided != part.records:
