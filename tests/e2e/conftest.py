@@ -162,11 +162,15 @@ class Pipeline:
         }
         self.file.write_text(json.dumps(config))  # JSON is YAML
 
+    def configuration(self):
+        """What the file says."""
+        return load_configuration(self.file, environment={})
+
     def run(self):
         """Drain the topic; what was reported."""
         recorder = Recorder()
         run_pipeline(
-            load_configuration(self.file, environment={}),
+            self.configuration(),
             once=True,
             reporter=recorder,
             spark=self.spark,
@@ -175,7 +179,7 @@ class Pipeline:
 
     def start(self) -> Running:
         """Run the topic until `stop`, in a thread of its own."""
-        return Running(load_configuration(self.file, environment={}), self.spark)
+        return Running(self.configuration(), self.spark)
 
     def rows(self) -> list[dict]:
         """All rows of the table, as another reader sees them."""

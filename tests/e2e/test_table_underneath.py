@@ -11,6 +11,8 @@ import pytest
 from deltalake import DeltaTable
 
 import bayou
+from bayou.ingest.inspection import plan_run, topic_standings
+from bayou.spark.kafka import ProducedRecord
 
 pytestmark = pytest.mark.spark
 
@@ -150,6 +152,19 @@ def test_latest_is_the_end_that_was_there_at_the_first_start(pipeline):
     shutil.rmtree(pipeline.state)
     pipeline.run()
     assert ids(pipeline) == list(range(10, 20))
+
+
+def test_latest_counts_for_partitions_that_had_no_record_in_the_first_batches(pipeline):
+    pipeline.configure(**{"starting-offsets": "latest"})
+    pipeline.broker.produce("events", records(40))
+    assert pipeline.run().started[0].waiting == 0
+    new = [ProducedRecord(value, partition=2) for value in records(3, 40)]
+    pipeline.broker.produce("events", new)
+    pipeline.run()
+    (plan,) = plan_run(pipeline.configuration(), pipeline.configuration().topics)
+    (standing,) = topic_standings(pipeline.configuration(), pipeline.configuration().topics)
+    assert (pipeline.run().started[0].waiting, plan.records, standing.waiting) == (0, 0, 0)
+    assert ids(pipeline) == [40, 41, 42]
 
 
 def test_the_checkpoint_interval_of_an_existing_table_is_changed(pipeline):

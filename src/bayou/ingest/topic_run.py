@@ -270,8 +270,11 @@ class TopicRun:
         covered, start = writer.open(), config.starting_offsets
         if cover_migrated(self._topic, kafka, target, storage_options):
             covered = writer.open()
-        if start == "latest" and not covered:
-            covered = dead_letters.fix_start({p: there.end for p, there in kafka.bounds.items()})
+        if start == "latest":
+            # Partitions without a commit yet begin there, too, whatever the others cover.
+            ends = {p: there.end for p, there in kafka.bounds.items()}
+            fixed = dead_letters.known_start() if covered else dead_letters.fix_start(ends)
+            covered = {**fixed, **covered}
         self._position = starting_offsets(kafka, covered, key=self._topic.key)
         self._version = target.version
         waiting = sum(max(0, kafka.bounds[p].end - o) for p, o in self._position.items())

@@ -113,9 +113,10 @@ def _spans(
     target: TargetTable,
 ) -> dict[int, OffsetSpan]:
     covered = target.covered
-    if not covered and topic.config.starting_offsets == "latest":
-        letters = DeadLetterTable(engine, topic, kafka)
-        covered = letters.known_start() or {p: s.end for p, s in kafka.bounds.items()}
+    if topic.config.starting_offsets == "latest":
+        fixed = DeadLetterTable(engine, topic, kafka).known_start()
+        ends = {p: s.end for p, s in kafka.bounds.items()}
+        covered = {**fixed, **covered} or ends
     begin = starting_offsets(kafka, covered, key=topic.key)
     return {p: OffsetSpan(start=begin[p], end=s.end) for p, s in sorted(kafka.bounds.items())}
 

@@ -126,8 +126,10 @@ def where_it_goes_on(
         transactions: the target's.
         letters: the dead letters'.
     """
-    covered = next_offsets(kafka, transactions) or fixed_start(kafka, letters)
-    fresh = not covered and topic.config.starting_offsets == "latest"
+    latest = topic.config.starting_offsets == "latest"
+    fixed = fixed_start(kafka, letters) if latest else {}
+    covered = {**fixed, **next_offsets(kafka, transactions)}
+    fresh = latest and not covered
     return {
         p: covered.get(p, there.end if fresh else there.start) for p, there in kafka.bounds.items()
     }
