@@ -33,6 +33,7 @@ from bayou.ingest.progress import (
     BatchReport,
     MaintenanceReport,
     MigrationReport,
+    RecordsLost,
     TopicStarted,
     TopicSummary,
 )
@@ -76,6 +77,9 @@ class Quiet:
         """Nothing."""
 
     def attempt_failed(self, event: AttemptFailed) -> None:
+        """Nothing."""
+
+    def records_lost(self, event: RecordsLost) -> None:
         """Nothing."""
 
     def migrated(self, event: MigrationReport) -> None:

@@ -11,14 +11,14 @@ from bayou.ingest.broker import TopicWatch, describe_topic
 from bayou.ingest.config import Configuration, Topic, load_configuration
 from bayou.ingest.dead_letter_table import DeadLetterTable
 from bayou.ingest.micro_batch import MicroBatchWriter
-from bayou.ingest.migration import cover_migrated
-from bayou.ingest.offsets import OffsetSpan, ranges_between, starting_offsets
-from bayou.ingest.progress import BatchReport
+from bayou.ingest.offsets import OffsetSpan, ranges_between
+from bayou.ingest.progress import BatchReport, RecordsLost
 from bayou.ingest.schemas import topic_schemas
+from bayou.ingest.start_positions import start_positions
 from bayou.ingest.target_table import TargetTable
 from bayou.ingest.topic_format import topic_columns, topic_format
 
-__all__ = ["InProcessContext", "take_in"]
+__all__ = ["Heard", "InProcessContext", "take_in"]
 
 
 class InProcessContext:
@@ -48,24 +48,47 @@ class InProcessContext:
         return self._values
 
 
-def take_in(file: Path, environment: Mapping[str, str] | None = None) -> list[BatchReport]:
+class Heard:
+    """As much of a reporter as is told before a batch.
+
+    Attributes:
+        lost: what was gone before it was read.
+    """
+
+    def __init__(self) -> None:
+        self.lost: list[RecordsLost] = []
+
+    def records_lost(self, event: RecordsLost) -> None:
+        """It is remembered."""
+        self.lost.append(event)
+
+
+def take_in(
+    file: Path, environment: Mapping[str, str] | None = None, heard: Heard | None = None
+) -> list[BatchReport]:
     """Put what the topics of a configuration have into their tables, one batch a topic."""
     configuration = load_configuration(file, environment=environment or {})
     schemas = topic_schemas(configuration)
-    return [_batch(configuration, topic, schemas[topic.key]) for topic in configuration.topics]
+    told = Heard() if heard is None else heard
+    return [
+        _batch(configuration, topic, schemas[topic.key], told) for topic in configuration.topics
+    ]
 
 
-def _batch(configuration: Configuration, topic: Topic, schema: str | None) -> BatchReport:
+def _batch(
+    configuration: Configuration, topic: Topic, schema: str | None, heard: Heard
+) -> BatchReport:
     properties = configuration.connector.kafka.client_properties()
     kafka = describe_topic(topic.config.kafka_topic, properties)
     engine = for_path(topic.table_path, {})
     target = TargetTable(engine, topic, kafka)
+    dead_letters = DeadLetterTable(engine, topic, kafka)
     writer = MicroBatchWriter(
         topic=topic,
         engine=engine,
         watch=TopicWatch(kafka, properties, key=topic.key),
         target=target,
-        dead_letters=DeadLetterTable(engine, topic, kafka),
+        dead_letters=dead_letters,
         json_schema=schema,
         schema_columns=topic_columns(topic, schema),
         storage_options={},
@@ -75,10 +98,16 @@ def _batch(configuration: Configuration, topic: Topic, schema: str | None) -> Ba
             **{f"kafka.{name}": value for name, value in properties.items()},
         },
     )
-    covered = writer.open()
-    if cover_migrated(topic, kafka, target, {}):
-        covered = writer.open()
-    start = starting_offsets(kafka, covered, key=topic.key)
+    reporter: Any = heard
+    start = start_positions(
+        topic,
+        kafka,
+        writer=writer,
+        target=target,
+        dead_letters=dead_letters,
+        storage_options={},
+        reporter=reporter,
+    )
     end = {p: span.end for p, span in kafka.bounds.items()}
     spans: dict[int, OffsetSpan] = ranges_between(start, end)
     session: Any = InProcessContext()

@@ -80,8 +80,8 @@ class SmallPipeline:
         ]
         self.broker.produce(self.kafka_topic, records)
 
-    def take_in(self):
-        return take_in(self.file)[0]
+    def take_in(self, heard=None):
+        return take_in(self.file, heard=heard)[0]
 
 
 @pytest.fixture(scope="session")

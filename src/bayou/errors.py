@@ -32,6 +32,7 @@
     ├── SerializationError                bytes that this version of the package can't read back
     ├── ConfigurationError                the pipeline's YAML: names file, line and key
     ├── KafkaError                        broker, topic or offsets
+    │   └── RecordsLostError              records are gone from Kafka that were still to be read
     ├── PipelineError                     a topic's pipeline had to stop
     └── PrerequisiteError                 Java, Spark, a port or an extra is missing
 
@@ -67,6 +68,7 @@ __all__ = [
     "PredicateError",
     "PrerequisiteError",
     "ProtocolChangedError",
+    "RecordsLostError",
     "SchemaError",
     "SerializationError",
     "StatementError",
@@ -425,6 +427,10 @@ class KafkaError(BayouError):
     def __init__(self, message: str, *, topic: str | None = None) -> None:
         super().__init__(message, topic=topic)
         self.topic = topic
+
+
+class RecordsLostError(KafkaError):
+    """Records are gone from Kafka that were still to be read: by retention, or with their topic."""
 
 
 class PipelineError(BayouError):

@@ -39,6 +39,7 @@ class Recorder:
     started: list = field(default_factory=list)
     batches: list = field(default_factory=list)
     failures: list = field(default_factory=list)
+    lost: list = field(default_factory=list)
     maintained: list = field(default_factory=list)
     migrations: list = field(default_factory=list)
     finished: list = field(default_factory=list)
@@ -51,6 +52,9 @@ class Recorder:
 
     def attempt_failed(self, event):
         self.failures.append(event)
+
+    def records_lost(self, event):
+        self.lost.append(event)
 
     def migrated(self, event):
         self.migrations.append(event)
@@ -81,6 +85,9 @@ class Running:
 
     def attempt_failed(self, event):
         self.recorder.attempt_failed(event)
+
+    def records_lost(self, event):
+        self.recorder.records_lost(event)
 
     def migrated(self, event):
         self.recorder.migrated(event)

@@ -8,6 +8,7 @@ from bayou.errors import (
     CommitConflictError,
     ConcurrentTransactionError,
     PipelineError,
+    RecordsLostError,
     StorageError,
 )
 from bayou.ingest.config import load_configuration
@@ -69,6 +70,13 @@ def test_a_batch_that_fails_is_tried_again_max_retries_times(tmp_path):
 def test_a_second_copy_is_no_reason_to_try_again(tmp_path):
     target = FailingTarget(ConcurrentTransactionError("moved", table="t", winning_version=1))
     with pytest.raises(PipelineError, match="run one copy only"):
+        writer(tmp_path, target).process(None, {0: OffsetSpan(start=0, end=1)})
+    assert target.tries == 1
+
+
+def test_records_that_are_gone_are_no_reason_to_try_again(tmp_path):
+    target = FailingTarget(RecordsLostError("gone", topic="events"))
+    with pytest.raises(RecordsLostError):
         writer(tmp_path, target).process(None, {0: OffsetSpan(start=0, end=1)})
     assert target.tries == 1
 

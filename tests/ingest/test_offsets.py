@@ -14,6 +14,7 @@ from bayou.ingest.offsets import (
     batch_end,
     check_not_recreated,
     fixed_start,
+    lost_offsets,
     next_offsets,
     ranges_between,
     start_app_id,
@@ -91,8 +92,14 @@ def test_a_topic_with_another_id_than_the_tables_is_an_error():
 
 
 def test_offsets_that_retention_took_are_an_error():
-    with pytest.raises(PipelineError, match="offsets 3 to 4 were removed"):
+    with pytest.raises(PipelineError, match=r"offsets 3 to 4 were removed.*on-data-loss: continue"):
         starting_offsets(TOPIC, {1: 3}, key="k")
+
+
+def test_offsets_that_retention_took_are_those_below_the_first_that_is_there():
+    assert lost_offsets(TOPIC, {1: 3}) == {1: OffsetSpan(start=3, end=5)}
+    assert lost_offsets(TOPIC, {0: 3, 1: 5}) == {}
+    assert lost_offsets(TOPIC, {}) == {}
 
 
 def test_the_end_of_a_batch_stands_in_sparks_offset_log(tmp_path):

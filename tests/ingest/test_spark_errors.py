@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from bayou.errors import KafkaError, PipelineError
+from bayou.errors import KafkaError, PipelineError, RecordsLostError, StorageError
 from bayou.ingest.spark_errors import as_error
 
 WORKER = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times:
@@ -21,6 +23,17 @@ def test_an_error_of_ours_in_a_task_comes_out_whole():
     assert isinstance(error, KafkaError)
     assert error.message == "No answer from the Kafka brokers h:9092 within 120 s."
     assert error.topic == "events"
+
+
+@pytest.mark.parametrize("kind", [RecordsLostError, StorageError])
+def test_what_decides_on_another_attempt_stays_what_it_was(kind):
+    error = as_error(PySparkException(WORKER.replace("KafkaError", kind.__name__)), "events")
+    assert type(error) is kind
+    assert error.message == "No answer from the Kafka brokers h:9092 within 120 s."
+
+
+def test_an_error_without_a_text_has_its_name():
+    assert as_error(Py4JError(""), "events").message == "topic 'events': Spark failed: Py4JError"
 
 
 def test_any_other_error_is_told_by_its_last_line():

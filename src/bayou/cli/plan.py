@@ -63,6 +63,9 @@ def _show(output: Output, found: TopicPlan) -> None:
         "new columns": ", ".join(f"{n} {k}" for n, k in found.new_columns.items()) or "none",
         "dead letters": f"{refused:,} of {found.sampled:,} records looked at",
     }
+    if found.lost:
+        lost = sum(span.end - span.start for span in found.lost.values())
+        facts["lost"] = f"{lost:,} offsets that Kafka's retention took before they were read"
     output.facts(found.topic, facts, event="plan")
     output.rows(
         "Offsets",

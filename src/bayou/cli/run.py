@@ -16,6 +16,7 @@ from bayou.ingest.progress import (
     BatchReport,
     MaintenanceReport,
     MigrationReport,
+    RecordsLost,
     TopicStarted,
     TopicSummary,
 )
@@ -79,6 +80,9 @@ class _Complaints:
 
     def attempt_failed(self, event: AttemptFailed) -> None:
         """It goes on; the progress says it."""
+
+    def records_lost(self, event: RecordsLost) -> None:
+        """It is meant; the progress says it."""
 
     def migrated(self, event: MigrationReport) -> None:
         """Nothing to complain about."""

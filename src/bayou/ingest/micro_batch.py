@@ -12,11 +12,9 @@ from pyspark.sql import SparkSession
 from bayou.errors import (
     BayouError,
     CommitConflictError,
-    CommitFailedError,
     ConcurrentTransactionError,
-    KafkaError,
     PipelineError,
-    StorageError,
+    RecordsLostError,
 )
 from bayou.ingest.batch_task import BatchTask, TaskOutcome
 from bayou.ingest.broker import TopicWatch
@@ -28,10 +26,10 @@ from bayou.ingest.gathered import driver_bytes, gathered_rows
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.progress import AttemptFailed, BatchReport
 from bayou.ingest.record_reader import RecordReading
-from bayou.ingest.retries import pause_before
+from bayou.ingest.retries import WORTH_A_RETRY, failed_attempt, pause_before
 from bayou.ingest.rows import RowLayout
 from bayou.ingest.schema_policy import SchemaPolicy
-from bayou.ingest.spark_errors import SparkFailedError, translated
+from bayou.ingest.spark_errors import translated
 from bayou.ingest.target_table import TargetTable
 from bayou.ingest.upsert import UpsertOutcome, UpsertTable
 from bayou.ingest.upsert.on_executors import KeptRows, merge_on_executors
@@ -42,14 +40,6 @@ from bayou.spark.kafka import KafkaShares, OffsetRange, TopicPartition
 from bayou.spark.writing.tasks import decode_adds
 
 __all__ = ["MicroBatchWriter"]
-
-_WORTH_A_RETRY = (
-    StorageError,
-    CommitFailedError,
-    CommitConflictError,
-    KafkaError,
-    SparkFailedError,
-)
 
 
 class MicroBatchWriter:
@@ -110,6 +100,7 @@ class MicroBatchWriter:
             spans: the offsets that the batch covers, for each Kafka partition.
 
         Raises:
+            RecordsLostError: Kafka doesn't have them all any more.
             BayouError: it can't be done; after `max-retries` retries where one might help.
         """
         began = time.monotonic()
@@ -123,14 +114,17 @@ class MicroBatchWriter:
                     self.open()
                 report = self._attempt(spark, spans, began)
                 return replace(report, retries=attempt, conflicts=conflicts)
-            except _WORTH_A_RETRY as error:
+            except RecordsLostError:
+                raise  # a second look at them finds no more
+            except WORTH_A_RETRY as error:
                 if isinstance(error, ConcurrentTransactionError):
                     raise self._second_copy() from error
                 if attempt == retries:
                     raise self._given_up(error, attempt) from error
                 attempt += 1
                 conflicts += isinstance(error, CommitConflictError)
-                self._tell_retry(error, attempt)
+                if self._on_retry is not None:
+                    self._on_retry(failed_attempt(self._topic, "batch", attempt, error))
             time.sleep(pause_before(attempt))
 
     def _attempt(
@@ -375,19 +369,6 @@ class MicroBatchWriter:
             f"{self._target.path}, so that this one stops; run one copy only.",
             topic=self._topic.key,
         )
-
-    def _tell_retry(self, error: BayouError, retry: int) -> None:
-        if self._on_retry is not None:
-            event = AttemptFailed(
-                topic=self._topic.key,
-                what="batch",
-                retry=retry,
-                of=self._topic.config.processing.max_retries,
-                pause=pause_before(retry),
-                conflict=isinstance(error, CommitConflictError),
-                error=error,
-            )
-            self._on_retry(event)
 
     def _given_up(self, error: BayouError, retries: int) -> PipelineError:
         tried = f" after {retries} retries" if retries else ""

@@ -21,10 +21,12 @@ __all__ = [
     "KafkaTopic",
     "OffsetSpan",
     "app_id",
+    "behind_lost",
     "batch_end",
     "check_not_recreated",
     "covered_offsets",
     "fixed_start",
+    "lost_offsets",
     "next_offsets",
     "ranges_between",
     "recreated_error",
@@ -157,6 +159,25 @@ def recreated_error(name: str, was: str, now: str, *, key: str) -> PipelineError
     )
 
 
+def lost_offsets(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, OffsetSpan]:
+    """Offsets that retention took before they were read, of each partition that has such.
+
+    Args:
+        topic: the topic.
+        covered: the table's next offsets.
+    """
+    spans = {
+        p: OffsetSpan(start=covered.get(p, there.start), end=there.start)
+        for p, there in topic.bounds.items()
+    }
+    return {p: span for p, span in spans.items() if not span.empty}
+
+
+def behind_lost(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, int]:
+    """The table's next offsets, as if it had what retention took before it was read."""
+    return {**covered, **{p: s.end for p, s in lost_offsets(topic, covered).items()}}
+
+
 def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str) -> dict[int, int]:
     """Where a run begins in every partition.
 
@@ -199,7 +220,8 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
                 f"topic {key!r}: the table is at offset {position} of partition {partition} of "
                 f"{topic.name!r}, but the topic begins at {there.start}: offsets {position} to "
                 f"{there.start - 1} were removed by retention before they were read. Restore them, "
-                "or begin again with a table of its own (table-path) for what is left.",
+                "or begin again with a table of its own (table-path) for what is left; to go on "
+                f"without them set connector.topics.{key}.on-data-loss: continue.",
                 topic=key,
             )
         result[partition] = position

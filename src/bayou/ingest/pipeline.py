@@ -19,7 +19,7 @@ from bayou.ingest.config import Configuration, without_delta_spark
 from bayou.ingest.errand import Errand
 from bayou.ingest.progress import Reporter, TopicSummary
 from bayou.ingest.schemas import topic_schemas
-from bayou.ingest.session import pipeline_session, start_workers
+from bayou.ingest.session import pipeline_session, start_workers, stop_session
 from bayou.ingest.topic_run import TopicRun
 from bayou.ingest.turns import Turns
 from bayou.spark.kafka import KafkaDataSource
@@ -87,7 +87,7 @@ def run_pipeline(
         for run in runs:
             run.abandon()
         if own is not None:
-            own.stop()
+            stop_session(own)
 
 
 def _prepare(runs: Sequence[TopicRun], *, once: bool) -> None:

@@ -15,6 +15,7 @@ __all__ = [
     "MaintenanceReport",
     "MaintenanceTask",
     "MigrationReport",
+    "RecordsLost",
     "Reporter",
     "TopicStarted",
     "TopicSummary",
@@ -110,6 +111,24 @@ class AttemptFailed:
     pause: float
     conflict: bool = False
     error: BayouError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsLost:
+    """Kafka's retention took records before they were read, and the topic goes on without them.
+
+    Attributes:
+        topic: its name in the configuration.
+        spans: the offsets of each Kafka partition.
+    """
+
+    topic: str
+    spans: Mapping[int, OffsetSpan]
+
+    @property
+    def offsets(self) -> int:
+        """How many, of all partitions."""
+        return sum(span.end - span.start for span in self.spans.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +230,10 @@ class Reporter(Protocol):
 
     def attempt_failed(self, event: AttemptFailed) -> None:
         """A batch or a query is tried again."""
+        ...
+
+    def records_lost(self, event: RecordsLost) -> None:
+        """Records were gone before they were read; with `on-data-loss: continue`."""
         ...
 
     def migrated(self, event: MigrationReport) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -17,7 +19,7 @@ from bayou.ingest.errand import Errand
 from bayou.ingest.state import make_folder, unusable
 from bayou.spark import start_session
 
-__all__ = ["LOG_NAME", "pipeline_session", "start_workers"]
+__all__ = ["LOG_NAME", "pipeline_session", "start_workers", "stop_session"]
 
 LOG_NAME = "spark.log"
 """The file in the state path that Spark's log goes to."""
@@ -55,7 +57,7 @@ def pipeline_session(
     log = state_path / LOG_NAME
     with _stderr_of_children(log):
         try:
-            return start_session(
+            spark = start_session(
                 "bayou",
                 {**_CONF, **conf},
                 master or "local[*]",
@@ -64,6 +66,10 @@ def pipeline_session(
             )
         except (PySparkException, Py4JError, ConnectionError) as error:
             raise _not_started(error, log) from error
+    counters: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
+    if counters is not None:  # it would print a traceback when the JVM is killed
+        counters.handle_error = lambda *_: None
+    return spark
 
 
 def start_workers(spark: SparkSession) -> Errand:
@@ -76,6 +82,13 @@ def start_workers(spark: SparkSession) -> Errand:
     context = spark.sparkContext
     tasks = context.defaultParallelism
     return Errand(lambda: context.parallelize(range(tasks), tasks).map(abs).collect())
+
+
+def stop_session(spark: SparkSession) -> None:
+    """Stop it, also where its JVM has ended."""
+    with warnings.catch_warnings(), contextlib.suppress(Py4JError, ConnectionError):
+        warnings.simplefilter("ignore", RuntimeWarning)  # PySpark's words for the latter
+        spark.stop()
 
 
 @contextlib.contextmanager

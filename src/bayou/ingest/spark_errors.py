@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import re
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
-from bayou.errors import BayouError, KafkaError, PipelineError, PrerequisiteError
+from bayou.errors import (
+    BayouError,
+    KafkaError,
+    PipelineError,
+    PrerequisiteError,
+    RecordsLostError,
+    StorageError,
+)
 
-__all__ = ["SparkFailedError", "as_error", "translated"]
+__all__ = ["SparkEndedError", "SparkFailedError", "as_error", "translated"]
 
 _OURS = re.compile(r"bayou\.errors\.(\w+): ([^\n]+)")
 _PYTHON = re.compile(
@@ -26,12 +36,16 @@ class SparkFailedError(PipelineError):
     """Spark failed at something that isn't ours to judge: a lost worker, no memory, a bug."""
 
 
+class SparkEndedError(PipelineError):
+    """Spark's JVM isn't there any more; nothing can be tried again without another one."""
+
+
 @contextlib.contextmanager
 def translated(topic: str, state_path: Path | None = None) -> Iterator[None]:
     """Raise `BayouError`s in place of Spark's."""
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
         raise as_error(error, topic, state_path) from error
 
 
@@ -48,10 +62,18 @@ def as_error(error: Exception, topic: str, state_path: Path | None = None) -> Ba
     text = str(error)
     ours = _OURS.findall(text)
     if ours:
-        kind, message = ours[-1]
-        if kind == "KafkaError":
-            return KafkaError(message.strip(), topic=topic)
-        return PipelineError(f"topic {topic!r}: {message.strip()}", topic=topic)
+        kind, message = ours[-1][0], ours[-1][1].strip()
+        match kind:
+            case "RecordsLostError":
+                return RecordsLostError(message, topic=topic)
+            case "KafkaError":
+                return KafkaError(message, topic=topic)
+            case "StorageError":
+                return StorageError(message, path="")
+        return PipelineError(f"topic {topic!r}: {message}", topic=topic)
+    code = _end_of_jvm(error)
+    if code is not None:
+        return SparkEndedError(_told_end(code), topic=topic)
     if state_path is not None and (full := _FULL.search(text)):
         return PrerequisiteError(
             f"topic {topic!r}: the state path {state_path} can't be written: {full[0]}; free some "
@@ -59,5 +81,34 @@ def as_error(error: Exception, topic: str, state_path: Path | None = None) -> Ba
             what="state-path",
         )
     found = _PYTHON.findall(text)
-    reason = f"{found[-1][0]}: {found[-1][1]}" if found else text.strip().splitlines()[0]
+    lines = text.strip().splitlines() or [type(error).__name__]
+    reason = f"{found[-1][0]}: {found[-1][1]}" if found else lines[0]
     return SparkFailedError(f"topic {topic!r}: Spark failed: {reason.strip()}", topic=topic)
+
+
+def _end_of_jvm(error: Exception) -> int | None:
+    """How the JVM of this process ended, if that is why; minus a signal, or its exit code."""
+    gateway = SparkContext._gateway  # noqa: SLF001  # its process is published nowhere
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    if process is None or not isinstance(error, (Py4JNetworkError, ConnectionError)):
+        return None
+    try:
+        return process.wait(_LAST_BREATH)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _told_end(code: int) -> str:
+    how = f"exit code {code}"
+    if code < 0:
+        how = f"signal {-code}"
+    if code == -signal.SIGKILL:
+        how += ", as the system does to a process that takes too much memory"
+    return (
+        f"Spark's JVM has ended ({how}), and the run with it. Nothing is lost: start the pipeline "
+        "again, it goes on where the tables stand. spark.log in the state path has what Spark said."
+    )
+
+
+_LAST_BREATH = 5.0
+"""Seconds from the end of the JVM's connections to its own."""

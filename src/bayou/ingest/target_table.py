@@ -214,8 +214,13 @@ class TargetTable:
             ) from error
         return transaction, self.new_columns(layout)
 
-    def cover(self, offsets: Mapping[int, int]) -> None:
-        """Say that the table has a topic's records up to these offsets, without a row."""
+    def cover(self, offsets: Mapping[int, int], tags: Mapping[str, str] | None = None) -> None:
+        """Say that the table has a topic's records up to these offsets, without a row.
+
+        Args:
+            offsets: the last of each partition.
+            tags: of the commit; the history shows them.
+        """
         assert self._snapshot is not None
         builder = self._snapshot.build_update_table_transaction(
             ENGINE_INFO, Operation.STREAMING_UPDATE
@@ -223,7 +228,8 @@ class TargetTable:
         spans = {p: OffsetSpan(start=0, end=last + 1) for p, last in offsets.items()}
         for application, version in self._transaction_ids(spans).items():
             builder = builder.with_transaction_id(application, version)
-        self.commit(builder.build(self._engine), (), spans)
+        result = builder.build(self._engine).commit(self._engine, (), tags=tags)
+        result.run_post_commit_hooks(self._engine)
         self.open()
 
     def commit(

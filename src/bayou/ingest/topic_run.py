@@ -6,30 +6,31 @@ many topics (`begin_turns`).
 
 from __future__ import annotations
 
-import contextlib
 import json
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from bayou.engines import for_path
-from bayou.errors import BayouError, KafkaError
+from bayou.errors import BayouError, KafkaError, RecordsLostError
+from bayou.ingest.batch_query import BatchQuery
 from bayou.ingest.broker import TopicWatch, describe_topic
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letter_table import DeadLetterTable
 from bayou.ingest.errand import Errand
 from bayou.ingest.maintenance import TopicUpkeep
 from bayou.ingest.micro_batch import MicroBatchWriter
-from bayou.ingest.migration import cover_migrated, migrate_json
-from bayou.ingest.offsets import batch_end, ranges_between, starting_offsets
-from bayou.ingest.progress import AttemptFailed, Reporter, TopicStarted, TopicSummary
-from bayou.ingest.retries import pause_before
+from bayou.ingest.migration import migrate_json
+from bayou.ingest.offsets import batch_end, ranges_between
+from bayou.ingest.progress import Reporter, TopicStarted, TopicSummary
+from bayou.ingest.retries import failed_attempt, pause_before
 from bayou.ingest.spark_errors import SparkFailedError, as_error, translated
+from bayou.ingest.start_positions import start_positions
 from bayou.ingest.state import topic_state
 from bayou.ingest.target_table import TargetTable
 from bayou.ingest.topic_format import topic_columns, topic_format
@@ -57,7 +58,7 @@ class TopicRun:
         self._schema = schema
         self._reporter = reporter
         self._resources = ExitStack()
-        self._query: StreamingQuery | None = None
+        self._query: BatchQuery | None = None
         self._queries = 0
         self._failures = 0
         self._recovery: Errand | None = None
@@ -87,7 +88,7 @@ class TopicRun:
             return True
         if self._in_turns:
             return not self._ended
-        return self._query is not None and bool(self._query.isActive)
+        return self._query is not None and self._query.active
 
     @property
     def topic(self) -> Topic:
@@ -131,7 +132,10 @@ class TopicRun:
         try:
             self._start_query(spark, once=once)
         except BayouError as error:
-            self._error = error
+            if self._may_retry(error):
+                self._recovery = Errand(lambda: self._recover(spark, None, once=once))
+            else:
+                self._error = error
 
     def begin_turns(self) -> None:
         """As `begin`: `turn` will be called where there are records."""
@@ -183,12 +187,11 @@ class TopicRun:
         query = self._query
         if query is None or self._error is not None:
             return False
-        failure = query.exception()
-        if failure is None:
+        error = query.failure()
+        if error is None:
             return False
         if time.monotonic() - self._query_began > _SOUND:
             self._failures = 0
-        error = as_error(failure, self._topic.key, self._configuration.state_path)
         if not self._may_retry(error):
             return False
         self._query = None
@@ -216,10 +219,9 @@ class TopicRun:
             with self._in_batch:
                 self._ended = True
         if query is not None:
-            failure = None if query.isActive else query.exception()
+            failure = None if query.active else query.failure()
             query.stop()
-            if failure is not None and self._error is None:
-                self._error = as_error(failure, self._topic.key, self._configuration.state_path)
+            self._error = self._error or failure
         self._query = None
         self._resources.close()
         self._summary = TopicSummary(
@@ -241,8 +243,7 @@ class TopicRun:
         self._over.set()
         query, self._query = self._query, None
         if query is not None:
-            with contextlib.suppress(Exception):  # Spark may be gone already; so is the query
-                query.stop()
+            query.stop()
         self._resources.close()
 
     def _open(self) -> TopicStarted:
@@ -267,15 +268,15 @@ class TopicRun:
             record_format=topic_format(self._configuration, self._topic, self._schema),
             on_retry=self._reporter.attempt_failed,
         )
-        covered, start = writer.open(), config.starting_offsets
-        if cover_migrated(self._topic, kafka, target, storage_options):
-            covered = writer.open()
-        if start == "latest":
-            # Partitions without a commit yet begin there, too, whatever the others cover.
-            ends = {p: there.end for p, there in kafka.bounds.items()}
-            fixed = dead_letters.known_start() if covered else dead_letters.fix_start(ends)
-            covered = {**fixed, **covered}
-        self._position = starting_offsets(kafka, covered, key=self._topic.key)
+        self._position = start_positions(
+            self._topic,
+            kafka,
+            writer=writer,
+            target=target,
+            dead_letters=dead_letters,
+            storage_options=storage_options,
+            reporter=self._reporter,
+        )
         self._version = target.version
         waiting = sum(max(0, kafka.bounds[p].end - o) for p, o in self._position.items())
         self._kafka, self._writer, self._target = kafka, writer, target
@@ -315,36 +316,33 @@ class TopicRun:
                 .queryName(f"bayou {self._topic.key}")
             )
             writer = writer.trigger(availableNow=True) if once else writer
-            self._query = writer.start()
+            state_path = self._configuration.state_path
+            self._query = BatchQuery(writer.start(), topic=self._topic.key, state_path=state_path)
 
     def _may_retry(self, error: BayouError) -> bool:
         """Count a failure; whether another attempt is due, which is told."""
         self._failures += 1
         retries = self._topic.config.processing.max_retries
+        if isinstance(error, RecordsLostError):
+            retries = max(1, retries)  # whoever opens the topic again knows what to do
         if not isinstance(error, (KafkaError, SparkFailedError)) or self._failures > retries:
             return False
-        self._reporter.attempt_failed(
-            AttemptFailed(
-                topic=self._topic.key,
-                what="query",
-                retry=self._failures,
-                of=retries,
-                pause=pause_before(self._failures),
-                error=error,
-            )
-        )
+        told = failed_attempt(self._topic, "query", self._failures, error)
+        self._reporter.attempt_failed(replace(told, of=retries))
         return True
 
-    def _recover(self, spark: SparkSession, failed: StreamingQuery, *, once: bool) -> None:
+    def _recover(self, spark: SparkSession, failed: BatchQuery | None, *, once: bool) -> None:
         """Start again where the table stands; while the brokers stay away, after another pause."""
-        failed.stop()  # has Spark forget its name
+        if failed is not None:
+            failed.stop()  # has Spark forget its name
         while not self._over.wait(pause_before(self._failures)):
             try:
                 self._open()
                 if not self._over.is_set():
                     self._start_query(spark, once=once)
                 return
-            except BayouError as error:
+            except Exception as fault:  # noqa: BLE001  # whatever it is, the others go on
+                error = as_error(fault, self._topic.key, self._configuration.state_path)
                 if not self._may_retry(error):
                     self._error = error
                     return
@@ -362,6 +360,8 @@ class TopicRun:
             try:
                 end = batch_end(self._checkpoint, batch_id, self._kafka.name, key=self._topic.key)
                 self._take(records.sparkSession, end)
+            except RecordsLostError:
+                raise  # the query is begun again, and on-data-loss decides
             except BayouError as error:
                 self._error = error
                 self._ended = True

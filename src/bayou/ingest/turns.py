@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from bayou.errors import BayouError
 from bayou.ingest.broker import EndsOfTopics
+from bayou.ingest.spark_errors import translated
 from bayou.ingest.topic_run import TopicRun
 from bayou.spark.kafka import TopicPartition
 from bayou.spark.kafka.ranges import limit_offsets
@@ -115,9 +116,13 @@ class Turns:
 
     def _turn(self, line: _Line, end: Mapping[int, int] | None) -> None:
         try:
-            self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", line.run.topic.key)
+            with translated(line.run.topic.key):
+                context = self._spark.sparkContext
+                context.setLocalProperty("spark.scheduler.pool", line.run.topic.key)
             pause = line.run.turn(self._spark, end)
             line.not_before = 0.0 if pause is None else time.monotonic() + pause
+        except BayouError as error:
+            line.run.end_turns(error)
         finally:
             line.busy = False
             self._news.set()

@@ -7,8 +7,15 @@ import pytest
 from bayou.errors import PipelineError, StorageError
 from bayou.ingest.config import load_configuration
 from bayou.ingest.monitoring import Listeners, StatusStore
+from bayou.ingest.monitoring.metrics import exposition
 from bayou.ingest.offsets import OffsetSpan
-from bayou.ingest.progress import AttemptFailed, BatchReport, TopicStarted, TopicSummary
+from bayou.ingest.progress import (
+    AttemptFailed,
+    BatchReport,
+    RecordsLost,
+    TopicStarted,
+    TopicSummary,
+)
 
 
 class Clock:
@@ -133,6 +140,14 @@ def test_retries_count_when_they_are_made(store):
             )
         )
     assert (topic(store).retries, topic(store).conflicts) == (2, 1)
+
+
+def test_offsets_that_were_lost_add_up(store):
+    for end in (7, 10):
+        span = OffsetSpan(start=5, end=end)
+        store.records_lost(RecordsLost(topic="a", spans={0: span, 1: span}))
+    assert topic(store).lost == 14
+    assert b'bayou_lost_offsets_total{topic="a"} 14.0' in exposition(store.status())
 
 
 def test_batches_add_up(store, clock):

@@ -21,6 +21,7 @@ from bayou.ingest.progress import (
     BatchReport,
     MaintenanceReport,
     MigrationReport,
+    RecordsLost,
     Reporter,
     TopicStarted,
     TopicSummary,
@@ -78,6 +79,9 @@ class _JsonReporter:
 
     def attempt_failed(self, event: AttemptFailed) -> None:
         _write({"event": "attempt_failed", **_fields(event)})
+
+    def records_lost(self, event: RecordsLost) -> None:
+        _write({"event": "records_lost", **_fields(event)})
 
     def migrated(self, event: MigrationReport) -> None:
         _write({"event": "migrated", **_fields(event)})

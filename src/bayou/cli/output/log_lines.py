@@ -13,6 +13,7 @@ from bayou.ingest.progress import (
     BatchReport,
     MaintenanceReport,
     MigrationReport,
+    RecordsLost,
     TopicStarted,
     TopicSummary,
 )
@@ -61,6 +62,14 @@ class LogReporter:
             pause=event.pause,
             conflict=str(event.conflict).lower(),
             error=event.error.message,
+        )
+
+    def records_lost(self, event: RecordsLost) -> None:
+        self._tell(
+            "records_lost",
+            level="error",
+            topic=event.topic,
+            offsets=",".join(f"{p}:{s.start}-{s.end}" for p, s in sorted(event.spans.items())),
         )
 
     def migrated(self, event: MigrationReport) -> None:

@@ -13,6 +13,7 @@ from bayou.ingest.progress import (
     BatchReport,
     MaintenanceReport,
     MigrationReport,
+    RecordsLost,
     TopicStarted,
     TopicSummary,
 )
@@ -66,6 +67,9 @@ class LineReporter:
     def attempt_failed(self, event: AttemptFailed) -> None:
         self._write(f"{event.topic}: {_retry(event)}")
 
+    def records_lost(self, event: RecordsLost) -> None:
+        self._write(f"{event.topic}: {_lost(event)}")
+
     def migrated(self, event: MigrationReport) -> None:
         self._write(f"{event.topic}: {_migrated(event)}")
 
@@ -104,6 +108,9 @@ class RunProgress:
     def attempt_failed(self, event: AttemptFailed) -> None:
         self._progress.console.print(f"{event.topic}: {_retry(event)}", markup=False)
 
+    def records_lost(self, event: RecordsLost) -> None:
+        self._progress.console.print(f"{event.topic}: {_lost(event)}", markup=False)
+
     def migrated(self, event: MigrationReport) -> None:
         self._progress.console.print(f"{event.topic}: {_migrated(event)}", markup=False)
 
@@ -137,6 +144,14 @@ def _migrated(event: MigrationReport) -> str:
     if event.from_kafka:
         text += f", {_counted(event.from_kafka, 'record')} left to Kafka"
     return text
+
+
+def _lost(event: RecordsLost) -> str:
+    gone = ", ".join(
+        f"{span.start} to {span.end - 1} of partition {partition}"
+        for partition, span in sorted(event.spans.items())
+    )
+    return f"removed by Kafka's retention before they were read, and passed over: offsets {gone}"
 
 
 def _retry(event: AttemptFailed) -> str:

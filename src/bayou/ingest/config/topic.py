@@ -54,6 +54,12 @@ class TopicConfig(Section):
         description="Where to begin while the table covers nothing of the topic. The end that "
         "`latest` means is that of the first start.",
     )
+    on_data_loss: Literal["fail", "continue"] = Field(
+        default="fail",
+        description="When records are gone from Kafka by its retention before they were read: "
+        "fail stops the topic, continue goes on with the first that is there, and says which "
+        "offsets were lost.",
+    )
     accept_restore: Annotated[int, Field(ge=0)] | None = Field(
         default=None,
         description="Version of the last RESTORE of the table that is meant: the pipeline goes on "

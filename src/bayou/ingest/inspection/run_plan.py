@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -17,7 +17,7 @@ from bayou.ingest.dead_letter_table import DeadLetterTable
 from bayou.ingest.decode import additions
 from bayou.ingest.inspection.kafka_records import kafka_records
 from bayou.ingest.inspection.run_cost import RunCost, run_cost
-from bayou.ingest.offsets import KafkaTopic, OffsetSpan, starting_offsets
+from bayou.ingest.offsets import KafkaTopic, OffsetSpan, behind_lost, lost_offsets, starting_offsets
 from bayou.ingest.record_reader import RecordReader, RecordReading
 from bayou.ingest.schema_policy import SchemaPolicy
 from bayou.ingest.schemas import topic_schemas
@@ -39,6 +39,7 @@ class TopicPlan:
         topic, kafka_topic, table_path: which.
         creates: the table would be made, for there is none.
         spans: what would be read of each partition.
+        lost: what retention took of each before it was read; read on behind it by `on-data-loss`.
         commits: about how many, by batch-size.
         bytes: of the records' values, about, by the sample.
         sampled: records that were looked at.
@@ -54,6 +55,7 @@ class TopicPlan:
     table_path: str
     creates: bool = False
     spans: Mapping[int, OffsetSpan]
+    lost: Mapping[int, OffsetSpan] = field(default_factory=dict)
     commits: int = 0
     bytes: int = 0
     sampled: int = 0
@@ -97,8 +99,14 @@ def _plan(configuration: Configuration, topic: Topic, schema: str | None) -> Top
         target = TargetTable(engine, topic, kafka)
         target.open()
         plan = replace(plan, creates=target.version is None)
-        spans = _spans(topic, kafka, engine, target)
-        plan = replace(plan, spans=spans)
+        covered = _covered(topic, kafka, engine, target)
+        lost = lost_offsets(kafka, covered)
+        if topic.config.on_data_loss == "continue":
+            covered = behind_lost(kafka, covered)
+        begin = starting_offsets(kafka, covered, key=topic.key)
+        ends = sorted(kafka.bounds.items())
+        spans = {p: OffsetSpan(start=begin[p], end=s.end) for p, s in ends}
+        plan = replace(plan, spans=spans, lost=lost)
         size = topic.config.processing.batch_size
         plan = replace(plan, commits=math.ceil(plan.records / size))
         return _sampled(configuration, topic, schema, target, plan)
@@ -106,19 +114,19 @@ def _plan(configuration: Configuration, topic: Topic, schema: str | None) -> Top
         return replace(plan, error=error.message)
 
 
-def _spans(
+def _covered(
     topic: Topic,
     kafka: KafkaTopic,
     engine: Engine,
     target: TargetTable,
-) -> dict[int, OffsetSpan]:
+) -> dict[int, int]:
+    """For each partition where a run goes on, as `start_positions` has it."""
     covered = target.covered
     if topic.config.starting_offsets == "latest":
         fixed = DeadLetterTable(engine, topic, kafka).known_start()
         ends = {p: s.end for p, s in kafka.bounds.items()}
         covered = {**fixed, **covered} or ends
-    begin = starting_offsets(kafka, covered, key=topic.key)
-    return {p: OffsetSpan(start=begin[p], end=s.end) for p, s in sorted(kafka.bounds.items())}
+    return covered
 
 
 def _sampled(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bayou.ingest.config import Topic
 from bayou.ingest.migration.ledger import Ledger
-from bayou.ingest.offsets import KafkaTopic, starting_offsets
+from bayou.ingest.offsets import KafkaTopic, behind_lost, starting_offsets
 from bayou.ingest.target_table import TargetTable
 
 __all__ = ["cover_migrated"]
@@ -31,6 +31,9 @@ def cover_migrated(
     new = {p: o for p, o in migrated.items() if p in kafka.bounds and p not in covered}
     if not new:
         return False
-    starting_offsets(kafka, covered | {p: o + 1 for p, o in new.items()}, key=topic.key)
+    positions = covered | {p: o + 1 for p, o in new.items()}
+    if topic.config.on_data_loss == "continue":
+        positions = behind_lost(kafka, positions)
+    starting_offsets(kafka, positions, key=topic.key)
     target.cover(new)
     return True

@@ -10,6 +10,7 @@ from bayou.ingest.progress import (
     BatchReport,
     MaintenanceReport,
     MigrationReport,
+    RecordsLost,
     Reporter,
     TopicStarted,
     TopicSummary,
@@ -39,6 +40,10 @@ class Listeners:
     def attempt_failed(self, event: AttemptFailed) -> None:
         for listener in self._listeners:
             listener.attempt_failed(event)
+
+    def records_lost(self, event: RecordsLost) -> None:
+        for listener in self._listeners:
+            listener.records_lost(event)
 
     def migrated(self, event: MigrationReport) -> None:
         for listener in self._listeners:

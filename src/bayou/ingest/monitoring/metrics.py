@@ -29,6 +29,7 @@ _COUNTERS = {
     "batches": ("bayou_batches", "Micro-batches that were committed."),
     "retries": ("bayou_retries", "Attempts at a batch beyond the first."),
     "conflicts": ("bayou_conflicts", "Commits that another writer's commit refused."),
+    "lost": ("bayou_lost_offsets", "Offsets that Kafka's retention took before they were read."),
     "checks": ("bayou_freshness_checks", "Looks at the freshness."),
     "misses": ("bayou_freshness_misses", "Looks that found it beyond the objective."),
 }

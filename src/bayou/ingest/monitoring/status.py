@@ -87,6 +87,7 @@ class TopicStatus:
         state: `waiting` before it starts, `running`, `stopped`, or `failed`.
         error: why it failed.
         rows, dead_letters, left_out, batches, retries, conflicts, bytes: since the start.
+        lost: offsets that retention took before they were read, since the start.
         batch_seconds, commit_seconds: of its batches, and of the commits in them.
         version: the table's latest version that is known.
         last_commit: seconds since the epoch.
@@ -112,6 +113,7 @@ class TopicStatus:
     batches: int = 0
     retries: int = 0
     conflicts: int = 0
+    lost: int = 0
     bytes: int = 0
     batch_seconds: Histogram = Histogram()
     commit_seconds: Histogram = Histogram()

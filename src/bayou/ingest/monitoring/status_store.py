@@ -23,6 +23,7 @@ from bayou.ingest.progress import (
     BatchReport,
     MaintenanceReport,
     MigrationReport,
+    RecordsLost,
     TopicStarted,
     TopicSummary,
 )
@@ -100,6 +101,10 @@ class StatusStore:
             topic.error = None if event.error is None else event.error.message
             if event.version is not None:
                 topic.version = event.version
+
+    def records_lost(self, event: RecordsLost) -> None:
+        with self._lock:
+            self._topics[event.topic].lost += event.offsets
 
     def migrated(self, event: MigrationReport) -> None:
         with self._lock:
@@ -241,6 +246,7 @@ class _Topic:
     batches: int = 0
     retries: int = 0
     conflicts: int = 0
+    lost: int = 0
     bytes: int = 0
     batch_seconds: Histogram = field(default_factory=Histogram)
     commit_seconds: Histogram = field(default_factory=Histogram)
@@ -325,6 +331,7 @@ class _Topic:
             batches=self.batches,
             retries=self.retries,
             conflicts=self.conflicts,
+            lost=self.lost,
             bytes=self.bytes,
             batch_seconds=self.batch_seconds,
             commit_seconds=self.commit_seconds,

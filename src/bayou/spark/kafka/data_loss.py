@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from bayou.errors import KafkaError
+from bayou.errors import RecordsLostError
 
 logger = logging.getLogger(__name__)
 
@@ -23,10 +23,10 @@ class DataLoss:
             what: the partition, the offsets missed and what is there instead.
 
         Raises:
-            KafkaError: `fail` is set.
+            RecordsLostError: `fail` is set.
         """
         if self.fail:
-            raise KafkaError(
+            raise RecordsLostError(
                 f"Records are missing in Kafka: {what}. Its retention deleted them before they "
                 "were read, or the topic was deleted and created again. To go on with the records "
                 "that are there, set the option failOnDataLoss to false; to read the topic from "

@@ -1,0 +1,54 @@
+"""Where a run begins: behind what the table covers, and what is said where that isn't so simple."""
+
+from __future__ import annotations
+
+from bayou.ingest.config import Topic
+from bayou.ingest.dead_letter_table import DeadLetterTable
+from bayou.ingest.micro_batch import MicroBatchWriter
+from bayou.ingest.migration import cover_migrated
+from bayou.ingest.offsets import KafkaTopic, behind_lost, lost_offsets, starting_offsets
+from bayou.ingest.progress import RecordsLost, Reporter
+from bayou.ingest.target_table import TargetTable
+
+__all__ = ["start_positions"]
+
+
+def start_positions(
+    topic: Topic,
+    kafka: KafkaTopic,
+    *,
+    writer: MicroBatchWriter,
+    target: TargetTable,
+    dead_letters: DeadLetterTable,
+    storage_options: dict[str, str],
+    reporter: Reporter,
+) -> dict[int, int]:
+    """Open a topic's tables; for each partition the offset that is read first.
+
+    Kafka goes on behind what was migrated from files. With `starting-offsets: latest` partitions
+    that no commit covers begin at the end that was there at the first start.
+
+    Args:
+        kafka: the topic as the broker tells it now.
+        writer: of these tables; it is opened.
+        reporter: is told of records that are gone, where the topic goes on without them.
+
+    Raises:
+        PipelineError: the tables can't take this topic's records, or stand where it has nothing.
+    """
+    covered = writer.open()
+    if cover_migrated(topic, kafka, target, storage_options):
+        covered = writer.open()
+    if topic.config.starting_offsets == "latest":
+        ends = {p: there.end for p, there in kafka.bounds.items()}
+        fixed = dead_letters.known_start() if covered else dead_letters.fix_start(ends)
+        covered = {**fixed, **covered}
+    lost = lost_offsets(kafka, covered)
+    if lost and topic.config.on_data_loss == "continue":
+        reporter.records_lost(RecordsLost(topic=topic.key, spans=lost))
+        if target.version is not None:
+            told = ", ".join(f"{p}:{s.start}-{s.end}" for p, s in sorted(lost.items()))
+            target.cover({p: s.end - 1 for p, s in lost.items()}, {"lostOffsets": told})
+            writer.open()
+        covered = behind_lost(kafka, covered)
+    return starting_offsets(kafka, covered, key=topic.key)

@@ -1,0 +1,54 @@
+"""Records that Kafka lets go of before they are read: the topic stops, or goes on and says so."""
+
+from __future__ import annotations
+
+import base64
+import random
+
+import pytest
+from in_process_pipeline import Heard
+
+from bayou.errors import KafkaError, PipelineError
+from bayou.ingest.inspection import plan_run
+
+_CONTINUE = "      on-data-loss: continue\n"
+
+
+def much():
+    """More than the broker keeps of a partition (5 MiB)."""
+    texts = (base64.b64encode(random.randbytes(400_000)).decode() for _ in range(20))
+    return [{"id": n, "name": text} for n, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize("upserts", [False, True])
+def test_records_that_are_gone_stop_the_topic_or_are_passed_over_once(small_pipeline, upserts):
+    small_pipeline.upserts = upserts
+    small_pipeline.write_file()
+    small_pipeline.produce({"id": 100}, {"id": 101})
+    small_pipeline.produce({"id": 102}, partition=1)
+    small_pipeline.take_in()
+    with pytest.raises(KafkaError, match="dropped"):
+        small_pipeline.produce(*much())
+    small_pipeline.produce({"id": 103}, partition=1)
+    with pytest.raises(PipelineError, match="of partition 0 .* were removed by retention before"):
+        small_pipeline.take_in()
+    (plan,) = plan_run(small_pipeline.configuration, small_pipeline.configuration.topics)
+    assert "on-data-loss: continue" in plan.error
+    small_pipeline.more = _CONTINUE
+    small_pipeline.write_file()
+    (plan,) = plan_run(small_pipeline.configuration, small_pipeline.configuration.topics)
+    first = plan.spans[0].start
+    assert (plan.lost[0].start, plan.lost[0].end) == (2, first)
+    heard = Heard()
+    report = small_pipeline.take_in(heard)
+    (lost,) = heard.lost
+    assert (lost.topic, lost.spans) == ("events", plan.lost)
+    kept = list(range(first - 2, 20))
+    assert 0 < len(kept) < 20
+    assert report.rows == len(kept) + 1
+    ids = small_pipeline.table.to_arrow(columns=["id"]).column("id").to_pylist()
+    assert sorted(ids) == [*kept, 100, 101, 102, 103]
+    tags = [commit.get("tags") or {} for commit in small_pipeline.table.history()]
+    assert [t["lostOffsets"] for t in tags if "lostOffsets" in t] == [f"0:2-{first}"]
+    assert small_pipeline.take_in(heard).records == 0
+    assert len(heard.lost) == 1
