@@ -96,7 +96,8 @@ def test_values_arrive_in_their_columns():
         (b'{"id": 1, "kind": "c"}', "field 'kind'"),
         (b'{"id": 1, "surprise": 5}', "unknown field 'surprise'"),
         (b'{"id": 1, "place": {"state": "LA"}}', "unknown field 'place.state'"),
-        (b'{"id": 1, "x": ' + b"[" * 5000 + b"]" * 5000 + b"}", "nested too deeply"),
+        (b'{"id": 1, "x": ' + b"[" * 5_000_000 + b"]" * 5_000_000 + b"}", "nested too deeply"),
+        (b'{"id": 1, "x": ' + b'{"y": ' * 1_000_000, "nested too deeply"),
     ],
 )
 def test_a_bad_record_is_refused_with_a_reason_and_no_other(value, reason):

@@ -122,6 +122,12 @@ class JsonDecoder:
         self._one_by_one(values, positions, result)
 
     def _columnar(self, values: pa.Array[Any], positions: pa.Array[Any], result: _Result) -> None:
+        try:
+            # Before the parser, which takes quadratic time for brackets in brackets, or crashes.
+            raw: list[Any] = values.to_pylist()
+            records = [self._strict.decode(v) for v in raw]
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise NotColumnarError from error
         table = self._reader.parse(values)
         nested = self._reader.nested_fields(table)
         if nested.fields:
@@ -130,11 +136,6 @@ class JsonDecoder:
                 raise NotColumnarError
             result.new_fields = merge_fields(result.new_fields, nested)
             return  # a wider plan decodes these rows
-        try:
-            raw: list[Any] = values.to_pylist()
-            records = [self._strict.decode(v) for v in raw]
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise NotColumnarError from error
         columns = self._reader.convert(table)
         good: pa.Array[Any] | None = None
         refused: list[tuple[int, str]] = []
