@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import permutations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,6 +41,18 @@ def shape(kind):
 def test_conflicting_types_are_decided_the_same_way_in_any_order(records):
     shapes = [shape(together(order)) for order in permutations(records)]
     assert all(found == shapes[0] for found in shapes)
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"f": inner}])
+def test_what_lies_deeper_than_a_column_may_be_is_json_text(wrap):
+    value = 1
+    for _ in range(200):
+        value = wrap(value)
+    kind, depth = together([value]).fields[0].data_type, 0
+    while kind != STRING:
+        kind = kind.element_type if wrap(1) == [1] else kind.fields[0].data_type
+        depth += 1
+    assert depth in (0, 32)
 
 
 def test_the_stricter_type_stays():

@@ -2,10 +2,12 @@
 
 An integer is `long`, another number `double`, text is `string` (dates too: text that looks like a
 date need not be one in the next record), an object a `struct`, an array an `array`. A value without
-a type (null, `[]`, `{}`) says nothing. An array of values of several types, or an integer beyond
-64 bits, is kept as JSON text. Of two types for one field a number widens to `double`; otherwise
-the stricter one stays, and records that don't fit it are dead letters: a struct before an array,
-then numbers, `boolean` and `string`. So the order in which records are met decides nothing.
+a type (null, `[]`, `{}`) says nothing. An array of values of several types, an integer beyond
+64 bits, or what lies deeper than 32 levels is kept as JSON text.
+
+Of two types for one field a number widens to `double`; otherwise the stricter one stays, and
+records that don't fit it are dead letters: a struct before an array, then numbers, `boolean` and
+`string`. So the order in which records are met decides nothing.
 """
 
 from __future__ import annotations
@@ -27,23 +29,37 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-__all__ = ["infer_arrow_field", "infer_field", "merge_fields"]
+__all__ = ["NestedTooDeeplyError", "infer_arrow_field", "infer_field", "merge_fields"]
 
 _LONG_LIMIT = 2**63
+_DEEPEST = 32
+"""Levels of a column's type. Arrow reads no Parquet file of more than 100, two for an array."""
 
 
-def infer_field(name: str, value: Any) -> StructField | None:
-    """The column for a decoded JSON value, None where the value says nothing."""
+class NestedTooDeeplyError(Exception):
+    """What lies deeper than a column's levels has to be JSON text."""
+
+
+def infer_field(name: str, value: Any, level: int = 0) -> StructField | None:
+    """The column for a decoded JSON value, None where the value says nothing.
+
+    Args:
+        level: how deep in a column it lies.
+    """
     try:
-        kind = _of_value(value)
+        kind = _of_value(value, level)
     except _MixedTypesError:
         return StructField(name=name, data_type=STRING, metadata=JSON_TEXT)
     return None if kind is None else StructField(name=name, data_type=kind)
 
 
 def infer_arrow_field(name: str, kind: pa.DataType) -> StructField | None:
-    """The column for a type that `pyarrow.json` inferred, None where it says nothing."""
-    data_type = _of_arrow(kind)
+    """The column for a type that `pyarrow.json` inferred, None where it says nothing.
+
+    Raises:
+        NestedTooDeeplyError: values have to tell what the column is.
+    """
+    data_type = _of_arrow(kind, 0)
     return None if data_type is None else StructField(name=name, data_type=data_type)
 
 
@@ -64,10 +80,10 @@ def _merged_field(first: StructField, second: StructField) -> StructField:
 
 
 class _MixedTypesError(Exception):
-    """Values of several types in one array, or a number that no column holds."""
+    """Values of several types in one array, or what no column holds as it is."""
 
 
-def _of_value(value: Any) -> DataType | None:
+def _of_value(value: Any, level: int) -> DataType | None:
     match value:
         case None:
             return None
@@ -81,18 +97,20 @@ def _of_value(value: Any) -> DataType | None:
             return DOUBLE
         case str():
             return STRING
+        case _ if level == _DEEPEST:
+            raise _MixedTypesError
         case list():
-            return _of_list(value)
+            return _of_list(value, level + 1)
         case _:
-            fields = [infer_field(k, v) for k, v in value.items()]
+            fields = [infer_field(k, v, level + 1) for k, v in value.items()]
             known = tuple(f for f in fields if f is not None)
             return StructType(known) if known else None
 
 
-def _of_list(values: list[Any]) -> DataType | None:
+def _of_list(values: list[Any], level: int) -> DataType | None:
     element: DataType | None = None
     for value in values:
-        kind = _of_value(value)
+        kind = _of_value(value, level)
         if kind is None:
             continue
         if element is not None and not _of_one_kind(element, kind):
@@ -101,7 +119,9 @@ def _of_list(values: list[Any]) -> DataType | None:
     return None if element is None else ArrayType(element_type=element)
 
 
-def _of_arrow(kind: pa.DataType) -> DataType | None:
+def _of_arrow(kind: pa.DataType, level: int) -> DataType | None:
+    if level > _DEEPEST:
+        raise NestedTooDeeplyError
     if pa.types.is_boolean(kind):
         return BOOLEAN
     if pa.types.is_integer(kind):
@@ -109,11 +129,11 @@ def _of_arrow(kind: pa.DataType) -> DataType | None:
     if pa.types.is_floating(kind):
         return DOUBLE
     if pa.types.is_struct(kind):
-        fields = [infer_arrow_field(f.name, f.type) for f in kind]
-        known = tuple(f for f in fields if f is not None)
+        kinds = [(f.name, _of_arrow(f.type, level + 1)) for f in kind]
+        known = tuple(StructField(name=n, data_type=k) for n, k in kinds if k is not None)
         return StructType(known) if known else None
     if pa.types.is_list(kind):
-        element = _of_arrow(kind.value_type)
+        element = _of_arrow(kind.value_type, level + 1)
         return None if element is None else ArrayType(element_type=element)
     return None if pa.types.is_null(kind) else STRING
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.ingest.decode.columns import ColumnReader, NotColumnarError
-from bayou.ingest.decode.inference import infer_arrow_field, merge_fields
+from bayou.ingest.decode.inference import NestedTooDeeplyError, infer_arrow_field, merge_fields
 from bayou.ingest.decode.json_schema import record_validator
 from bayou.ingest.decode.unknown_fields import additions, unknown_fields
 from bayou.ingest.decode.values import UnfitValueError, column_value
@@ -112,7 +112,7 @@ class JsonDecoder:
             try:
                 self._columnar(values, positions, result)
                 return
-            except NotColumnarError:
+            except (NotColumnarError, NestedTooDeeplyError):
                 pass
             if len(values) > _SMALLEST_BLOCK:
                 step = max(_SMALLEST_BLOCK, -(-len(values) // _FAN_OUT))
@@ -184,6 +184,8 @@ class JsonDecoder:
                 rows.append(self._row(value, result))
             except UnfitValueError as error:
                 result.refuse(position, str(error))
+            except RecursionError:
+                result.refuse(position, "not readable JSON: nested too deeply")
             else:
                 accepted.append(position)
         if rows:
@@ -196,8 +198,6 @@ class JsonDecoder:
     def _row(self, value: bytes, result: _Result) -> list[Any]:
         try:
             record = msgspec.json.decode(value)
-        except RecursionError as error:
-            raise UnfitValueError("not readable JSON: nested too deeply") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise UnfitValueError(_short(f"not valid JSON: {error}")) from error
         if not isinstance(record, dict):

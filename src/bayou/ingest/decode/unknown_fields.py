@@ -24,7 +24,7 @@ def unknown_fields(
 
     A value that says nothing about its type (null, `[]`, `{}`) is no field.
     """
-    for path, kind in _unknown(record, columns, ""):
+    for path, kind in _unknown(record, columns, "", 0):
         assert isinstance(kind, StructType)
         yield path, kind.fields[0]
 
@@ -38,7 +38,7 @@ def additions(
         yield path, kind.fields[0]
 
 
-def _unknown(value: Any, kind: DataType, path: str) -> Iterator[tuple[str, DataType]]:
+def _unknown(value: Any, kind: DataType, path: str, level: int) -> Iterator[tuple[str, DataType]]:
     match kind, value:
         case (StructType(), dict()):
             columns = {f.name: f for f in kind}
@@ -46,15 +46,15 @@ def _unknown(value: Any, kind: DataType, path: str) -> Iterator[tuple[str, DataT
                 at = _below(path, name)
                 known = columns.get(name)
                 if known is None:
-                    field = infer_field(name, inner)
+                    field = infer_field(name, inner, level)
                     if field is not None:
                         yield at, StructType((field,))
                 elif not is_json_text(known):
-                    for found, partial in _unknown(inner, known.data_type, at):
+                    for found, partial in _unknown(inner, known.data_type, at, level + 1):
                         yield found, _in_struct(known, partial)
         case (ArrayType(), list()):
             for inner in value:
-                for found, partial in _unknown(inner, kind.element_type, f"{path}[]"):
+                for found, partial in _unknown(inner, kind.element_type, f"{path}[]", level + 1):
                     yield found, ArrayType(element_type=partial)
 
 
