@@ -92,7 +92,8 @@ class SchemaPolicy:
                 kind = "isn't a field" if field is None else f"has type {field.data_type}"
                 raise PipelineError(
                     f"topic {self._topic.key!r}: event-time {config.event_time!r} {kind}; name a "
-                    "field that the schema-file gives the format date-time or date.",
+                    "field that the schema-file gives the format date-time or date, or say what it "
+                    "is by timestamp-formats.",
                     topic=self._topic.key,
                 )
         return layout

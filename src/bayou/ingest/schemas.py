@@ -49,6 +49,8 @@ def _schema(configuration: Configuration, topic: Topic) -> str | None:
     config = topic.config
     destination = config.destination
     named = {"partition-columns": destination.partition_columns}
+    if config.column_timestamps:
+        named["timestamp-formats"] = tuple(config.column_timestamps)
     if config.event_time is not None:
         named["event-time"] = (config.event_time,)
     for key, wanted in named.items():

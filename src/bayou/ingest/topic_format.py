@@ -5,9 +5,16 @@ from __future__ import annotations
 import json
 
 from bayou.errors import ConfigurationError
-from bayou.ingest.config import Configuration, Topic
+from bayou.ingest.config import Configuration, Topic, TopicConfig
 from bayou.ingest.decode import record_columns
-from bayou.ingest.decode.formats import RecordFormat, Registry, avro_schema_columns, flat_columns
+from bayou.ingest.decode.formats import (
+    RecordFormat,
+    Registry,
+    avro_schema_columns,
+    flat_columns,
+    schema_without,
+    timestamp_columns,
+)
 from bayou.protocol.schema import BINARY, STRING, StructField, StructType
 
 __all__ = ["topic_columns", "topic_format", "validated_by"]
@@ -51,7 +58,8 @@ def topic_format(configuration: Configuration, topic: Topic, schema: str | None)
         csv_columns=columns,
         csv_delimiter=config.csv_delimiter,
         flatten=flatten,
-        json_schema=schema if flatten is not None and name == "json" else None,
+        json_schema=_of_values(config, schema) if flatten is not None and name == "json" else None,
+        timestamps=config.column_timestamps,
     )
 
 
@@ -66,12 +74,21 @@ def topic_columns(topic: Topic, schema: str | None) -> StructType:
             columns = StructType() if schema is None else avro_schema_columns(schema)
         case _:
             columns = StructType() if schema is None else record_columns(schema)
-    return columns if config.flatten is None else flat_columns(columns, config.flatten)
+    if config.flatten is not None:
+        columns = flat_columns(columns, config.flatten)
+    return timestamp_columns(columns, config.column_timestamps)
 
 
 def validated_by(topic: Topic, schema: str | None) -> str | None:
     """The JSON Schema that records have to satisfy once they are flat."""
     config = topic.config
     if config.decode in ("json", "debezium", "csv") and config.flatten is None:
-        return schema
+        return _of_values(config, schema)
     return None
+
+
+def _of_values(config: TopicConfig, schema: str | None) -> str | None:
+    """A JSON Schema without timestamps of another format, which are judged by that."""
+    if schema is None or not config.timestamp_formats:
+        return schema
+    return schema_without(schema, config.timestamp_formats)

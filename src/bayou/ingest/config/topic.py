@@ -9,6 +9,7 @@ from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from bayou.ingest.config.destination import DestinationConfig
 from bayou.ingest.config.section import Section
+from bayou.ingest.decode.formats import is_timestamp_format
 
 __all__ = ["ObjectiveConfig", "ProcessingConfig", "TopicConfig"]
 
@@ -90,6 +91,12 @@ class TopicConfig(Section):
         "place.city, through arrays too: hash (SHA-256 in hex), drop (null), truncate:N (the first "
         "characters). A key column may be hashed, an ordering-column not be masked.",
     )
+    timestamp_formats: dict[str, str] = Field(
+        default_factory=dict,
+        description="Fields that become timestamps, by their name: epoch-s, epoch-ms, epoch-us "
+        "(numbers), iso, or a pattern of strptime such as '%d.%m.%Y %H:%M:%S'. UTC where a text "
+        "has no offset. A schema-file describes the value as it comes.",
+    )
     kafka_columns: tuple[Literal["key", "headers", "timestamp"], ...] = Field(
         default=(),
         description="More of what Kafka says of a record, as columns: _kafka_key (binary), "
@@ -125,6 +132,24 @@ class TopicConfig(Section):
             return self.schema_policy
         evolves = self.destination.delta_config.enable_schema_evolution
         return "evolve" if evolves else "dead-letter"
+
+    @field_validator("timestamp_formats")
+    @classmethod
+    def _are_timestamp_formats(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, form in value.items():
+            if not is_timestamp_format(form):
+                raise ValueError(
+                    f"{name} is {form!r}; write epoch-s, epoch-ms, epoch-us, iso, or a pattern "
+                    "such as '%d.%m.%Y %H:%M:%S'"
+                )
+        return value
+
+    @property
+    def column_timestamps(self) -> dict[str, str]:
+        """Formats of timestamps by their columns."""
+        if self.flatten is None:
+            return self.timestamp_formats
+        return {p.replace(".", self.flatten): form for p, form in self.timestamp_formats.items()}
 
     @property
     def column_masks(self) -> dict[str, str]:

@@ -201,10 +201,14 @@ class ChangeReader:
                 raise _UnfitError("the Kafka key isn't UTF-8") from error
         if told is None:
             raise _UnfitError(f"the Kafka key of a record without value isn't {columns[0]!r}")
-        return msgspec.json.encode({columns[0]: told})
+        return self._picked({columns[0]: told})
 
     def _picked(self, told: dict[str, Any]) -> bytes:
-        return msgspec.json.encode({n: told[n] for n in self._narrow.names if n in told})
+        picked = {n: told[n] for n in self._narrow.names if n in told}
+        try:
+            return msgspec.json.encode(self._decoder.with_timestamps(picked))
+        except ValueError as error:
+            raise _UnfitError(str(error)) from error
 
 
 class _UnfitError(Exception):

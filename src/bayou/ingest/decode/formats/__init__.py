@@ -5,5 +5,19 @@ from bayou.ingest.decode.formats.decoder import RecordDecoder
 from bayou.ingest.decode.formats.flattening import flat_columns
 from bayou.ingest.decode.formats.record_format import RecordFormat
 from bayou.ingest.decode.formats.registry import Registry
+from bayou.ingest.decode.formats.timestamps import (
+    is_timestamp_format,
+    schema_without,
+    timestamp_columns,
+)
 
-__all__ = ["RecordDecoder", "RecordFormat", "Registry", "avro_schema_columns", "flat_columns"]
+__all__ = [
+    "RecordDecoder",
+    "RecordFormat",
+    "Registry",
+    "avro_schema_columns",
+    "flat_columns",
+    "is_timestamp_format",
+    "schema_without",
+    "timestamp_columns",
+]

@@ -15,11 +15,12 @@ from bayou.ingest.decode.formats.avro import AvroReader
 from bayou.ingest.decode.formats.flattening import flat_columns, flattened
 from bayou.ingest.decode.formats.protobuf import ProtobufReader
 from bayou.ingest.decode.formats.record_format import RecordFormat
+from bayou.ingest.decode.formats.timestamps import converted, timestamp_columns
 from bayou.ingest.decode.inference import merge_fields
 from bayou.ingest.decode.json import Decoded, DecodePlan, JsonDecoder
 from bayou.ingest.decode.json_schema import record_validator
 from bayou.ingest.decode.unknown_fields import additions
-from bayou.protocol.schema import StructType
+from bayou.protocol.schema import TIMESTAMP, StructField, StructType
 
 __all__ = ["RecordDecoder"]
 
@@ -66,8 +67,10 @@ class RecordDecoder:
         if self._plan.discover:
             found = additions(self._plan.columns, self._columns)
             of_schema = merge_fields(StructType(), [partial for _, partial in found])
-            if of_schema.fields:
-                new_fields = of_schema  # its types are better than what values look like
+            # Their types are better than what values look like.
+            told = {f.name: f for f in of_schema}
+            seen = {f.name: f for f in new_fields}
+            new_fields = StructType(tuple((seen | told).values()))
         return Decoded(
             columns=decoded.columns,
             positions=places.take(decoded.positions),
@@ -78,6 +81,14 @@ class RecordDecoder:
             new_fields=new_fields,
             ignored=decoded.ignored,
         )
+
+    def with_timestamps(self, record: dict[str, Any]) -> dict[str, Any]:
+        """A record whose timestamps are as JSON has them.
+
+        Raises:
+            ValueError: one isn't of its format.
+        """
+        return converted(record, self._format.timestamps)
 
     def _text(self, value: bytes) -> bytes:
         record, columns = self._read(value)
@@ -90,9 +101,18 @@ class RecordDecoder:
                 raise ValueError(f"schema: {error.message}")
             columns = flat_columns(columns, separator)
             record = flattened(record, separator, self._plan.columns)
+        if self._format.timestamps and isinstance(record, dict):
+            record = self.with_timestamps(record)
+            columns = timestamp_columns(columns, self._format.timestamps)
+            moments = [n for n in self._format.timestamps if record.get(n) is not None]
+            columns = merge_fields(columns, [_timestamp(name) for name in moments])
         if columns.fields and columns is not self._columns:
             self._columns = merge_fields(self._columns, columns)
         return msgspec.json.encode(record, enc_hook=_encoded)
+
+
+def _timestamp(name: str) -> StructField:
+    return StructField(name=name, data_type=TIMESTAMP)
 
 
 def _reader(format: RecordFormat, columns: StructType) -> Callable[[bytes], tuple[Any, StructType]]:

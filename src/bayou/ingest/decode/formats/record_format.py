@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from bayou.ingest.decode.formats.registry import Registry
@@ -24,6 +25,7 @@ class RecordFormat:
         csv_delimiter: what is between them.
         flatten: put between the names of nested fields; None leaves objects nested.
         json_schema: text of the JSON Schema that a record must satisfy before it is flattened.
+        timestamps: format of each field that is one, see `timestamps`; names of flattened records.
     """
 
     name: FormatName = "json"
@@ -33,8 +35,9 @@ class RecordFormat:
     csv_delimiter: str = ","
     flatten: str | None = None
     json_schema: str | None = None
+    timestamps: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def plain(self) -> bool:
         """Whether records are decoded as they are."""
-        return self.name == "json" and self.flatten is None
+        return self.name == "json" and self.flatten is None and not self.timestamps
