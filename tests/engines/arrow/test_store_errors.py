@@ -40,3 +40,12 @@ def test_a_missing_bucket_is_named():
     error = _raised("404 Not Found", "NoSuchBucket")
     assert isinstance(error, FileMissingError)
     assert "the store has no bucket 'b'" in str(error)
+
+
+def test_without_credentials_it_is_said_which_to_set():
+    asked = "Error performing PUT http://machine/latest/api/token in 6ms - status 403"
+    with (
+        pytest.raises(StorageError, match="set AWS_ACCESS_KEY_ID"),
+        storage_errors("s3://b", "read"),
+    ):
+        raise GenericError(f"Generic S3 error: {asked}")

@@ -18,6 +18,9 @@ from bayou.errors import BayouError, FileMissingError, StorageError
 __all__ = ["said", "storage_errors"]
 
 _S3_ERROR = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?")
+_INSTANCE_METADATA = "/latest/api/token"
+"""What the S3 client asks of the machine it runs on where nothing else gives credentials."""
+
 _REFUSED_CREDENTIALS = frozenset(
     {
         "AccessDenied",
@@ -49,6 +52,13 @@ def storage_errors(path: str, doing: str) -> Iterator[None]:
         code = _code(error)
         if code in _REFUSED_CREDENTIALS:
             raise _refused(path, doing) from None
+        if _INSTANCE_METADATA in str(error):
+            raise StorageError(
+                f"can't {doing} {path}: there are no credentials; set AWS_ACCESS_KEY_ID and "
+                "AWS_SECRET_ACCESS_KEY in the environment or in storage_options (this machine has "
+                "no role that would give them)",
+                path=path,
+            ) from None
         if code == "NoSuchBucket":
             bucket = path.partition("://")[2].partition("/")[0]
             raise FileMissingError(
