@@ -30,7 +30,7 @@ def test_a_plan_says_what_would_be_read_and_made(small_pipeline, events):
 def test_a_plan_says_what_would_be_written(small_pipeline, events, invoke):
     small_pipeline.produce(*({"id": i, "name": f"name {i}"} for i in range(800)))
     _, (plan,) = events("plan", small_pipeline.file)
-    assert "files of rows" in invoke("plan", small_pipeline.file).stdout
+    assert "1 file of rows" in invoke("plan", small_pipeline.file).stdout
     small_pipeline.take_in()
     written = small_pipeline.table.detail()
     assert (plan["cost"]["data_files"], plan["cost"]["log_files"]) == (1, 1)

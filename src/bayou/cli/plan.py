@@ -88,9 +88,13 @@ def _cost(found: TopicPlan) -> str:
     if cost is None or not cost.data_files:
         return "nothing"
     return (
-        f"about {cost.data_bytes / 1e6:,.1f} MB in {cost.data_files:,} files of rows, "
-        f"{cost.log_files:,} files of the log"
+        f"about {cost.data_bytes / 1e6:,.1f} MB in {_files(cost.data_files)} of rows, "
+        f"{_files(cost.log_files)} of the log"
     )
+
+
+def _files(number: int) -> str:
+    return f"{number:,} file" if number == 1 else f"{number:,} files"
 
 
 def _for_machines(found: TopicPlan) -> dict[str, Any]:

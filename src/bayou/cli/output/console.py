@@ -23,12 +23,17 @@ if TYPE_CHECKING:
 
 __all__ = ["ConsoleOutput"]
 
+_NOT_FOLDED = 4_000
+"""Columns of a pipe or a file, where a path or a reason is to stay on one line."""
+
 
 class ConsoleOutput:
     """Implements `Output`."""
 
     def __init__(self) -> None:
         self._out = Console(highlight=False, soft_wrap=True)
+        if not self._out.is_terminal:
+            self._out.width = _NOT_FOLDED
         self._err = Console(highlight=False, stderr=True, soft_wrap=True)
 
     def step(self, text: str) -> None:
@@ -95,7 +100,7 @@ class ConsoleOutput:
 
     def _titled(self, title: str, body: Any) -> None:
         self._title(title)
-        self._out.print(Padding(body, (0, 0, 0, 2) if title else 0))
+        self._out.print(Padding(body, (0, 0, 0, 2) if title else 0, expand=False))
 
     def _title(self, title: str) -> None:
         if title:
