@@ -136,6 +136,7 @@ def test_new_fields_become_columns_in_the_commit_of_their_rows(pipeline):
     pipeline.broker.produce("events", [*records(5, 10), *records(5, 15, extra=1.5, ID=3)])
     (batch,) = pipeline.run().batches
     assert batch.new_columns == ("extra",)
+    assert DeltaTable(str(pipeline.table)).history(1)[0]["tags"] == {"newColumns": "extra"}
     assert (batch.rows, batch.dead_letters) == (5, 5)
     assert "differs" in pipeline.dead_letters()[0]["reason"]
     pipeline.broker.produce("events", [*records(5, 20, extra=2.5), *records(1, 25, extra="no")])

@@ -192,6 +192,7 @@ def test_rows_that_stay_with_the_executors_are_decided_and_merged_there(pipeline
     (batch,) = pipeline.run().batches
     assert (batch.rows, batch.deleted, batch.superseded) == (2, 1, 4)
     assert batch.new_columns == ("more",)
+    assert DeltaTable(str(pipeline.table)).history(1)[0]["userMetadata"] == '{"newColumns": "more"}'
     assert {n: row["n"] for n, row in by_id(pipeline).items()} == {
         0: 6,
         2: 9,

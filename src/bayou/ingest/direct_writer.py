@@ -30,7 +30,7 @@ from bayou.ingest.progress import BatchReport
 from bayou.ingest.record_reader import RecordReader, RecordReading
 from bayou.ingest.retries import pause_before
 from bayou.ingest.rows import RowLayout
-from bayou.ingest.schema_policy import SchemaPolicy
+from bayou.ingest.schema_policy import SchemaPolicy, told_in_history
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.target_table import ENGINE_INFO, TargetTable
 from bayou.ingest.topic_format import topic_columns, topic_format
@@ -211,14 +211,16 @@ class DirectWriter:
         if not rows and target.version is None:
             return report
         added = target.new_columns(layout)
+        tags = told_in_history(report.ignored, () if target.version is None else added)
         if self._topic.upsert_keys is not None:
             gathered = pa.Table.from_batches(rows) if rows else target.no_rows(layout)
+            target.upsert_tags = tags
             done = target.upsert(target.decide(gathered), layout, {}, transaction_ids)
             return done.told(report, gathered.num_rows, added)
         transaction, added = target.begin(layout, {}, transaction_ids)
         adds = write_data(self._engine, transaction.transaction_state(self._engine), rows)
         try:
-            version = target.commit(transaction, adds, {}, left_out=report.ignored)
+            version = target.commit(transaction, adds, {}, tags=tags)
         except CommitFailedError:
             raise  # the outcome may be unknown: the files must stay
         except BayouError:

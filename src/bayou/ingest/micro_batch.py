@@ -28,7 +28,7 @@ from bayou.ingest.progress import AttemptFailed, BatchReport
 from bayou.ingest.record_reader import RecordReading
 from bayou.ingest.retries import WORTH_A_RETRY, failed_attempt, pause_before
 from bayou.ingest.rows import RowLayout
-from bayou.ingest.schema_policy import SchemaPolicy
+from bayou.ingest.schema_policy import SchemaPolicy, told_in_history
 from bayou.ingest.spark_errors import translated
 from bayou.ingest.target_table import TargetTable
 from bayou.ingest.upsert import UpsertOutcome, UpsertTable
@@ -171,10 +171,13 @@ class MicroBatchWriter:
             ignored=tuple(sorted({name for o in outcomes for name in o.ignored})),
         )
         began = time.monotonic()
+        known = self._target.version is not None
+        tags = told_in_history(report.ignored, self._target.new_columns(layout) if known else ())
         if self._topic.upsert_keys is not None:
+            self._target.upsert_tags = tags
             report = self._upsert(report, outcomes, layout)
         else:
-            version = self._commit(transaction, outcomes, new, report.ignored)
+            version = self._commit(transaction, outcomes, new, tags)
             if version is not None:
                 report = replace(
                     report,
@@ -262,7 +265,7 @@ class MicroBatchWriter:
         transaction: Transaction | None,
         outcomes: Sequence[TaskOutcome],
         spans: Mapping[int, OffsetSpan],
-        left_out: Sequence[str],
+        tags: Mapping[str, str],
     ) -> int | None:
         """Dead letters first: a crash in between leaves records to do again, none undecided."""
         rows = decode_adds([o.row_actions for o in outcomes])
@@ -270,7 +273,7 @@ class MicroBatchWriter:
         if transaction is None:
             return None
         try:
-            version = self._target.commit(transaction, rows, spans, left_out=left_out)
+            version = self._target.commit(transaction, rows, spans, tags=tags)
         except CommitConflictError:
             self._target.discard(rows)
             raise

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bayou.errors import PipelineError
 from bayou.ingest.config import Topic
 from bayou.ingest.decode import DecodePlan, additions
@@ -21,7 +23,13 @@ from bayou.ingest.upsert import DELETED, FORCED
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, StructType
 
-__all__ = ["SchemaPolicy"]
+__all__ = ["SchemaPolicy", "told_in_history"]
+
+
+def told_in_history(left_out: Sequence[str], new_columns: Sequence[str]) -> dict[str, str]:
+    """What a commit says of fields: those that rows lack, and columns that it adds to the table."""
+    found = {"leftOut": ", ".join(left_out), "newColumns": ", ".join(new_columns)}
+    return {name: text for name, text in found.items() if text}
 
 
 class SchemaPolicy:

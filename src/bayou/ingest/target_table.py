@@ -60,6 +60,7 @@ class TargetTable:
         self._snapshot: Snapshot | None = None
         self._version: int | None = None
         self._covered: dict[int, int] = {}
+        self.upsert_tags: Mapping[str, str] = {}  # of the next one, as its userMetadata
 
     @property
     def path(self) -> str:
@@ -238,17 +239,16 @@ class TargetTable:
         adds: Sequence[AddFile],
         spans: Mapping[int, OffsetSpan],
         *,
-        left_out: Sequence[str] = (),
+        tags: Mapping[str, str] | None = None,
     ) -> int | None:
         """Commit rows and the offsets that they cover.
 
         Args:
-            left_out: fields of the records that rows lack; the history says so.
+            tags: what the history says besides.
 
         Returns:
             The version, None where the table covers the offsets already.
         """
-        tags = {"leftOut": ", ".join(left_out)} if left_out else None
         result = transaction.commit(self._engine, adds, tags=tags)
         result.run_post_commit_hooks(self._engine)
         self._moved(result.version, spans)
@@ -352,7 +352,9 @@ class TargetTable:
     def _upserts(self) -> UpsertTable:
         keys = self._topic.upsert_keys
         assert keys is not None
-        return UpsertTable(self._engine, self._table.path, keys, engine_info=ENGINE_INFO)
+        note = json.dumps(self.upsert_tags) if self.upsert_tags else None
+        path = self._table.path
+        return UpsertTable(self._engine, path, keys, engine_info=ENGINE_INFO, user_metadata=note)
 
     def _transaction_ids(self, spans: Mapping[int, OffsetSpan]) -> dict[str, int]:
         if self._kafka is None:

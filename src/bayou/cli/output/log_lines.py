@@ -48,6 +48,7 @@ class LogReporter:
             seconds=round(event.seconds, 3),
             offsets=",".join(f"{p}:{s.start}-{s.end}" for p, s in sorted(event.spans.items())),
             new_columns=",".join(event.new_columns),
+            fields_left_out=",".join(event.ignored),
             retries=event.retries,
         )
 

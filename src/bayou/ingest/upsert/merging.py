@@ -76,14 +76,22 @@ class UpsertTable:
     Args:
         table_path: the target's.
         engine_info: how commits name who made them.
+        user_metadata: what the target's commits say besides.
     """
 
     def __init__(
-        self, engine: Engine, table_path: str, keys: UpsertKeys, *, engine_info: str
+        self,
+        engine: Engine,
+        table_path: str,
+        keys: UpsertKeys,
+        *,
+        engine_info: str,
+        user_metadata: str | None = None,
     ) -> None:
         self.engine = engine
         self.keys = keys
         self.engine_info = engine_info
+        self.user_metadata = user_metadata
         self.deleted_keys = DeletedKeys(engine, table_path, keys, engine_info=engine_info)
 
     def decide(self, snapshot: Snapshot | None, rows: pa.Table) -> pa.Table:
@@ -123,6 +131,7 @@ class UpsertTable:
             MergeSource.read(winners.schema, winners.to_batches()),
             self.definition(snapshot, winners.column_names),
             engine_info=self.engine_info,
+            user_metadata=self.user_metadata,
             transaction_ids=transaction_ids,
             table_properties=table_properties,
         )

@@ -137,6 +137,7 @@ def merge_on_executors(
         winners,
         table.definition(snapshot, decided.names),
         engine_info=table.engine_info,
+        user_metadata=table.user_metadata,
         transaction_ids=transaction_ids,
         table_properties=table_properties,
     )

@@ -98,6 +98,7 @@ def merge_kept_rows(
     engine_info: str,
     transaction_ids: Mapping[str, int],
     table_properties: Mapping[str, str],
+    user_metadata: str | None = None,
 ) -> MergeMetrics:
     """Merge rows of any number, which stay as they are, and commit; none passes this process.
 
@@ -105,7 +106,7 @@ def merge_kept_rows(
         target: in a classic session.
         source: a DataFrame, best of rows that are kept somewhere.
         definition: its conditions and values are texts.
-        transaction_ids, table_properties: see `bayou.kernel.operations.merge.merge`.
+        transaction_ids, table_properties, user_metadata: see `bayou.kernel.operations.merge.merge`.
 
     Raises:
         BayouError: as `merge_by_spark`.
@@ -122,6 +123,7 @@ def merge_kept_rows(
         engine_info=engine_info,
         transaction_ids=transaction_ids,
         table_properties=table_properties,
+        user_metadata=user_metadata,
     )
 
 
@@ -137,6 +139,7 @@ def _merged(
     engine_info: str = SPARK_ENGINE_INFO,
     transaction_ids: Mapping[str, int] | None = None,
     table_properties: Mapping[str, str] | None = None,
+    user_metadata: str | None = None,
 ) -> MergeMetrics:
     """See `merge_by_spark`.
 
@@ -156,7 +159,7 @@ def _merged(
             for clause in request.clauses
         ],
         engine_info=engine_info,
-        user_metadata=target.user_metadata,
+        user_metadata=user_metadata or target.user_metadata,
         started=started,
         application=target.application,
         transaction_ids=transaction_ids,
