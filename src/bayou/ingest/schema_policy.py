@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from bayou.errors import PipelineError
 from bayou.ingest.config import Topic
-from bayou.ingest.decode import DecodePlan, additions
+from bayou.ingest.decode import DecodePlan, additions, widened
 from bayou.ingest.key_columns import check_keys
 from bayou.ingest.masks import unfit_mask
 from bayou.ingest.rows import RowLayout
@@ -114,11 +114,14 @@ class SchemaPolicy:
             json_schema=validated_by(self._topic, self._json_schema),
             discover=policy == "evolve" or not layout.record.fields,
             ignore=policy == "freeze" and bool(layout.record.fields),
+            widens=policy == "evolve" and self._target.widens,
             taken=layout.taken | self._refused_names | {DELETED, FORCED},
         )
 
     def widened(self, columns: StructType, new_fields: StructType) -> StructType:
         """Columns with new fields; one that can't be a column is refused from then on."""
+        if self._target.widens:
+            columns = widened(columns, new_fields)
         for path, field in additions(columns, new_fields):
             wider = self._target.with_column(columns, field)
             if wider is None:

@@ -149,7 +149,7 @@ class TargetTable:
             PipelineError: a column has another type there.
         """
         try:
-            return merge_schemas(self.path, columns, others, widens=self._widens)
+            return merge_schemas(self.path, columns, others, widens=self.widens)
         except SchemaError as error:
             raise PipelineError(
                 f"topic {self._topic.key!r}: schema-file doesn't fit the table: {error.message}",
@@ -337,7 +337,8 @@ class TargetTable:
         return () if self._snapshot is None else self._snapshot.schema.names
 
     @property
-    def _widens(self) -> bool:
+    def widens(self) -> bool:
+        """Whether its columns may become wider."""
         return self._snapshot is not None and TYPE_WIDENING.read(self._snapshot.properties)
 
     @property

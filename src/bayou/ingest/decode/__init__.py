@@ -3,7 +3,7 @@
 from bayou.ingest.decode.inference import merge_fields
 from bayou.ingest.decode.json import Decoded, DecodePlan, JsonDecoder
 from bayou.ingest.decode.json_schema import read_json_schema, record_columns
-from bayou.ingest.decode.unknown_fields import additions
+from bayou.ingest.decode.unknown_fields import additions, widened
 
 __all__ = [
     "DecodePlan",
@@ -13,4 +13,5 @@ __all__ = [
     "merge_fields",
     "read_json_schema",
     "record_columns",
+    "widened",
 ]

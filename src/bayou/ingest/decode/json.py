@@ -46,6 +46,7 @@ class DecodePlan:
         json_schema: text of the JSON Schema that every record must satisfy, None for none.
         discover: unknown fields come back as `Decoded.new_fields`; else their record is refused.
         ignore: they are left out, and their paths come back as `Decoded.ignored`.
+        widens: columns whose type the records' own schema has wider are among the new fields.
         taken: paths in lower case (`name`, `place.city`) that no unknown field may have.
     """
 
@@ -54,6 +55,7 @@ class DecodePlan:
     discover: bool
     taken: frozenset[str] = frozenset()
     ignore: bool = False
+    widens: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

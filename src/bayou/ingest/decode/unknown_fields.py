@@ -8,13 +8,15 @@ merge like whole ones, so that what many records lack becomes one set of columns
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from bayou.ingest.decode.inference import infer_field
 from bayou.ingest.decode.json_schema import is_json_text
 from bayou.protocol.schema import ArrayType, DataType, StructField, StructType
+from bayou.protocol.type_changes import widens_by_itself
 
-__all__ = ["additions", "unknown_fields"]
+__all__ = ["additions", "unknown_fields", "widened"]
 
 
 def unknown_fields(
@@ -36,6 +38,27 @@ def additions(
     for path, kind in _added(columns, StructType(tuple(new_fields)), ""):
         assert isinstance(kind, StructType)
         yield path, kind.fields[0]
+
+
+def widened(columns: StructType, told: Iterable[StructField]) -> StructType:
+    """Columns with the types of `told` where those are wider; nothing is added."""
+    types = {f.name: f.data_type for f in told}
+    return StructType(
+        tuple(
+            f.with_data_type(_wider(f.data_type, types[f.name])) if f.name in types else f
+            for f in columns
+        )
+    )
+
+
+def _wider(known: DataType, told: DataType) -> DataType:
+    match known, told:
+        case (StructType(), StructType()):
+            return widened(known, told)
+        case (ArrayType(), ArrayType()):
+            return replace(known, element_type=_wider(known.element_type, told.element_type))
+        case _:
+            return told if widens_by_itself(known, told) else known
 
 
 def _unknown(value: Any, kind: DataType, path: str, level: int) -> Iterator[tuple[str, DataType]]:

@@ -15,9 +15,12 @@ import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
+import bayou
 from bayou.errors import KafkaError
+from bayou.ingest import load_configuration
 from bayou.ingest.decode import DecodePlan, additions
 from bayou.ingest.decode.formats import RecordDecoder, RecordFormat, Registry
+from bayou.ingest.direct_writer import DirectWriter, record_batch
 from bayou.kernel.writes.schema_evolution import merge_schemas
 from bayou.protocol.schema import BINARY, BOOLEAN, DOUBLE, LONG, STRING, StructField, StructType
 
@@ -87,6 +90,8 @@ def registry():
     answers["/subjects/place/versions/3"] = {"schema": json.dumps(PLACE)}
     wider = {**AVRO, "fields": [*AVRO["fields"], {"name": "more", "type": "float", "default": 0}]}
     answers["/schemas/ids/2"] = {**answers["/schemas/ids/1"], "schema": json.dumps(wider)}
+    for number, kind in ((3, "int"), (4, "long")):
+        answers[f"/schemas/ids/{number}"] = {"schema": json.dumps(counts_of(kind))}
     answers["/schemas/ids/9?format=serialized"] = {
         "schema": base64.b64encode(protobuf_file().SerializeToString()).decode()
     }
@@ -94,6 +99,14 @@ def registry():
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+def counts_of(kind):
+    """The schema of records with numbers of a type, at each depth."""
+    inner = {"type": "record", "name": "Inner", "fields": [{"name": "n", "type": kind}]}
+    fields = [{"name": "n", "type": kind}, {"name": "in", "type": inner}]
+    fields.append({"name": "all", "type": {"type": "array", "items": kind}})
+    return {"type": "record", "name": "Counts", "fields": fields}
 
 
 def header(number, body):
@@ -139,6 +152,34 @@ def test_avro_of_a_registry_has_the_types_of_its_schema(registry):
     assert reasons[1] == "not Avro with a schema registry's header"
     assert "bytes behind it" in reasons[3]
     assert "a number is nan" in reasons[4]
+
+
+@pytest.mark.parametrize("keys", ["", "key-columns: [n], "])
+def test_types_of_a_newer_schema_widen_columns_where_the_table_allows_it(tmp_path, registry, keys):
+    (tmp_path / "p.yaml").write_text(
+        f"connector: {{schema-registry: {{url: '{registry.url}'}}, topics: {{t: {{kafka-topic: t, "
+        f"decode: avro, destination: {{table-path: t, {keys}delta-config: "
+        f"{{enable-schema-evolution: true, enable-upsert: {str(bool(keys)).lower()}}}}}}}}}}}"
+    )
+    configuration = load_configuration(tmp_path / "p.yaml", environment={})
+
+    def take(number, kind, value):
+        record = {"n": value, "in": {"n": value}, "all": [value]}
+        values = [avro(number, record, counts_of(kind))]
+        batch = record_batch("t", values, partition=0, first=value, timestamps=[value])
+        writer = DirectWriter(configuration, configuration.topics[0], records_of_topic=True)
+        return writer.write([batch], {})
+
+    assert take(3, "int", 1).rows == 1
+    handle = bayou.table(str(tmp_path / "t"))
+    assert take(4, "long", 2**40).dead_letters == 1  # the table doesn't allow it yet
+    handle.alter.set_properties({"delta.enableTypeWidening": "true"})
+    assert take(4, "long", 2**40 + 1).rows == 1
+    assert take(3, "int", 3).rows == 1
+    rows = handle.to_arrow().sort_by("n").to_pylist()
+    assert [(r["n"], r["in"]["n"], r["all"]) for r in rows] == [
+        (n, n, [n]) for n in (1, 3, 2**40 + 1)
+    ]
 
 
 def test_avro_without_a_registry_is_read_by_a_schema_file():

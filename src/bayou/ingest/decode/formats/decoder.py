@@ -19,7 +19,7 @@ from bayou.ingest.decode.formats.timestamps import converted, timestamp_columns
 from bayou.ingest.decode.inference import merge_fields
 from bayou.ingest.decode.json import Decoded, DecodePlan, JsonDecoder
 from bayou.ingest.decode.json_schema import record_validator
-from bayou.ingest.decode.unknown_fields import additions
+from bayou.ingest.decode.unknown_fields import additions, widened
 from bayou.protocol.schema import TIMESTAMP, StructField, StructType
 
 __all__ = ["RecordDecoder"]
@@ -71,6 +71,10 @@ class RecordDecoder:
             told = {f.name: f for f in of_schema}
             seen = {f.name: f for f in new_fields}
             new_fields = StructType(tuple((seen | told).values()))
+            if self._plan.widens:
+                wider = widened(self._plan.columns, self._columns)
+                if changed := [f for f in wider if f != self._plan.columns.get(f.name)]:
+                    new_fields = StructType(tuple(changed))  # the others come the next time
         return Decoded(
             columns=decoded.columns,
             positions=places.take(decoded.positions),
