@@ -15,7 +15,7 @@ const found = {};
 for (const [name, width, colorScheme] of [
   ["light", 1180, "light"], ["dark", 1180, "dark"], ["phone-light", 390, "light"], ["phone-dark", 390, "dark"],
 ]) {
-  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme, bypassCSP: true });
+  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme });
   const page = await context.newPage();
   const complaints = [], requests = [];
   page.on("console", message => message.type() === "error" && complaints.push(message.text()));
@@ -25,11 +25,13 @@ for (const [name, width, colorScheme] of [
   await page.waitForSelector("article");
   await page.screenshot({ path: path.join(pictures, `status-${name}.png`), fullPage: true });
   const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  const hidden = await page.evaluate(() => [...document.querySelectorAll("td")]
+    .filter(td => td.textContent && td.getBoundingClientRect().right > innerWidth).map(td => td.textContent));
   await page.evaluate(axe);
   const result = await page.evaluate(() => axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] }));
   found[name] = {
     violations: result.violations.map(v => ({ id: v.id, impact: v.impact, nodes: v.nodes.map(n => n.html.slice(0, 200)) })),
-    passes: result.passes.length, text: await page.innerText("body"), complaints, requests, overflow,
+    passes: result.passes.length, text: await page.innerText("body"), complaints, requests, overflow, hidden,
   };
   await context.close();
 }

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from bayou.errors import PipelineError
+from bayou.errors import PipelineError, StorageError
 from bayou.ingest.config import load_configuration
 from bayou.ingest.monitoring import StatusStore
 from bayou.ingest.monitoring.server import StatusServer
 from bayou.ingest.offsets import OffsetSpan
-from bayou.ingest.progress import BatchReport, TopicStarted, TopicSummary
+from bayou.ingest.progress import BatchReport, MaintenanceReport, TopicStarted, TopicSummary
 
 CONFIG = """\
 connector:
@@ -88,6 +88,15 @@ def an_hour(store, clock):
     store.table_seen(
         "order-events", version=31, files=88, small_files=61, table_bytes=310_000_000, letters=114
     )
+    for task, result in (("compaction", "done"), ("vacuum", "nothing")):
+        store.maintenance_finished(maintained("user-events", task, clock.now - 600, result))
+    conflict = StorageError(
+        "can't write s3a://test-data-lake/tables/order_events/_delta_log/0032.json: "
+        "the store answers 503 Slow Down",
+        path="s3a://test-data-lake/tables/order_events",
+    )
+    failed = maintained("order-events", "optimize", clock.now - 60, "failed", conflict)
+    store.maintenance_finished(failed)
     error = PipelineError(
         "topic 'custom-topic': the table is at offset 812 of partition 0 of 'custom.topic.v1', but "
         "the topic begins at 2000: offsets 812 to 1999 were removed by retention before they were "
@@ -95,6 +104,18 @@ def an_hour(store, clock):
         topic="custom-topic",
     )
     store.topic_finished(TopicSummary(topic="custom-topic", table_path="t", error=error))
+
+
+def maintained(topic, task, at, result, error=None):
+    return MaintenanceReport(
+        topic=topic,
+        task=task,
+        table_path=topic,
+        started=at,
+        seconds=3.0,
+        result=result,
+        error=error,
+    )
 
 
 @pytest.fixture(scope="session")
@@ -152,3 +173,10 @@ def test_what_matters_is_said_in_words(looked):
     assert "removed by retention" in text
     assert "device_model" in text
     assert "late" in text
+    assert "compaction: done" in text
+    assert "503 Slow Down" in text
+
+
+@pytest.mark.parametrize("view", ["phone-light", "phone-dark"])
+def test_a_phone_shows_whole_rows_with_the_names_of_their_cells(looked, view):
+    assert looked[view]["hidden"] == []
