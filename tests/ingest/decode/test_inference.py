@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from itertools import permutations
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bayou.ingest.decode import DecodePlan, JsonDecoder, additions
 from bayou.ingest.decode.inference import infer_field, merge_fields
+from bayou.kernel.writes.schema_evolution import merge_schemas
 from bayou.protocol.schema import BOOLEAN, DOUBLE, LONG, STRING, StructType
 
 values = st.recursive(
@@ -53,6 +57,38 @@ def test_what_lies_deeper_than_a_column_may_be_is_json_text(wrap):
         kind = kind.element_type if wrap(1) == [1] else kind.fields[0].data_type
         depth += 1
     assert depth in (0, 32)
+
+
+def taken_in(shares):
+    """The columns of a batch whose records tasks share, and the records that became rows."""
+    columns = StructType()
+    while True:
+        plan = DecodePlan(columns=columns, json_schema=None, discover=True)
+        results = [JsonDecoder(plan).decode(pa.array(share, pa.binary())) for share in shares]
+        new = StructType()
+        for result in results:
+            new = merge_fields(new, result.new_fields)
+        if not new.fields:
+            break
+        for _, field in additions(columns, new):
+            columns = merge_schemas("t", columns, StructType((field,)))
+    rows = [
+        share[position]
+        for share, result in zip(shares, results, strict=True)
+        for position in result.positions.to_pylist()
+    ]
+    return shape(columns), sorted(rows)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_how_tasks_share_the_records_of_a_batch_decides_nothing(data):
+    fields = st.dictionaries(st.sampled_from("fg"), values, min_size=1)
+    records = [json.dumps(r).encode() for r in data.draw(st.lists(fields, min_size=2, max_size=6))]
+    shuffled = data.draw(st.permutations(records))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(records)), max_size=2)))
+    shares = [shuffled[a:b] for a, b in zip([0, *cuts], [*cuts, len(records)], strict=True)]
+    assert taken_in(shares) == taken_in([records])
 
 
 def test_the_stricter_type_stays():

@@ -18,7 +18,7 @@ from bayou.ingest.decode.unknown_fields import additions
 from bayou.kernel.arrow_types import to_arrow_schema, to_arrow_type
 from bayou.protocol.schema import ArrayType, DataType, StructField, StructType
 
-__all__ = ["ColumnReader", "NotColumnarError"]
+__all__ = ["ColumnReader", "NotColumnarError", "may_hold_large_integers"]
 
 pc: Any = pyarrow.compute  # its stubs don't know binary patterns
 read_json: Any = pyarrow.json.read_json  # nor that a buffer can be read
@@ -87,6 +87,8 @@ class ColumnReader:
             new = [] if whole is None else list(additions(self._columns, (whole,)))
             if not new:
                 raise NotColumnarError
+            if may_hold_large_integers(table.column(field.name)):
+                raise NotColumnarError
             found += [partial for _, partial in new]
         return merge_fields(StructType(), found)
 
@@ -97,6 +99,19 @@ class ColumnReader:
             NotColumnarError: a text isn't the date or timestamp that its column asks for.
         """
         return [_converted(_one_chunk(table.column(f.name)), f.data_type) for f in self._columns]
+
+
+def may_hold_large_integers(column: Any) -> bool:
+    """Whether a double of it may be an integer beyond 64 bits, which Arrow's reader makes one."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return bool(pc.any(pc.greater_equal(pc.abs(column), 2.0**63), min_count=0).as_py())
+    if pa.types.is_list(kind):
+        return may_hold_large_integers(pc.list_flatten(column))
+    if pa.types.is_struct(kind):
+        names = range(kind.num_fields)
+        return any(may_hold_large_integers(pc.struct_field(column, [i])) for i in names)
+    return False
 
 
 def _joined(values: pa.Array[Any]) -> pa.Buffer:

@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.ingest.decode.columns import ColumnReader, NotColumnarError
+from bayou.ingest.decode.columns import ColumnReader, NotColumnarError, may_hold_large_integers
 from bayou.ingest.decode.inference import NestedTooDeeplyError, infer_arrow_field, merge_fields
 from bayou.ingest.decode.json_schema import record_validator
 from bayou.ingest.decode.unknown_fields import additions, unknown_fields
@@ -152,6 +152,8 @@ class JsonDecoder:
             if unknown is None:
                 continue
             if self._plan.discover and name.lower() not in self._plan.taken:
+                if may_hold_large_integers(table.column(name)):
+                    raise NotColumnarError
                 new_fields.append(unknown)
                 continue
             if _may_be_empty(table.schema.field(name).type):
