@@ -75,6 +75,11 @@ def test_a_restore_says_how_to_undo_it(invoke, table):
     assert bayou.table(table).to_arrow().num_rows == 3
 
 
+def test_how_to_undo_a_restore_of_a_topics_table_names_its_file(invoke, config):
+    result = invoke("restore", "things", "--config", config, "--version", 0)
+    assert f"bayou restore things --version 2 --config {config}" in result.stderr
+
+
 def test_a_restore_to_nowhere_is_wrong_usage(invoke, table):
     assert invoke("restore", table).exit_code == 2
     result = invoke("restore", table, "--version", 99)

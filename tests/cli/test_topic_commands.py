@@ -74,6 +74,7 @@ def test_a_topic_that_could_not_run_is_said_in_the_plan(taken_in, invoke):
     result = invoke("plan", taken_in.file)
     assert result.exit_code == 1
     assert "partitioned by" in result.stderr
+    assert result.stderr.count("'events'") == 1
 
 
 def test_status_says_where_topics_stand(taken_in, events):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bayou.api import TableHandle
     from bayou.ingest.config import Configuration, Topic
 
-__all__ = ["FromConfig", "TablePath", "named_topics", "opened_table"]
+__all__ = ["FromConfig", "TablePath", "named_topics", "of_topic", "opened_table"]
 
 TablePath: TypeAlias = Annotated[
     str,
@@ -65,3 +65,8 @@ def named_topics(configuration: Configuration, names: Sequence[str] | None) -> t
     if not names:
         return configuration.topics
     return tuple(configuration.topic(name) for name in names)
+
+
+def of_topic(topic: str, message: str) -> str:
+    """A message that names its topic, as many do by themselves."""
+    return message if message.startswith(f"topic {topic!r}") else f"topic {topic!r}: {message}"

@@ -8,7 +8,7 @@ import typer
 
 from bayou.cli.arguments import AsJson, Config, OnlyTopics, Settings
 from bayou.cli.exits import FAILED, explained
-from bayou.cli.opened_table import named_topics
+from bayou.cli.opened_table import named_topics, of_topic
 from bayou.cli.output import Output, output_for
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def plan(
 
 def _show(output: Output, found: TopicPlan) -> None:
     if found.error is not None:
-        output.error(f"{found.topic}: {found.error}", kind="TopicError")
+        output.error(of_topic(found.topic, found.error), kind="TopicError")
         return
     refused = sum(found.refused.values())
     facts: dict[str, Any] = {

@@ -43,7 +43,8 @@ def restore(
             },
             event="restored",
         )
-        output.notice(f"to undo it: bayou restore {table} --version {before.version}")
+        by = "" if config is None else f" --config {config}"
+        output.notice(f"to undo it: bayou restore {table} --version {before.version}{by}")
         if any(app.startswith("kafka/") for app in before.transactions):
             output.notice(
                 "a pipeline writes to this table and stops at a RESTORE: see accept-restore in "

@@ -9,7 +9,7 @@ import typer
 
 from bayou.cli.arguments import AsJson, Config, OnlyTopics, Settings
 from bayou.cli.exits import FAILED, explained
-from bayou.cli.opened_table import named_topics
+from bayou.cli.opened_table import named_topics, of_topic
 from bayou.cli.output import output_for
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def status(
         output.rows("", shown, event="topic_status")
         for standing in standings:
             if standing.error is not None:
-                output.error(f"{standing.topic}: {standing.error}", kind="TopicError")
+                output.error(of_topic(standing.topic, standing.error), kind="TopicError")
         if any(s.error is not None or s.late for s in standings):
             raise typer.Exit(FAILED)
 

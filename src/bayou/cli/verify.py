@@ -107,7 +107,7 @@ def _show_report(output: Output, report: TableReport, *, as_json: bool) -> None:
         "bytes": report.bytes,
         "partitioned by": list(report.partition_columns)
         if as_json
-        else ", ".join(report.partition_columns),
+        else ", ".join(report.partition_columns) or "no column",
     }
     if as_json:
         facts |= {
