@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 import textwrap
+import uuid
 
 import pytest
+from confluent_kafka import Producer
 
 import bayou
 
@@ -190,3 +192,53 @@ def test_replay_runs_through_spark_connect(tmp_path):
         "window True",
         "frame True",
     ]
+
+
+PIPELINE = """\
+connector:
+  kafka: {{bootstrap-servers: "{servers}"}}
+  spark: {conf}
+  topics:
+    events:
+      kafka-topic: {topic}
+      destination: {{table-path: lake/events}}
+      processing: {{batch-size: 700}}
+    keyed:
+      kafka-topic: {topic}
+      destination:
+        table-path: lake/keyed
+        key-columns: [key]
+        delta-config: {{enable-upsert: true}}
+"""
+
+
+def test_a_pipeline_moves_to_a_cluster_by_its_master(spark_cluster, kafka_server, tmp_path):
+    topic = f"cluster-{uuid.uuid4().hex[:8]}"
+    kafka_server.create_topic(topic, 4)
+    producer = Producer({"bootstrap.servers": kafka_server.bootstrap_servers})
+    for number in range(2_000):
+        value = json.dumps({"id": number, "key": number % 300}).encode()
+        producer.produce(topic, value, partition=number % 4)
+    assert producer.flush(30) == 0
+    (tmp_path / "pipeline.yaml").write_text(
+        PIPELINE.format(
+            servers=kafka_server.bootstrap_servers, conf=json.dumps(spark_cluster.conf), topic=topic
+        )
+    )
+    before = spark_cluster.applications
+    master = f"connector.spark.master={spark_cluster.url}"
+    command = ("run", "pipeline.yaml", "--once", "--set", master)
+    done = subprocess.run(
+        [sys.executable, "-m", "bayou.cli", *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+        cwd=tmp_path,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = bayou.table(str(tmp_path / "lake" / "events")).to_arrow(columns=["id"])
+    assert sorted(rows.column("id").to_pylist()) == list(range(2_000))
+    assert bayou.table(str(tmp_path / "lake" / "keyed")).to_arrow().num_rows == 300
+    assert len(spark_cluster.applications - before) == 1

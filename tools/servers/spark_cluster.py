@@ -53,6 +53,11 @@ class SparkCluster(Server):
             "spark.executorEnv.PYSPARK_PYTHON": sys.executable,
         }
 
+    @property
+    def applications(self) -> set[str]:
+        """Ids of those that have had an executor here."""
+        return {folder.name for folder in self._folder.glob("work-*/app-*")}
+
     def stop(self) -> None:
         """End workers, then the master."""
         for worker in self.workers:
