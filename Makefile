@@ -94,7 +94,11 @@ check: $(VENV)/.installed-dev
 	@$(BIN)/lint-imports --no-logo --no-cache
 	@$(BIN)/python tools/check_docs.py
 
-bench: java $(VENV)/.installed-dev $(PEERS_KAFKA)/.installed
+$(VENV)/.installed-bench: $(VENV)/.installed-dev
+	@tools/environment.sh $(VENV) constraints.txt -e '.[bench]'
+	@touch $@
+
+bench: java $(VENV)/.installed-bench $(PEERS_KAFKA)/.installed
 	@$(BIN)/python tools/fetch_servers.py
 	@PYTHONPATH=tools $(BIN)/python benchmarks/run.py
 

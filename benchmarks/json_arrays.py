@@ -1,11 +1,12 @@
 """Queries on a pipeline's table beside the JSON arrays that such pipelines leave otherwise.
 
-usage: json_arrays.py [--records N] [--runs N]
+usage: json_arrays.py [--records N] [--runs N] [--plot FILE.svg]
 
 The same records lie in files of 1,000 as JSON arrays (`batch_*.json`, in folders by day), and in a
-table that the pipeline's own code wrote, partitioned by day. Spark runs the same statements on
-both, each in a warm session: its JSON reader with the schema given beside the table. Bytes are
-those of the data files.
+table that the pipeline's own code wrote and optimized, partitioned by day. Spark runs the same
+statements on both, in one warm session: its JSON reader with the schema given, beside the table
+after `bayou.enable` and the table by the data source alone. Bytes are those of the data files of
+the last version.
 """
 
 from __future__ import annotations
@@ -20,24 +21,30 @@ from pathlib import Path
 from statistics import median
 
 import measure
+import plots
 from kafka_records import JSON_SCHEMA, values
 from kafka_spark import SPARK_FIELDS
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.table import Table as Grid
 
+import bayou.spark
 from bayou.ingest import TopicTable, load_configuration
 from bayou.spark import start_session
 
-RECORDS = 500_000
+RECORDS = 1_000_000
 A_FILE = 1_000
 A_WRITE = 100_000
+ARRAYS, SOURCE, ENABLED = "JSON arrays", "data source", "after enable"
+TABLE = (SOURCE, ENABLED)
+WARM = 4
+"""Runs that aren't counted: until then the JVM still compiles."""
 QUERIES = {
-    "count of all": "SELECT count(*) FROM {t}",
-    "one day by country": "SELECT country, count(*), sum(amount) FROM {t} "
+    "count of all": "SELECT count(*) FROM rows",
+    "one day by country": "SELECT country, count(*), sum(amount) FROM rows "
     "WHERE day = '07' GROUP BY country",
-    "one user": "SELECT * FROM {t} WHERE user_id = 123",
-    "by type": "SELECT event_type, avg(amount), max(event_time) FROM {t} GROUP BY event_type",
+    "one user": "SELECT * FROM rows WHERE user_id = 123",
+    "by type": "SELECT event_type, avg(amount), max(event_time) FROM rows GROUP BY event_type",
 }
 CONFIGURATION = """\
 connector:
@@ -50,28 +57,46 @@ connector:
 """
 
 
-def run(console: Console, runs: int, records: int = RECORDS) -> None:
-    """Write both, query both, print a table."""
+def run(console: Console, runs: int, records: int = RECORDS, plot: Path | None = None) -> None:
+    """Write both, query both, print a table, and draw it where a file is given."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _write(folder, records)
         spark = start_session("bench", {}, "local[2]", time_zone="UTC")
         schema = f"{SPARK_FIELDS}, day string"
         arrays = spark.read.schema(schema).option("multiLine", "true").json(str(folder / "arrays"))
-        arrays.createOrReplaceTempView("arrays")
-        spark.read.format("delta").load(str(folder / "table")).createOrReplaceTempView("rows")
-        grid = Grid(title=f"Queries on {records:,} records, s", title_justify="left")
-        grid.add_column("")
-        for heading in ("table", "JSON arrays", "arrays / table", "target"):
-            grid.add_column(heading, justify="right")
-        for query, text in QUERIES.items():
-            ours, theirs = (_seconds(spark, text.format(t=t), runs) for t in ("rows", "arrays"))
-            grid.add_row(query, f"{ours:.2f}", f"{theirs:.2f}", f"{theirs / ours:.1f}x", "10x")
-        sizes = [_bytes(folder / "table", "*.parquet"), _bytes(folder / "arrays", "*.json")]
-        share = f"{sizes[1] / sizes[0]:.1f}x"
-        grid.add_row("data files, MB", *(f"{s / 1e6:,.1f}" for s in sizes), share, "2x")
-        console.print(grid)
+        measured = {ARRAYS: _seconds(spark, arrays, runs)}
+        for way in TABLE:
+            if way == ENABLED:
+                bayou.spark.enable(spark)
+            rows = spark.read.format("delta").load(str(folder / "table"))
+            measured[way] = _seconds(spark, rows, runs)
         spark.stop()
+        title = f"Queries on {records:,} records"
+        console.print(_grid(title, measured))
+        arrays_bytes = sum(file.stat().st_size for file in (folder / "arrays").rglob("*.json"))
+        table_bytes = bayou.table(folder / "table").detail().size_in_bytes
+        console.print(
+            f"data files: arrays {arrays_bytes / 1e6:,.1f} MB, table {table_bytes / 1e6:,.1f} MB, "
+            f"{1 - table_bytes / arrays_bytes:.0%} less (target 50%)"
+        )
+        if plot is not None:
+            plots.bars(plot, title, list(QUERIES), measured, "seconds")
+
+
+def _grid(title: str, measured: dict[str, list[float]]) -> Grid:
+    grid = Grid(title=f"{title}, s", title_justify="left")
+    grid.add_column("")
+    for heading in (ARRAYS, *(part for way in TABLE for part in (way, "")), "target"):
+        grid.add_column(heading, justify="right")
+    for number, query in enumerate(QUERIES):
+        arrays = measured[ARRAYS][number]
+        cells = [f"{arrays:.2f}"]
+        for way in TABLE:
+            table = measured[way][number]
+            cells += [f"{table:.2f}", f"{arrays / table:.1f}x"]
+        grid.add_row(query, *cells, "10x")
+    return grid
 
 
 def _write(folder: Path, count: int) -> None:
@@ -81,6 +106,7 @@ def _write(folder: Path, count: int) -> None:
     records = [json.loads(value) for value in values(count)]
     for first in range(0, count, A_WRITE):
         table.write(records[first : first + A_WRITE])
+    table.optimize()
     by_day: dict[str, list[object]] = {}
     for record in records:
         by_day.setdefault(record["event_time"][8:10], []).append(record)
@@ -92,19 +118,19 @@ def _write(folder: Path, count: int) -> None:
             (place / f"batch_{first // A_FILE:06}.json").write_text(text)
 
 
-def _seconds(spark: SparkSession, statement: str, runs: int) -> float:
-    def once() -> float:
+def _seconds(spark: SparkSession, rows: DataFrame, runs: int) -> list[float]:
+    """For each query, the median of its runs."""
+    rows.createOrReplaceTempView("rows")
+
+    def once(statement: str) -> float:
         began = time.perf_counter()
         spark.sql(statement).collect()
         return time.perf_counter() - began
 
-    once()  # warm
-    return median(once() for _ in range(runs))
-
-
-def _bytes(folder: Path, pattern: str) -> int:
-    files = (file for file in folder.rglob(pattern) if "_delta_log" not in file.parts)
-    return sum(file.stat().st_size for file in files)
+    for _ in range(WARM):
+        for statement in QUERIES.values():
+            once(statement)
+    return [median(once(statement) for _ in range(runs)) for statement in QUERIES.values()]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -112,8 +138,9 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=int, default=RECORDS)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--plot", type=Path)
     options = parser.parse_args(arguments)
-    run(Console(width=measure.WIDTH), options.runs, options.records)
+    run(Console(width=measure.WIDTH), options.runs, options.records, options.plot)
 
 
 if __name__ == "__main__":

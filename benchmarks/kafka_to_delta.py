@@ -1,7 +1,7 @@
 """Records a second from a Kafka broker into a Delta table, beside Spark's connector + delta-spark.
 
 usage: PYTHONPATH=tools kafka_to_delta.py [--records N] [--first N] [--batch-sizes N ...] [--runs N]
-                                          [--upsert]
+                                          [--upsert] [--plot FILE.svg]
 
 A real broker runs on loopback. Each measurement is a program in a process of its own, with two
 cores, that drains two topics one after another: the first has fewer records and is the cold figure,
@@ -23,6 +23,7 @@ from pathlib import Path
 from statistics import median
 
 import measure
+import plots
 from kafka_records import PARTITIONS, produce
 from kafka_spark import KEY
 from process_tree import run_watched
@@ -64,8 +65,9 @@ def run(
     first: int = FIRST,
     batch_sizes: Sequence[int] = BATCH_SIZES,
     upsert: bool = False,
+    plot: Path | None = None,
 ) -> None:
-    """Produce, measure both programs at every batch size, print two tables."""
+    """Produce, measure both programs at every batch size, print two tables, and draw the rates."""
     with tempfile.TemporaryDirectory() as folder, KafkaServer(Path(folder) / "broker") as broker:
         topics = {"first": first, "second": records}
         for topic, count in topics.items():
@@ -82,6 +84,12 @@ def run(
     title = f"{records:,} records{way} of {size:.0f} bytes from Kafka, {PARTITIONS} partitions"
     console.print(_rates(title, measured, topics))
     console.print(_memory(measured))
+    if plot is not None:
+        rates = {
+            name: [records / measured[name, size].warm for size in batch_sizes] for name in PROGRAMS
+        }
+        groups = [f"{size:,} a batch" for size in batch_sizes]
+        plots.bars(plot, title, groups, rates, "records/s")
 
 
 def _measure(
@@ -157,6 +165,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--first", type=int, default=FIRST)
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=BATCH_SIZES)
     parser.add_argument("--upsert", action="store_true")
+    parser.add_argument("--plot", type=Path)
     options = parser.parse_args(arguments)
     run(
         Console(width=measure.WIDTH),
@@ -165,6 +174,7 @@ def main(arguments: Sequence[str]) -> None:
         first=options.first,
         batch_sizes=options.batch_sizes,
         upsert=options.upsert,
+        plot=options.plot,
     )
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import measure
 import numpy as np
+import plots
 from confluent_kafka import Producer
 from kafka_records import PARTITIONS, values
 from kafka_to_delta import OURS, PEER, PROGRAMS
@@ -30,6 +31,8 @@ from rich.table import Table as Grid
 from servers import KafkaServer
 
 QUANTILES = (50, 90, 99, 100)
+CATCH_UP = 120
+"""Seconds a program may be behind when the last record is sent."""
 
 
 def run(console: Console, rate: int, seconds: int, warm: int, plot: Path | None = None) -> None:
@@ -54,7 +57,8 @@ def run(console: Console, rate: int, seconds: int, warm: int, plot: Path | None 
         grid.add_row(program, *(f"{q:.2f}" for q in quantiles), ratio)
     console.print(grid)
     if plot is not None:
-        plot.write_text(_drawn(measured, rate))
+        title = f"Records in the table after so many seconds, {rate:,} records a second"
+        plots.shares(plot, title, measured, "seconds")
 
 
 def _ours(servers: str, topic: str, folder: Path) -> list[str]:
@@ -80,7 +84,9 @@ def _ages(
     thread = threading.Thread(target=_follow, args=(process, commits.append))
     thread.start()
     sent = _produce(servers, topic, rate, seconds + warm)
-    time.sleep(15)
+    deadline = time.monotonic() + CATCH_UP
+    while _reached(commits) < len(sent) and time.monotonic() < deadline:
+        time.sleep(0.1)
     process.terminate()
     process.wait(60)
     thread.join()
@@ -93,6 +99,14 @@ def _ages(
             ages.append(moment - mine[mine >= sent[0] + warm])
     assert sum(position.values()) == len(sent), f"{sum(position.values())} of {len(sent)} came"
     return np.concatenate(ages)
+
+
+def _reached(commits: Sequence[tuple[float, dict[int, int]]]) -> int:
+    """How many records the commits have, by the offsets of the last one of each partition."""
+    ends: dict[int, int] = {}
+    for _, spans in list(commits):
+        ends.update(spans)
+    return sum(ends.values())
 
 
 def _follow(
@@ -125,37 +139,6 @@ def _produce(servers: str, topic: str, rate: int, seconds: int) -> np.ndarray:
         time.sleep(0.005)
     assert producer.flush(60) == 0
     return sent
-
-
-def _drawn(measured: dict[str, np.ndarray], rate: int) -> str:
-    """Both distributions as an SVG: share of the records that are younger."""
-    width, height, left, bottom = 640, 320, 50, 40
-    most = max(float(np.percentile(ages, 99.9)) for ages in measured.values())
-    frame = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
-    title = f"Share of records in the table after so many seconds, {rate:,} records a second"
-    parts = [
-        f'{frame} font-family="sans-serif" font-size="12" fill="#555">',
-        f'<text x="{left}" y="16">{title}</text>',
-    ]
-    for step in range(6):
-        x = left + step / 5 * (width - left - 20)
-        parts.append(f'<text x="{x:.0f}" y="{height - 12}">{most * step / 5:.1f} s</text>')
-        y = height - bottom - step / 5 * (height - bottom - 30)
-        parts.append(f'<text x="8" y="{y:.0f}">{step * 20} %</text>')
-    for number, (program, ages) in enumerate(measured.items()):
-        points = []
-        for share in range(101):
-            x = left + min(1.0, np.percentile(ages, share) / most) * (width - left - 20)
-            y = height - bottom - share / 100 * (height - bottom - 30)
-            points.append(f"{x:.1f},{y:.1f}")
-        colour = ("#0a7a5a", "#b5541c")[number]
-        line = f'<polyline fill="none" stroke="{colour}" stroke-width="2" '
-        parts.append(f'{line}points="{" ".join(points)}"/>')
-        parts.append(
-            f'<text x="{width - 200}" y="{height - 80 + 18 * number}" fill="{colour}">'
-            f"{program}</text>"
-        )
-    return "\n".join([*parts, "</svg>\n"])
 
 
 def main(arguments: Sequence[str]) -> None:
