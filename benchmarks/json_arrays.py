@@ -2,11 +2,11 @@
 
 usage: json_arrays.py [--records N] [--runs N] [--plot FILE.svg]
 
-The same records lie in files of 1,000 as JSON arrays (`batch_*.json`, in folders by day), and in a
-table that the pipeline's own code wrote and optimized, partitioned by day. Spark runs the same
-statements on both, in one warm session: its JSON reader with the schema given, beside the table
-after `bayou.enable` and the table by the data source alone. Bytes are those of the data files of
-the last version.
+The same records lie in files of at most 1,000 as JSON arrays (`batch_*.json`, in folders by day),
+and in a table that the pipeline's own code wrote and optimized, partitioned by day. Spark runs the
+same statements on both, in one warm session: its JSON reader with the schema given, beside the
+table after `bayou.enable` and the table by the data source alone. Bytes are those of the data files
+of the last version.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from statistics import median
 
@@ -32,9 +33,9 @@ import bayou.spark
 from bayou.ingest import TopicTable, load_configuration
 from bayou.spark import start_session
 
-RECORDS = 1_000_000
+RECORDS = 5_000_000
 A_FILE = 1_000
-A_WRITE = 100_000
+A_WRITE = 250_000
 ARRAYS, SOURCE, ENABLED = "JSON arrays", "data source", "after enable"
 TABLE = (SOURCE, ENABLED)
 WARM = 4
@@ -103,19 +104,25 @@ def _write(folder: Path, count: int) -> None:
     (folder / "pipeline.yaml").write_text(CONFIGURATION)
     (folder / "schema.json").write_text(JSON_SCHEMA)
     table = TopicTable(load_configuration(folder / "pipeline.yaml", environment={}), "events")
-    records = [json.loads(value) for value in values(count)]
-    for first in range(0, count, A_WRITE):
-        table.write(records[first : first + A_WRITE])
+    left, written = values(count), 0
+    while taken := list(islice(left, A_WRITE)):
+        records = [json.loads(value) for value in taken]
+        table.write(records)
+        _write_arrays(folder / "arrays", records, written)
+        written += 1
     table.optimize()
+
+
+def _write_arrays(folder: Path, records: list[dict[str, object]], number: int) -> None:
     by_day: dict[str, list[object]] = {}
     for record in records:
-        by_day.setdefault(record["event_time"][8:10], []).append(record)
+        by_day.setdefault(str(record["event_time"])[8:10], []).append(record)
     for day, mine in by_day.items():
-        place = folder / "arrays" / f"day={day}"
-        place.mkdir(parents=True)
+        place = folder / f"day={day}"
+        place.mkdir(parents=True, exist_ok=True)
         for first in range(0, len(mine), A_FILE):
-            text = json.dumps(mine[first : first + A_FILE])
-            (place / f"batch_{first // A_FILE:06}.json").write_text(text)
+            file = place / f"batch_{number:04}_{first // A_FILE:04}.json"
+            file.write_text(json.dumps(mine[first : first + A_FILE]))
 
 
 def _seconds(spark: SparkSession, rows: DataFrame, runs: int) -> list[float]:
