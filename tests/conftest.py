@@ -21,6 +21,10 @@ settings.load_profile("bayou")
 # Their environment is made by `make test-peers`, which says so.
 collect_ignore = [] if "BAYOU_PEERS" in os.environ else ["peers"]
 
+# The conformance sets are not part of the repository.
+if conformance.folder() is None:
+    collect_ignore_glob = ["conformance/test_*.py", "*/test_conformance.py"]
+
 _TOTALS = pytest.StashKey[dict[str, str]]()
 _SENT = "conformance_totals"
 
