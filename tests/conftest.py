@@ -18,6 +18,10 @@ pytest_plugins = ["small_pipelines"]
 settings.register_profile("bayou", deadline=None)
 settings.load_profile("bayou")
 
+# Spark's JVMs of tests live for seconds: the optimizing compiler and the parallel collector cost
+# them more than they bring (a third of the time, on two cores).
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # Their environment is made by `make test-peers`, which says so.
 collect_ignore = [] if "BAYOU_PEERS" in os.environ else ["peers"]
 
