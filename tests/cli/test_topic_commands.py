@@ -6,6 +6,11 @@ import json
 
 import pytest
 
+from bayou.errors import PipelineError
+from bayou.ingest.config import load_configuration
+from bayou.ingest.maintenance import LastRuns
+from bayou.ingest.progress import MaintenanceReport
+
 
 @pytest.fixture
 def taken_in(small_pipeline):
@@ -78,14 +83,34 @@ def test_a_topic_that_could_not_run_is_said_in_the_plan(taken_in, invoke):
 
 
 def test_status_says_where_topics_stand(taken_in, events):
+    taken_in.produce({"id": 8})
+    taken_in.take_in()
     taken_in.produce({"id": 10})
     taken_in.table.optimize()
     code, (row,) = events("status", taken_in.file)
     assert code == 0
-    assert (row["rows"], row["dead_letters"], row["waiting"]) == (6, 1, 1)
+    assert (row["rows"], row["dead_letters"], row["waiting"]) == (7, 1, 1)
     assert 0 < row["freshness_seconds"] < 300
     assert row["running"] is False
-    assert [p["position"] for p in row["partitions"]] == [5, 2]
+    assert [p["position"] for p in row["partitions"]] == [6, 2]
+    assert row["maintenance"]["optimize"]["result"] == "done"
+
+
+def test_status_says_what_failed_of_the_maintenance(taken_in, invoke):
+    LastRuns(load_configuration(taken_in.file).state_path, "events").keep(
+        MaintenanceReport(
+            topic="events",
+            task="vacuum",
+            table_path="events",
+            started=0.0,
+            result="failed",
+            error=PipelineError("the disk is full", topic="events"),
+        )
+    )
+    result = invoke("status", taken_in.file)
+    assert result.exit_code == 0
+    assert "1970-01-01 00:00:00 FAILED" in result.stdout
+    assert "vacuum failed at 1970-01-01 00:00:00: the disk is full" in result.stderr
 
 
 def test_status_of_a_late_topic_is_exit_code_1(taken_in, invoke):

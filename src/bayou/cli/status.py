@@ -42,6 +42,10 @@ def status(
         for standing in standings:
             if standing.error is not None:
                 output.error(of_topic(standing.topic, standing.error), kind="TopicError")
+            for task, run in standing.maintenance.items():
+                if run.reason is not None:
+                    failed = f"{task} failed at {_time(run.at)}: {run.reason}"
+                    output.notice(of_topic(standing.topic, failed))
         if any(s.error is not None or s.late for s in standings):
             raise typer.Exit(FAILED)
 
@@ -57,8 +61,8 @@ def _for_people(standing: TopicStanding) -> dict[str, Any]:
         "freshness": _freshness(standing),
         "last commit (UTC)": _time(standing.last_commit),
         "dead letters": standing.dead_letters,
-        "optimized": _time(standing.maintenance.get("optimize")),
-        "vacuumed": _time(standing.maintenance.get("vacuum")),
+        "optimized": _last_run(standing, "optimize", "compaction"),
+        "vacuumed": _last_run(standing, "vacuum"),
     }
 
 
@@ -76,6 +80,14 @@ def _freshness(standing: TopicStanding) -> str:
     if standing.objective_seconds is not None:
         text += f" of {standing.objective_seconds:g} s"
     return f"{text} LATE" if standing.late else text
+
+
+def _last_run(standing: TopicStanding, *tasks: str) -> str:
+    runs = [run for task, run in standing.maintenance.items() if task in tasks]
+    if not runs:
+        return ""
+    last = max(runs, key=lambda run: run.at)
+    return _time(last.at) + (" FAILED" if last.result == "failed" else "")
 
 
 def _time(milliseconds: int | None) -> str:

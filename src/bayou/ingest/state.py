@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bayou.errors import PipelineError, PrerequisiteError
 
-__all__ = ["make_folder", "runs_here", "topic_state", "unusable"]
+__all__ = ["make_folder", "runs_here", "topic_folder", "topic_state", "unusable"]
 
 
 def make_folder(folder: Path) -> None:
@@ -40,7 +40,7 @@ def topic_state(state_path: Path, topic: str) -> Iterator[Path]:
         PipelineError: another process runs this topic with this state path.
         PrerequisiteError: the folder can't be made.
     """
-    folder = _folder(state_path, topic)
+    folder = topic_folder(state_path, topic)
     make_folder(folder)
     try:
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -70,7 +70,7 @@ def topic_state(state_path: Path, topic: str) -> Iterator[Path]:
 def runs_here(state_path: Path, topic: str) -> bool:
     """Whether a process on this machine runs the topic: it holds the topic's lock."""
     try:
-        lock = os.open(_folder(state_path, topic) / "lock", os.O_RDONLY)
+        lock = os.open(topic_folder(state_path, topic) / "lock", os.O_RDONLY)
     except OSError:
         return False
     try:
@@ -92,7 +92,8 @@ def unusable(path: Path, error: OSError) -> PrerequisiteError:
     )
 
 
-def _folder(state_path: Path, topic: str) -> Path:
+def topic_folder(state_path: Path, topic: str) -> Path:
+    """Where a topic's state is."""
     return state_path / re.sub(r"[^A-Za-z0-9._-]", "_", topic)
 
 

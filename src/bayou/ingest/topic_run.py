@@ -23,7 +23,7 @@ from bayou.ingest.broker import TopicWatch, describe_topic
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letter_table import DeadLetterTable
 from bayou.ingest.errand import Errand
-from bayou.ingest.maintenance import TopicUpkeep
+from bayou.ingest.maintenance import LastRuns, TopicUpkeep
 from bayou.ingest.micro_batch import MicroBatchWriter
 from bayou.ingest.migration import migrate_json
 from bayou.ingest.offsets import batch_end, ranges_between
@@ -71,6 +71,7 @@ class TopicRun:
             reporter,
             batches=self._in_batch,
             every=configuration.connector.maintenance.seconds,
+            last_runs=LastRuns(configuration.state_path, topic.key),
             slots=upkeep_slots,
         )
         self._in_turns = False

@@ -10,7 +10,7 @@ import pytest
 
 import bayou
 from bayou.ingest.config import load_configuration
-from bayou.ingest.maintenance import TopicUpkeep
+from bayou.ingest.maintenance import LastRuns, TopicUpkeep
 from bayou.ingest.maintenance import upkeep as upkeep_module
 from bayou.ingest.maintenance.cold_partitions import partitions_with_small_files
 from bayou.ingest.progress import BatchReport
@@ -35,7 +35,14 @@ def made(tmp_path):
         )
         (topic,) = load_configuration(tmp_path / "p.yaml", environment={}).topics
         listener = Listener()
-        upkeep = TopicUpkeep(topic, {}, listener, batches=threading.Lock(), every=every)
+        upkeep = TopicUpkeep(
+            topic,
+            {},
+            listener,
+            batches=threading.Lock(),
+            every=every,
+            last_runs=LastRuns(tmp_path, "t"),
+        )
         return upkeep, listener, topic.table_path
 
     return make
@@ -117,7 +124,8 @@ connector:
     )
     (topic,) = load_configuration(folder / "p.yaml", environment={}).topics
     lock = threading.Lock() if batches is None else batches
-    return topic, TopicUpkeep(topic, {}, reports, batches=lock, every=every)
+    runs = LastRuns(folder, topic.key)
+    return topic, TopicUpkeep(topic, {}, reports, batches=lock, every=every, last_runs=runs)
 
 
 def written(path, day):

@@ -13,6 +13,7 @@ from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.errand import Errand
 from bayou.ingest.inspection.kafka_records import first_record_time
 from bayou.ingest.inspection.topic_tables import TopicTables, row_count
+from bayou.ingest.maintenance import LastRun, LastRuns
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan, fixed_start, next_offsets
 from bayou.ingest.state import runs_here
 
@@ -64,7 +65,8 @@ class TopicStanding:
             where the brokers didn't say.
         objective_seconds: `slo.freshness-seconds`.
         running: whether a pipeline on this machine holds the topic's lock.
-        maintenance: when what was done last, ms since the epoch, of the newest 1,000 commits.
+        maintenance: the last run of each task: what this machine's pipeline has told, or of the
+            newest 1,000 commits, whatever is later.
         error: why something above isn't known.
     """
 
@@ -82,7 +84,7 @@ class TopicStanding:
     freshness_seconds: float | None = None
     objective_seconds: float | None = None
     running: bool = False
-    maintenance: Mapping[str, int]
+    maintenance: Mapping[str, LastRun]
     error: str | None = None
 
     @property
@@ -142,7 +144,7 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
         table_path=topic.table_path,
         objective_seconds=topic.config.slo.freshness_seconds,
         running=runs_here(configuration.state_path, topic.key),
-        maintenance={},
+        maintenance=LastRuns(configuration.state_path, topic.key).read(),
     )
     tables = TopicTables.of(configuration, topic)
     transactions: Mapping[str, int] = {}
@@ -151,7 +153,8 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
         if tables.target.exists():
             snapshot = tables.target.snapshot()
             transactions = snapshot.transactions
-            standing = replace(standing, **_table_facts(tables, row_count(snapshot)))
+            facts = _table_facts(tables, row_count(snapshot), standing.maintenance)
+            standing = replace(standing, **facts)
         if tables.dead_letters.exists():
             there = tables.dead_letters.snapshot()
             letters = there.transactions
@@ -169,14 +172,19 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
         return replace(standing, error=error.message)
 
 
-def _table_facts(tables: TopicTables, rows: int) -> dict[str, Any]:
+def _table_facts(
+    tables: TopicTables, rows: int, last_runs: Mapping[str, LastRun]
+) -> dict[str, Any]:
     detail = tables.target.detail()
     commits = tables.target.history(1000)
-    maintenance: dict[str, int] = {}
+    maintenance = dict(last_runs)
     for commit in commits:
         task = _MAINTENANCE.get(str(commit.get("operation")))
-        if task is not None:
-            maintenance.setdefault(task, commit["timestamp"])
+        if task is None:
+            continue
+        told = maintenance.get(task)
+        if told is None or told.at < commit["timestamp"]:
+            maintenance[task] = LastRun(at=commit["timestamp"], result="done")
     return {
         "version": detail.version,
         "last_commit": detail.last_modified,

@@ -15,6 +15,7 @@ from bayou.engines import for_path
 from bayou.errors import BayouError, PipelineError
 from bayou.ingest.config import Topic
 from bayou.ingest.errand import Errand
+from bayou.ingest.maintenance.last_runs import LastRuns
 from bayou.ingest.maintenance.steps import maintain_table
 from bayou.ingest.progress import BatchReport, MaintenanceReport, MaintenanceTask, Reporter
 from bayou.ingest.upsert import DeletedKeys, deleted_keys_path
@@ -39,6 +40,7 @@ class TopicUpkeep:
     Args:
         batches: held by whoever changes the table.
         every: seconds between looks by the clock; None for none.
+        last_runs: what is told is kept there too.
         slots: held while a task is done, so that not all topics are maintained at once; None: they
             may be.
     """
@@ -51,9 +53,11 @@ class TopicUpkeep:
         *,
         batches: threading.Lock,
         every: float | None,
+        last_runs: LastRuns,
         slots: AbstractContextManager[Any] | None = None,
     ) -> None:
         self._topic = topic
+        self._last_runs = last_runs
         self._delta = topic.config.destination.delta_config
         self._storage_options = dict(storage_options)
         self._reporter = reporter
@@ -157,6 +161,7 @@ class TopicUpkeep:
                     ),
                 )
             if report is not None and not (report.left and report.result == "nothing"):
+                self._last_runs.keep(report)
                 self._reporter.maintenance_finished(report)
 
     def _maintained(self, task: MaintenanceTask, *, final: bool) -> MaintenanceReport | None:
