@@ -9,11 +9,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
 import bayou
 from bayou.engines.arrow import ArrowEngine
+from bayou.engines.arrow.parallel_encoding import is_worth_threads
 from bayou.errors import BayouError
 from bayou.kernel.engine import ByteRange, Engine
 from bayou.testing import EngineSuite
@@ -90,6 +92,19 @@ def test_deltalake_reads_what_is_written_with_the_same_options(s3_server, bucket
     assert read.num_rows == 24
     columns = read.column_names
     assert theirs.to_pyarrow_table().select(columns).sort_by("id").to_pylist() == read.to_pylist()
+
+
+def test_files_that_several_threads_encode_come_whole(s3_server, bucket):
+    path, options = f"s3://{bucket}/large", s3_server.storage_options
+    numbers = pa.array(range(600_000), pa.int64())
+    rows = pa.table({"id": numbers, "twice": pc.multiply(numbers, 2)})
+    assert is_worth_threads(rows)
+    bayou.write(path, rows, storage_options=options)
+    bayou.write(path, rows, mode="append", storage_options=options)
+    bayou.table(path, options).optimize()
+    theirs = DeltaTable(path, storage_options=options).to_pyarrow_table(columns=rows.column_names)
+    assert theirs.sort_by("id").column("id").to_pylist() == sorted([*range(600_000)] * 2)
+    assert pc.all(pc.equal(theirs["twice"], pc.multiply(theirs["id"], 2))).as_py()
 
 
 def test_a_table_of_deltalake_is_read_with_the_same_options(s3_server, bucket):

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from obstore.store import MemoryStore
 
@@ -9,6 +12,11 @@ from bayou.engines.arrow.files import ArrowFiles
 from bayou.engines.arrow.object_store_files import ObjectStoreFiles
 from bayou.errors import ArgumentError, FileMissingError, StorageError
 from bayou.kernel.engine import ByteRange
+
+
+def _view_of_a_buffer(data: bytes) -> memoryview:
+    """Of signed bytes, as all that Arrow's streams give."""
+    return memoryview(pa.py_buffer(data))
 
 
 @pytest.fixture
@@ -63,6 +71,16 @@ def test_a_large_object_is_written_and_read_in_parts(files: ObjectStoreFiles) ->
         assert file.read() == data
         file.seek(5)
         assert file.read(10 << 20) == data[5 : 5 + (10 << 20)]
+
+
+@pytest.mark.parametrize("kind", [bytes, memoryview, pa.py_buffer, _view_of_a_buffer])
+def test_bytes_are_written_in_whatever_buffer_they_come(
+    files: ObjectStoreFiles, kind: Callable[[bytes], Any]
+) -> None:
+    with files.open_output("s3://bucket/a") as output:
+        assert output.write(kind(b"12\xff")) == 3
+        assert output.tell() == 3
+    assert list(files.read_files([ByteRange(path="s3://bucket/a")])) == [b"12\xff"]
 
 
 def test_stopping_early_ends_the_reading(files: ObjectStoreFiles) -> None:

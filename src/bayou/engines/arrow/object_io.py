@@ -102,11 +102,11 @@ class ObjectOutput(io.RawIOBase):
         return self._position
 
     def write(self, data: bytes | memoryview) -> int:  # type: ignore[override]
+        view = memoryview(data).cast("B")  # Arrow's buffers are of signed bytes, which it refuses
         with self._errors():
-            self._writer.write(data)
-        count = memoryview(data).nbytes
-        self._position += count
-        return count
+            self._writer.write(view)
+        self._position += view.nbytes
+        return view.nbytes
 
     def close(self) -> None:
         if self.closed:
