@@ -56,6 +56,7 @@ class KeyedRecords:
                 "linger.ms": 20,
                 "topic.metadata.refresh.interval.ms": 1000,  # new partitions show late
                 "queue.buffering.max.messages": 200_000,
+                "message.max.bytes": 20 << 20,
             }
         )
         self.state: dict[tuple[str, str | None], tuple[str, int] | None] = {}

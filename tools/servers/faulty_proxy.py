@@ -10,13 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 from urllib.parse import urlsplit
 
 __all__ = ["NO_FAULT", "Fault", "FaultyProxy"]
 
-_SLOW_DOWN = b"""<?xml version="1.0" encoding="UTF-8"?>
-<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"""
+_ERRORS = {
+    500: b"""<?xml version="1.0" encoding="UTF-8"?>
+<Error><Code>InternalError</Code><Message>We encountered an internal error.</Message></Error>""",
+    503: b"""<?xml version="1.0" encoding="UTF-8"?>
+<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>""",
+}
 _OF_THE_CONNECTION = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length"})
 _UPSTREAM_TIMEOUT = 30.0
 
@@ -26,14 +30,16 @@ class Fault:
     """What goes wrong with a request.
 
     Attributes:
-        refuse: it is answered 503 SlowDown, and the server never sees it.
+        refuse: it is answered 503 SlowDown or 500 InternalError, and the server never sees it.
         delay: seconds to wait before the server sees it.
         lose_answer: the server does it, and the connection ends without an answer.
+        deny: the server does it, and the answer is 500 InternalError.
     """
 
-    refuse: bool = False
+    refuse: Literal[0, 500, 503] = 0
     delay: float = 0.0
     lose_answer: bool = False
+    deny: bool = False
 
 
 NO_FAULT = Fault()
@@ -113,12 +119,15 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         fault = self.server.proxy.choose(self.command, urlsplit(self.path).path)
         if fault.refuse:
-            self._answer(503, [("Content-Type", "application/xml")], _SLOW_DOWN)
+            self._fail(fault.refuse)
             return
         time.sleep(fault.delay)
         answer, data = self._ask(body)
         if fault.lose_answer:
             self.close_connection = True
+            return
+        if fault.deny:
+            self._fail(500)
             return
         headers = [(k, v) for k, v in answer.getheaders() if k.lower() not in _OF_THE_CONNECTION]
         length = answer.getheader("Content-Length") if self.command == "HEAD" else None
@@ -145,6 +154,9 @@ class _Handler(BaseHTTPRequestHandler):
         upstream.endheaders(body or None)
         answer = upstream.getresponse()
         return answer, answer.read()
+
+    def _fail(self, status: int) -> None:
+        self._answer(status, [("Content-Type", "application/xml")], _ERRORS[status])
 
     def _answer(
         self, status: int, headers: list[tuple[str, str]], data: bytes, *, length: str | None = None

@@ -241,6 +241,19 @@ class Plan:
             kill_group(process)
         return Run(code=process.returncode, out=out, err=err, seconds=time.monotonic() - began)
 
+    def verify(self, topic: str, *, config: str = "append.yaml") -> Run:
+        """Have the command prove that each record is there once."""
+        command = [sys.executable, "-m", "bayou.cli", "verify", topic, "--json", "--config"]
+        began = time.monotonic()
+        done = subprocess.run(
+            [*command, str(EXAMPLES / config)],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        return Run(done.returncode, done.stdout, "", time.monotonic() - began)
+
     def table(self, name: str) -> DeltaTable:
         """A table as another reader opens it."""
         return DeltaTable(f"s3a://{BUCKET}/tables/{name}", storage_options=self.s3.storage_options)

@@ -6,15 +6,11 @@ import json
 import os
 import random
 import shutil
-import subprocess
-import sys
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-_EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "plan"
 _PARTITIONS = 4
 _KILLS = int(os.environ.get("BAYOU_TEST_KILLS", "3"))
 
@@ -103,15 +99,8 @@ def test_json_of_before_is_migrated_and_kafka_goes_on_behind_it(plan):
     table = plan.table("user_events").to_pyarrow_table(columns=["user_id", "_kafka_partition"])
     assert sorted(table["user_id"].to_pylist()) == sorted(e["user_id"] for e in events)
     assert Counter(table["_kafka_partition"].to_pylist()) == {-1: 400, 0: 50, 1: 50, 2: 50, 3: 50}
-    command = [sys.executable, "-m", "bayou.cli", "verify", "user-events", "--config"]
-    proof = subprocess.run(
-        [*command, str(_EXAMPLES / "append.yaml")],
-        env=plan.environment,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    assert proof.returncode == 0, proof.stdout
+    proof = plan.verify("user-events")
+    assert proof.code == 0, proof.out
 
 
 def _order(number: int) -> bytes:

@@ -6,11 +6,12 @@ import random
 from collections import Counter
 
 import pytest
+from keyed_records import KeyedRecords
 from servers.faulty_proxy import NO_FAULT, Fault, FaultyProxy
 
 _BATCHES_OF_100 = ("--set", "connector.topics.user-events.processing.batch-size=100")
-_REFUSED = Fault(refuse=True)
-_SLOW = Fault(delay=0.3)
+_REFUSED = (Fault(refuse=503), Fault(refuse=500), Fault(deny=True))
+_SLOW = Fault(delay=0.05)
 _LOST = Fault(lose_answer=True)
 
 
@@ -18,29 +19,43 @@ _LOST = Fault(lose_answer=True)
 def through(plan):
     """Runs the plan through a proxy with faults; the tables are read past it."""
 
-    def run(fault):
+    def run(fault, *arguments, config="append.yaml"):
         with FaultyProxy(plan.s3.endpoint, fault) as proxy:
             plan.environment["AWS_ENDPOINT_URL"] = proxy.endpoint
-            return plan.run(*_BATCHES_OF_100), proxy.requests
+            return plan.run(*(arguments or _BATCHES_OF_100), config=config), proxy.requests
 
     return run
 
 
-def test_a_store_that_refuses_a_fifth_of_all_requests(plan, through):
+def test_a_slow_store_that_refuses_a_fifth_of_all_requests_or_denies_what_it_did(plan, through):
     ledger = plan.produce_user_events(300)
     rng = random.Random(5)
-    run, requests = through(lambda *_: _REFUSED if rng.random() < 0.2 else NO_FAULT)
+    run, requests = through(lambda *_: rng.choice(_REFUSED) if rng.random() < 0.2 else _SLOW)
     assert run.code == 0, run.out
-    assert requests[_REFUSED] > 10
+    assert set(requests) == {*_REFUSED, _SLOW}
     plan.check_user_events(ledger)
 
 
-def test_a_store_that_is_slow(plan, through):
-    ledger = plan.produce_user_events(200)
-    run, requests = through(lambda *_: _SLOW)
+@pytest.mark.parametrize("driver_bytes", ["0", str(64 << 20)])
+def test_upserts_to_a_store_that_is_slow_refuses_and_loses_answers(plan, through, driver_bytes):
+    plan.environment["BAYOU_ROWOPERATIONS_SOURCEBYTES"] = driver_bytes
+    keyed = KeyedRecords(
+        plan.kafka.bootstrap_servers, "user.events.v1", users=50, partitions=4, late=50
+    )
+    keyed.send(400)
+    rng = random.Random(5)
+    faults = (*_REFUSED, _SLOW, _LOST)
+    run, requests = through(
+        lambda *_: rng.choice(faults) if rng.random() < 0.2 else NO_FAULT,
+        *("--set", "connector.topics.user-events.processing.batch-size=200"),
+        config="upsert.yaml",
+    )
     assert run.code == 0, run.out
-    assert set(requests) == {_SLOW}
-    plan.check_user_events(ledger)
+    assert set(requests) == {*faults, NO_FAULT}
+    columns = ["user_id", "session_id", "event_type", "duration_ms"]
+    keyed.check(plan.table("user_events").to_pyarrow_table(columns=columns).to_pylist())
+    letters = plan.table("user_events_dead_letters").to_pyarrow_table(columns=["offset"])
+    assert letters.num_rows == keyed.bad
 
 
 def test_answers_to_commits_that_are_lost(plan, through):

@@ -121,17 +121,26 @@ def a_worker_dies(running, rng):
     running.end()
 
 
-def test_records_gone_by_retention_stop_the_topic_and_nothing_is_changed(plan, keyed):
+def test_records_gone_by_retention_stop_the_topic_or_are_passed_over_as_told(plan, keyed):
     keyed.send(400)
     upserted(plan)
     before = rows(plan)
     keyed.send(400)
-    ends = dict.fromkeys(range(_PARTITIONS), 60)
-    plan.kafka.delete_records(_TOPIC, ends)
+    plan.kafka.delete_records(_TOPIC, dict.fromkeys(range(_PARTITIONS), 60))
     run = plan.run(config="upsert.yaml")
     assert run.code == 1
     assert "were removed by retention" in run.of("error")[0]["message"]
     assert rows(plan) == before
+    run = upserted(plan, "--set", f"{_USER_EVENTS}.on-data-loss=continue")
+    [lost] = run.of("records_lost")
+    assert {span["end"] for span in lost["spans"].values()} == {60}
+    proof = plan.verify("user-events", config="upsert.yaml")
+    assert proof.code == 0, proof.out
+    plan.kafka.delete_topic(_TOPIC)
+    plan.kafka.create_topic(_TOPIC, _PARTITIONS)
+    run = plan.run(config="upsert.yaml")
+    assert run.code == 1
+    assert "deleted and recreated since" in run.of("error")[0]["message"]
 
 
 def test_a_table_that_is_restored_while_it_is_upserted_stops_the_topic(plan, keyed):
