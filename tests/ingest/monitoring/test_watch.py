@@ -8,6 +8,18 @@ from bayou.ingest.monitoring.watch import Watch
 from bayou.ingest.progress import TopicStarted, TopicSummary
 
 
+def started(pipeline, positions):
+    """What is told when its topic begins there, one record before the end."""
+    return TopicStarted(
+        topic="events",
+        kafka_topic=pipeline.kafka_topic,
+        table_path=pipeline.path,
+        partitions=2,
+        waiting=1,
+        positions=positions,
+    )
+
+
 def test_a_look_finds_lag_freshness_files_and_dead_letters(small_pipeline):
     small_pipeline.produce({"id": 1}, b"no json")
     small_pipeline.take_in()
@@ -16,16 +28,7 @@ def test_a_look_finds_lag_freshness_files_and_dead_letters(small_pipeline):
     watch = Watch(small_pipeline.configuration, store, interval=10)
     watch.look()  # nothing runs: nobody is asked
     assert store.status().topics[0].waiting is None
-    store.topic_started(
-        TopicStarted(
-            topic="events",
-            kafka_topic=small_pipeline.kafka_topic,
-            table_path=small_pipeline.path,
-            partitions=2,
-            waiting=1,
-            positions={0: 2, 1: 0},
-        )
-    )
+    store.topic_started(started(small_pipeline, {0: 2, 1: 0}))
     watch.look()
     (topic,) = store.status().topics
     assert topic.lag == {0: 1, 1: 0}
@@ -42,16 +45,7 @@ def test_the_lag_of_a_topic_that_failed_grows_on(small_pipeline):
     small_pipeline.produce({"id": 1})
     watch.look()  # it never began: nobody knows what its table has
     assert store.status().topics[0].waiting is None
-    store.topic_started(
-        TopicStarted(
-            topic="events",
-            kafka_topic=small_pipeline.kafka_topic,
-            table_path=small_pipeline.path,
-            partitions=2,
-            waiting=1,
-            positions={0: 0, 1: 0},
-        )
-    )
+    store.topic_started(started(small_pipeline, {0: 0, 1: 0}))
     store.topic_finished(failed)
     small_pipeline.produce({"id": 2})
     watch.look()
