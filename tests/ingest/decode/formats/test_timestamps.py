@@ -63,7 +63,7 @@ def test_a_value_of_its_format_is_a_moment(form, value, expected):
 @pytest.mark.parametrize(
     ("form", "value"),
     [
-        *(("epoch-ms", v) for v in (True, "x", [], "NaN", 10**20)),
+        *(("epoch-ms", v) for v in (True, "x", [], "NaN", 10**20, "1e9999999")),
         *(("iso", v) for v in (1, "soon")),
         ("%d.%m.%Y", "2024-01-05"),
     ],
@@ -134,7 +134,9 @@ def test_a_delete_of_debezium_has_its_order_in_milliseconds():
     assert "isn't a timestamp" in bad.decoded.reasons[0].as_py()
 
 
-@pytest.mark.parametrize("form", ["epoch", "%Q", "yyyy-MM-dd"])
+@pytest.mark.parametrize(
+    "form", ["epoch", "%Q", "yyyy-MM-dd", "%d.%m.%Y %d", "%H:%M", "%Y-%m-%d %H:%M %Z"]
+)
 def test_a_format_that_there_is_not_is_told_with_what_there_is(tmp_path, form):
     with pytest.raises(ConfigurationError, match="write epoch-s, epoch-ms, epoch-us, iso, or"):
         table(tmp_path, f"{{at: '{form}'}}")

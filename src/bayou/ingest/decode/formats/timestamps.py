@@ -6,15 +6,17 @@
 | `iso` | a text as ISO 8601 has it |
 | one with `%`, such as `%d.%m.%Y %H:%M` | a text by that pattern, as Python's `strptime` takes it |
 
-Without an offset a text is in UTC. Null stays null.
+Without an offset a text is in UTC. Null stays null. A pattern has a year, and no `%Z`: which names
+of zones `strptime` knows depends on the machine, and their offsets it leaves out.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from bayou.protocol.schema import TIMESTAMP, StructField, StructType
@@ -29,12 +31,12 @@ def is_timestamp_format(text: str) -> bool:
     """Whether values can be read by it."""
     if text in _MICROSECONDS or text == "iso":
         return True
+    example = datetime(2024, 1, 1, tzinfo=UTC)
     try:
-        example = datetime(2024, 1, 5, 10, tzinfo=UTC).strftime(text)
-        datetime.strptime(example, text).astimezone(UTC)
-    except ValueError:
+        found = _by_pattern(example.strftime(text), text)
+    except (ValueError, re.error):  # the latter for a part that is there twice
         return False
-    return "%" in text
+    return found.year == example.year and "%Z" not in text.replace("%%", "")
 
 
 def converted(record: dict[str, Any], formats: Mapping[str, str]) -> dict[str, Any]:
@@ -50,7 +52,7 @@ def converted(record: dict[str, Any], formats: Mapping[str, str]) -> dict[str, A
             continue
         try:
             found[name] = _moment(value, form).isoformat()
-        except (ValueError, OverflowError, InvalidOperation) as error:
+        except (ValueError, ArithmeticError) as error:  # Decimal's overflow is no OverflowError
             raise ValueError(
                 f"field {name!r}: {str(value)[:60]!r} isn't a timestamp by the format {form}"
             ) from error
@@ -89,8 +91,9 @@ def _moment(value: Any, form: str) -> datetime:
     if form in _MICROSECONDS:
         number = Decimal(str(value)) * _MICROSECONDS[form]
         return _EPOCH + timedelta(microseconds=int(number))
-    if form == "iso":
-        found = datetime.fromisoformat(value)
-    else:
-        found = datetime.strptime(value, form)  # noqa: DTZ007  # UTC is added where it has none
+    found = datetime.fromisoformat(value) if form == "iso" else _by_pattern(value, form)
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+
+
+def _by_pattern(value: str, pattern: str) -> datetime:
+    return datetime.strptime(value, pattern)  # noqa: DTZ007  # UTC is added where it has none
