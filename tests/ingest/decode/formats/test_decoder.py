@@ -191,6 +191,20 @@ def test_avro_without_a_registry_is_read_by_a_schema_file():
     assert found.columns.schema.field("id").type == pa.int32()
 
 
+def test_a_field_of_a_schema_that_no_column_may_have_refuses_its_records():
+    fields = [{"name": "id", "type": "int"}, {"name": "Year", "type": "int"}]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), {"id": 5, "Year": 2024})
+    plan = DecodePlan(
+        columns=columns(id=LONG), json_schema=None, discover=True, taken=frozenset(("id", "year"))
+    )
+    values_are = RecordFormat(name="avro", schema=json.dumps(schema))
+    found = RecordDecoder(values_are, plan).decode(pa.array([out.getvalue()], pa.binary()))
+    assert "unknown field 'Year': it can't be a column" in found.reasons[0].as_py()
+    assert not found.new_fields.fields  # for which a caller would decode again, forever
+
+
 def test_a_registry_that_has_no_such_schema_stops_the_batch(registry):
     with pytest.raises(KafkaError, match="there is no such schema"):
         decoded(RecordFormat(name="avro", registry=registry), [header(77, b"")])

@@ -66,7 +66,8 @@ class RecordDecoder:
         new_fields = decoded.new_fields
         if self._plan.discover:
             found = additions(self._plan.columns, self._columns)
-            of_schema = merge_fields(StructType(), [partial for _, partial in found])
+            fit = [partial for path, partial in found if path.lower() not in self._plan.taken]
+            of_schema = merge_fields(StructType(), fit)
             # Their types are better than what values look like.
             told = {f.name: f for f in of_schema}
             seen = {f.name: f for f in new_fields}
