@@ -77,19 +77,21 @@ class AvroReader:
     def __init__(self, registry: Registry | None, schema: str | None) -> None:
         self._registry = registry
         self._schemas: dict[int, Any] = {}
+        self._columns: dict[int | None, StructType] = {}
         self._own = None if schema is None else fastavro.parse_schema(json.loads(schema))
 
     def read(self, value: bytes) -> tuple[Any, StructType]:
-        """A value, and the columns of its schema.
+        """A value, and the columns of its schema, the same object for the same schema.
 
         Raises:
             ValueError: it can't be read.
             KafkaError: the registry doesn't answer.
         """
-        schema, body = self._own, value
+        number, schema, body = None, self._own, value
         header = None if self._registry is None else split_header(value)
         if header is not None:
-            schema, body = self._of(header[0]), header[1]
+            number, body = header
+            schema = self._of(number)
         if schema is None:
             raise ValueError("not Avro with a schema registry's header")
         there = io.BytesIO(body)
@@ -99,7 +101,10 @@ class AvroReader:
             raise ValueError(f"not Avro of its schema: {type(error).__name__} {error}") from error
         if there.read(1):
             raise ValueError("not Avro of its schema: there are bytes behind it")
-        return record, avro_columns(schema)
+        columns = self._columns.get(number)
+        if columns is None:
+            columns = self._columns[number] = avro_columns(schema)
+        return record, columns
 
     def _of(self, number: int) -> Any:
         known = self._schemas.get(number)

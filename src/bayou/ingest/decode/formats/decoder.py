@@ -25,6 +25,7 @@ from bayou.protocol.schema import TIMESTAMP, StructField, StructType
 __all__ = ["RecordDecoder"]
 
 _MAX_REASON = 300
+_NO_COLUMNS = StructType()
 
 
 class RecordDecoder:
@@ -44,7 +45,9 @@ class RecordDecoder:
             None if format.json_schema is None else record_validator(format.json_schema)
         )
         self._read = _reader(format, plan.columns)
+        self._told: StructType | None = None  # by the schema of the record before
         self._columns = StructType()
+        self._moments: dict[str, StructField] = {}
 
     def decode(self, values: pa.Array[Any]) -> Decoded:
         """Decode Kafka values; see `JsonDecoder.decode`."""
@@ -65,7 +68,8 @@ class RecordDecoder:
         places: Any = pa.array(kept, pa.int64())
         new_fields = decoded.new_fields
         if self._plan.discover:
-            found = additions(self._plan.columns, self._columns)
+            columns = merge_fields(self._columns, self._moments.values())
+            found = additions(self._plan.columns, columns)
             fit = [partial for path, partial in found if path.lower() not in self._plan.taken]
             of_schema = merge_fields(StructType(), fit)
             # Their types are better than what values look like.
@@ -73,7 +77,7 @@ class RecordDecoder:
             seen = {f.name: f for f in new_fields}
             new_fields = StructType(tuple((seen | told).values()))
             if self._plan.widens:
-                wider = widened(self._plan.columns, self._columns)
+                wider = widened(self._plan.columns, columns)
                 if changed := [f for f in wider if f != self._plan.columns.get(f.name)]:
                     new_fields = StructType(tuple(changed))  # the others come the next time
         return Decoded(
@@ -104,20 +108,22 @@ class RecordDecoder:
             if self._validator is not None and not self._validator.is_valid(record):
                 error = next(iter(self._validator.iter_errors(record)))
                 raise ValueError(f"schema: {error.message}")
-            columns = flat_columns(columns, separator)
             record = flattened(record, separator, self._plan.columns)
         if self._format.timestamps and isinstance(record, dict):
             record = self.with_timestamps(record)
-            columns = timestamp_columns(columns, self._format.timestamps)
-            moments = [n for n in self._format.timestamps if record.get(n) is not None]
-            columns = merge_fields(columns, [_timestamp(name) for name in moments])
-        if columns.fields and columns is not self._columns:
-            self._columns = merge_fields(self._columns, columns)
+            for name in self._format.timestamps:
+                if name not in self._moments and record.get(name) is not None:
+                    self._moments[name] = StructField(name=name, data_type=TIMESTAMP)
+        if columns is not self._told:  # schemas are few, records many
+            self._told = columns
+            self._columns = merge_fields(self._columns, self._of_table(columns))
         return msgspec.json.encode(record, enc_hook=_encoded)
 
-
-def _timestamp(name: str) -> StructField:
-    return StructField(name=name, data_type=TIMESTAMP)
+    def _of_table(self, columns: StructType) -> StructType:
+        separator, timestamps = self._format.flatten, self._format.timestamps
+        if separator is not None:
+            columns = flat_columns(columns, separator)
+        return timestamp_columns(columns, timestamps)
 
 
 def _reader(format: RecordFormat, columns: StructType) -> Callable[[bytes], tuple[Any, StructType]]:
@@ -131,13 +137,13 @@ def _reader(format: RecordFormat, columns: StructType) -> Callable[[bytes], tupl
             protobuf = ProtobufReader(format.registry)
             return lambda value: _without_odd_numbers(protobuf.read(value))
         case "csv":
-            return lambda value: (_csv(value, format, kinds), StructType())
+            return lambda value: (_csv(value, format, kinds), _NO_COLUMNS)
         case "string":
-            return lambda value: ({"value": _utf8(value)}, StructType())
+            return lambda value: ({"value": _utf8(value)}, _NO_COLUMNS)
         case "binary":
-            return lambda value: ({"value": base64.b64encode(value).decode()}, StructType())
+            return lambda value: ({"value": base64.b64encode(value).decode()}, _NO_COLUMNS)
         case "json":
-            return lambda value: (_json(value), StructType())
+            return lambda value: (_json(value), _NO_COLUMNS)
 
 
 def _json(value: bytes) -> Any:

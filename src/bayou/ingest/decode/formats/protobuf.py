@@ -61,9 +61,10 @@ class ProtobufReader:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._files: dict[int, Any] = {}
+        self._columns: dict[tuple[int, tuple[int, ...]], StructType] = {}
 
     def read(self, value: bytes) -> tuple[Any, StructType]:
-        """A value, and the columns of its message.
+        """A value, and the columns of its message, the same object for the same message.
 
         Raises:
             ValueError: it can't be read.
@@ -79,7 +80,11 @@ class ProtobufReader:
             message.ParseFromString(body)
         except DecodeError as error:
             raise ValueError(f"not Protobuf of its schema: {error}") from error
-        return _plain(message), _columns(descriptor, ())
+        name = (header[0], tuple(indexes))
+        columns = self._columns.get(name)
+        if columns is None:
+            columns = self._columns[name] = _columns(descriptor, ())
+        return _plain(message), columns
 
     def _descriptor(self, number: int, indexes: list[int]) -> Descriptor:
         file = self._files.get(number)
