@@ -8,13 +8,14 @@ Rows tell where they are from in the same columns: `_kafka_topic` is the topic's
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute
 
+from bayou.api import SnapshotHandle
 from bayou.engines import for_path
 from bayou.errors import (
     BayouError,
@@ -34,7 +35,7 @@ from bayou.ingest.schema_policy import SchemaPolicy, told_in_history
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.target_table import ENGINE_INFO, TargetTable
 from bayou.ingest.topic_format import topic_columns, topic_format
-from bayou.kernel import Engine, Operation, Table, delete_data_files, write_data
+from bayou.kernel import Engine, Operation, Snapshot, Table, delete_data_files, write_data
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.protocol.schema import StructType
 
@@ -88,25 +89,33 @@ class DirectWriter:
     ) -> BatchReport:
         """Put records into the table, dead letters first, in one commit each.
 
-        Where another writer's commit wins it is done again, `max-retries` times.
+        Where another writer's commit wins it is done again, `max-retries` times. The table may be
+        another by then: who is a dead letter stays one, whatever a second look would say, and who
+        doesn't fit any more becomes one too.
 
         Args:
             records: columns of the Kafka source; see `record_batch`.
-            transaction_ids: go into both commits; a table that has them already gets nothing.
+            transaction_ids: go into both commits; a target that has them already gets nothing, and
+                dead letters that have them have those of an earlier attempt at these records.
 
         Raises:
             BayouError: it can't be done; what was written is deleted.
         """
         began = time.monotonic()
-        letters_wait, conflicts = True, 0
+        conflicts = 0
+        refused = self._refused_before(records, transaction_ids)
         while True:
-            found = self._read(records)
+            found = self._read(_without(records, refused))
             try:
-                if letters_wait:
-                    self._write_letters(found.letters, transaction_ids)
-                    letters_wait = False
+                self._write_letters(found.letters, transaction_ids)
+                refused |= _places(found.letters)
                 report = self._write_rows(found, transaction_ids)
-                return replace(report, seconds=time.monotonic() - began, conflicts=conflicts)
+                return replace(
+                    report,
+                    dead_letters=len(refused),
+                    seconds=time.monotonic() - began,
+                    conflicts=conflicts,
+                )
             except ConcurrentTransactionError:
                 raise
             except CommitConflictError:
@@ -232,6 +241,23 @@ class DirectWriter:
         count = sum(batch.num_rows for batch in rows)
         return replace(report, rows=count, version=version, new_columns=added)
 
+    def _refused_before(
+        self, records: Sequence[pa.RecordBatch], transaction_ids: Mapping[str, int]
+    ) -> set[tuple[int, int]]:
+        """Partitions and offsets of the records that an earlier attempt made dead letters."""
+        table = Table.for_path(self._engine, dead_letters_path(self._topic.table_path))
+        ends = [pc.min_max(batch.column("offset")).as_py() for batch in records if batch.num_rows]
+        if not (transaction_ids and ends and table.exists(self._engine)):
+            return set()
+        snapshot = table.latest_snapshot(self._engine)
+        if _unknown(transaction_ids, snapshot):
+            return set()
+        low, high = min(e["min"] for e in ends), max(e["max"] for e in ends)
+        letters = SnapshotHandle(self._engine, snapshot).to_arrow(
+            columns=["partition", "offset"], filter=f"offset >= {low} AND offset <= {high}"
+        )
+        return _places(letters.to_batches()) & _places(records)
+
     def _write_letters(
         self, letters: Sequence[pa.RecordBatch], transaction_ids: Mapping[str, int]
     ) -> None:
@@ -240,6 +266,7 @@ class DirectWriter:
         table = Table.for_path(self._engine, dead_letters_path(self._topic.table_path))
         if table.exists(self._engine):
             snapshot = table.latest_snapshot(self._engine)
+            transaction_ids = _unknown(transaction_ids, snapshot)
             builder = snapshot.build_update_table_transaction(ENGINE_INFO, Operation.WRITE)
         else:
             builder = table.create_transaction_builder(
@@ -269,6 +296,35 @@ class _Read:
     rows: list[pa.RecordBatch]
     letters: list[pa.RecordBatch]
     ignored: tuple[str, ...]
+
+
+def _unknown(transaction_ids: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:
+    """Those that a table doesn't have yet."""
+    known = snapshot.transactions
+    return {app: number for app, number in transaction_ids.items() if known.get(app, -1) < number}
+
+
+def _places(records: Iterable[pa.RecordBatch]) -> set[tuple[int, int]]:
+    """The partition and offset of each record."""
+    found: set[tuple[int, int]] = set()
+    for batch in records:
+        partitions: Any = batch.column("partition").to_pylist()
+        offsets: Any = batch.column("offset").to_pylist()
+        found.update(zip(partitions, offsets, strict=True))
+    return found
+
+
+def _without(
+    records: Sequence[pa.RecordBatch], places: Collection[tuple[int, int]]
+) -> Sequence[pa.RecordBatch]:
+    """Records but for those at some places."""
+    if not places:
+        return records
+    kept = []
+    for batch in records:
+        at = zip(batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True)
+        kept.append(batch.filter(pa.array([place not in places for place in at], pa.bool_())))
+    return kept
 
 
 def _before_kafka(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -122,6 +122,53 @@ def test_killed_between_any_two_steps_nothing_is_lost_or_doubled(
     assert sum(check.dead_letters for check in checks) == 1
 
 
+@pytest.mark.parametrize("refused_first", [True, False])
+def test_of_a_schema_that_changed_after_a_kill_each_record_is_decided_once(
+    events, tmp_path, monkeypatch, refused_first
+):
+    records = [{"id": 1}, {"id": 2, "x": 5}, "no object"]
+    (tmp_path / "batch_1.json").write_text(json.dumps(records))
+    other = TopicTable(events._configuration, "events")
+    if refused_first:  # its x doesn't fit a table that has none, and fits the one of later
+        (tmp_path / "p.yaml").write_text(CONFIG.replace("evolution: true", "evolution: false"))
+        events.write([{"id": 0}])
+        events = TopicTable(load_configuration(tmp_path / "p.yaml", environment={}), "events")
+    with monkeypatch.context() as killing:
+        killing.setattr(DirectWriter, "_write_rows", _die)
+        with pytest.raises(_KilledError):
+            events.migrate(str(tmp_path / "batch_1.json"))
+    other.write([{"id": 3, "x": 1 if refused_first else "text"}])
+    report = other.migrate(str(tmp_path / "batch_1.json"))
+    assert (report.rows, report.dead_letters) == (1, 2)
+    (check,) = other.verify_migration(str(tmp_path / "batch_1.json"))
+    assert (check.rows, check.dead_letters, check.problem) == (1, 2, None)
+
+
+@pytest.mark.parametrize("upserts", [False, True])
+def test_a_record_that_fits_no_more_after_a_conflict_is_a_dead_letter(
+    tmp_path, monkeypatch, upserts
+):
+    text = CONFIG.replace("{enable", f"{{enable-upsert: {str(upserts).lower()}, enable")
+    if upserts:
+        text = text.replace("[year, month, day]", "[]\n        key-columns: [id]")
+    (tmp_path / "p.yaml").write_text(text)
+    events = TopicTable(load_configuration(tmp_path / "p.yaml", environment={}), "events")
+    events.write([{"id": 0}])
+    write_rows = DirectWriter._write_rows
+
+    def late(*arguments):
+        monkeypatch.undo()
+        events.write([{"id": 1, "x": "text"}])
+        return write_rows(*arguments)
+
+    monkeypatch.setattr(DirectWriter, "_write_rows", late)
+    report = events.write([{"id": 2}, {"id": 3, "x": 5}])
+    assert (report.rows, report.dead_letters, report.conflicts) == (1, 1, 1)
+    assert ids(events) == [0, 1, 2]
+    letters = bayou.table(f"{events.topic.table_path}_dead_letters").to_arrow()
+    assert [json.loads(value)["id"] for value in letters["value"].to_pylist()] == [3]
+
+
 def test_files_come_by_day_and_then_by_the_numbers_in_their_names(tmp_path):
     day = tmp_path / "2024" / "01" / "05"
     day.mkdir(parents=True)
