@@ -9,6 +9,8 @@ import pytest
 import bayou
 from bayou.errors import ConfigurationError, PipelineError
 from bayou.ingest import TopicTable, load_configuration
+from bayou.ingest.direct_writer import DirectWriter, record_batch
+from bayou.ingest.letter_replay import replay_letters
 
 
 def table(folder, masks, more="", *, upsert="false", flatten="null", schema="null"):
@@ -83,6 +85,20 @@ def test_a_mask_that_would_leave_a_field_in_clear_is_refused(tmp_path):
     for masks, said in (("{mial: hash}", "'mial' isn't a field in"), ("{p.q: drop}", "lies in a")):
         with pytest.raises(ConfigurationError, match=said):
             table(tmp_path, masks, schema="s.json").write([{"mail": "a@b.c"}])
+
+
+def test_a_dead_letter_whose_field_would_stay_in_clear_becomes_no_row(tmp_path):
+    table(tmp_path, "{}")
+    file = tmp_path / "p.yaml"
+    file.write_text(file.read_text().replace("evolution: true", "evolution: false"))
+    strict = load_configuration(file, environment={})
+    for offset, value in enumerate((b'{"id": 1}', b'{"id": 2, "mail": "a@b.c"}')):
+        record = record_batch("t", [value], partition=0, first=offset, timestamps=[0])
+        DirectWriter(strict, strict.topics[0]).write([record], {"kafka/cluster/t/-/0": offset})
+    found = table(tmp_path, "{mail.name: hash}")
+    with pytest.raises(PipelineError, match=r"'mail.name' lies in a string"):
+        replay_letters(load_configuration(file, environment={}), found.topic)
+    assert found.read(columns=["id"])["id"].to_pylist() == [1]
 
 
 def test_keys_may_be_hashed_and_nothing_else(tmp_path):

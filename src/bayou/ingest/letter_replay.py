@@ -33,6 +33,7 @@ from bayou.ingest.inspection.seen_offsets import TopicOffsets
 from bayou.ingest.masks import masked
 from bayou.ingest.offsets import OffsetSpan, covered_offsets
 from bayou.ingest.rows import RowLayout, record_part
+from bayou.ingest.schema_policy import check_masks
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.topic_format import topic_columns, topic_format, validated_by
 from bayou.ingest.upsert_replay import upsert_letters
@@ -86,7 +87,7 @@ def replay_letters(
         dry_run: change nothing, tell what would be.
 
     Raises:
-        PipelineError: there is no table.
+        PipelineError: there is no table, or a field can't be masked as the configuration says.
         ConfigurationError: the schema file isn't usable.
         CommitConflictError: other writers won five times in a row.
     """
@@ -306,6 +307,7 @@ class _Replay:
         )
 
     def _layout(self, columns: StructType) -> RowLayout:
+        check_masks(self._topic, columns)
         config = self._topic.config
         return RowLayout.of(
             columns,

@@ -23,13 +23,26 @@ from bayou.ingest.upsert import DELETED, FORCED
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, StructType
 
-__all__ = ["SchemaPolicy", "told_in_history"]
+__all__ = ["SchemaPolicy", "check_masks", "told_in_history"]
 
 
 def told_in_history(left_out: Sequence[str], new_columns: Sequence[str]) -> dict[str, str]:
     """What a commit says of fields: those that rows lack, and columns that it adds to the table."""
     found = {"leftOut": ", ".join(left_out), "newColumns": ", ".join(new_columns)}
     return {name: text for name, text in found.items() if text}
+
+
+def check_masks(topic: Topic, columns: StructType) -> None:
+    """Check masks against the columns of a record; fields that aren't there are passed over.
+
+    Raises:
+        PipelineError: a column can't be masked so, and would stay in clear.
+    """
+    schema = to_arrow_schema(columns)
+    for path, mask in topic.config.column_masks.items():
+        reason = unfit_mask(schema, path, mask)
+        if reason is not None:
+            raise PipelineError(f"topic {topic.key!r}: masks: {reason}.", topic=topic.key)
 
 
 class SchemaPolicy:
@@ -87,13 +100,7 @@ class SchemaPolicy:
             self._topic.more_columns,
         )
         check_keys(self._topic, layout)
-        schema = to_arrow_schema(columns)
-        for path, mask in config.column_masks.items():
-            reason = unfit_mask(schema, path, mask)
-            if reason is not None:
-                raise PipelineError(
-                    f"topic {self._topic.key!r}: masks: {reason}.", topic=self._topic.key
-                )
+        check_masks(self._topic, columns)
         if layout.time_parts and config.event_time is not None and columns.fields:
             field = columns.get(config.event_time)
             if field is None or field.data_type not in (TIMESTAMP, TIMESTAMP_NTZ, DATE):
