@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 
 from bayou.errors import PipelineError, PrerequisiteError
@@ -15,6 +17,14 @@ def test_a_run_has_a_fresh_folder_that_goes_away(tmp_path):
     assert not checkpoint.exists()
     with topic_state(tmp_path, "user/events") as again:
         assert list(again.iterdir()) == []
+
+
+def test_topics_of_odd_names_have_folders_of_their_own(tmp_path):
+    names = ("user/events", "user_events", "user events", ".", "..", "user.events")
+    with ExitStack() as running:
+        states = {running.enter_context(topic_state(tmp_path, name)) for name in names}
+        assert len(states) == len(names)
+        assert {state.resolve().parents[1] for state in states} == {tmp_path.resolve()}
 
 
 def test_a_second_copy_is_told_to_wait(tmp_path):

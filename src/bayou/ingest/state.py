@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -93,8 +94,11 @@ def unusable(path: Path, error: OSError) -> PrerequisiteError:
 
 
 def topic_folder(state_path: Path, topic: str) -> Path:
-    """Where a topic's state is."""
-    return state_path / re.sub(r"[^A-Za-z0-9._-]", "_", topic)
+    """Where a topic's state is; of two topics never the same."""
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", topic)
+    if name != topic or not name.strip("."):
+        name += "-" + hashlib.sha256(topic.encode()).hexdigest()[:8]
+    return state_path / name
 
 
 _HINTS = {
