@@ -17,7 +17,7 @@ from bayou.engines import for_path
 from bayou.errors import PipelineError
 from bayou.ingest import TopicTable, load_configuration
 from bayou.ingest.direct_writer import DirectWriter, record_batch
-from bayou.ingest.inspection import prove_offsets
+from bayou.ingest.inspection import plan_run, prove_offsets, topic_standings
 from bayou.ingest.migration import migrate as migration
 from bayou.ingest.migration.json_files import json_files, records_of
 
@@ -322,6 +322,10 @@ def test_kafka_goes_on_behind_what_was_migrated_and_the_proof_holds(new_pipeline
     old = [{"id": n, "_kafka_partition": 0, "_kafka_offset": n} for n in range(6)]
     (pipeline.folder / "batch_1.json").write_text(json.dumps([*old, {"id": 30}]))
     table.migrate(str(pipeline.folder / "batch_1.json"))
+    (plan,) = plan_run(pipeline.configuration, pipeline.configuration.topics)
+    assert {p: span.start for p, span in plan.spans.items()} == {0: 6, 1: 0}
+    (standing,) = topic_standings(pipeline.configuration, pipeline.configuration.topics)
+    assert standing.waiting == 5
     assert pipeline.take_in().rows == 5
     assert ids(table) == [*range(10), 20, 30]
     proof = prove_offsets(pipeline.configuration, pipeline.topic)

@@ -17,6 +17,7 @@ from bayou.ingest.dead_letter_table import DeadLetterTable
 from bayou.ingest.decode import additions
 from bayou.ingest.inspection.kafka_records import kafka_records
 from bayou.ingest.inspection.run_cost import RunCost, run_cost
+from bayou.ingest.migration import migrated_offsets
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan, behind_lost, lost_offsets, starting_offsets
 from bayou.ingest.record_reader import RecordReader, RecordReading
 from bayou.ingest.schema_policy import SchemaPolicy
@@ -99,7 +100,7 @@ def _plan(configuration: Configuration, topic: Topic, schema: str | None) -> Top
         target = TargetTable(engine, topic, kafka)
         target.open()
         plan = replace(plan, creates=target.version is None)
-        covered = _covered(topic, kafka, engine, target)
+        covered = _covered(topic, kafka, engine, target, options)
         lost = lost_offsets(kafka, covered)
         if topic.config.on_data_loss == "continue":
             covered = behind_lost(kafka, covered)
@@ -119,9 +120,13 @@ def _covered(
     kafka: KafkaTopic,
     engine: Engine,
     target: TargetTable,
+    storage_options: dict[str, str],
 ) -> dict[int, int]:
     """For each partition where a run goes on, as `start_positions` has it."""
     covered = target.covered
+    if target.version is not None:
+        migrated = migrated_offsets(topic, kafka, covered, storage_options)
+        covered |= {p: last + 1 for p, last in migrated.items()}
     if topic.config.starting_offsets == "latest":
         fixed = DeadLetterTable(engine, topic, kafka).known_start()
         ends = {p: s.end for p, s in kafka.bounds.items()}

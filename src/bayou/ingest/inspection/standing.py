@@ -14,6 +14,7 @@ from bayou.ingest.errand import Errand
 from bayou.ingest.inspection.kafka_records import first_record_time
 from bayou.ingest.inspection.topic_tables import TopicTables, row_count
 from bayou.ingest.maintenance import LastRun, LastRuns
+from bayou.ingest.migration import migrated_offsets
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan, fixed_start, next_offsets
 from bayou.ingest.state import runs_here
 
@@ -117,7 +118,7 @@ def topic_standings(
 def where_it_goes_on(
     kafka: KafkaTopic,
     topic: Topic,
-    transactions: Mapping[str, int],
+    covered: Mapping[int, int],
     letters: Mapping[str, int],
 ) -> dict[int, int]:
     """The next offset that a run reads of each partition; refuses nothing.
@@ -125,12 +126,12 @@ def where_it_goes_on(
     Args:
         kafka: the topic as the brokers describe it.
         topic: the topic of the configuration.
-        transactions: the target's.
-        letters: the dead letters'.
+        covered: for each partition the next offset of the target.
+        letters: the dead letters' transactions.
     """
     latest = topic.config.starting_offsets == "latest"
     fixed = fixed_start(kafka, letters) if latest else {}
-    covered = {**fixed, **next_offsets(kafka, transactions)}
+    covered = {**fixed, **covered}
     fresh = latest and not covered
     return {
         p: covered.get(p, there.end if fresh else there.start) for p, there in kafka.bounds.items()
@@ -147,7 +148,7 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
         maintenance=LastRuns(configuration.state_path, topic.key).read(),
     )
     tables = TopicTables.of(configuration, topic)
-    transactions: Mapping[str, int] = {}
+    transactions: Mapping[str, int] | None = None
     letters: Mapping[str, int] = {}
     try:
         if tables.target.exists():
@@ -161,7 +162,13 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
             standing = replace(standing, dead_letters=row_count(there))
         properties = configuration.connector.kafka.client_properties()
         kafka = describe_topic(topic.config.kafka_topic, properties)
-        positions = where_it_goes_on(kafka, topic, transactions, letters)
+        covered: dict[int, int] = {}
+        if transactions is not None:
+            covered = next_offsets(kafka, transactions)
+            options = configuration.connector.storage.storage_options()
+            migrated = migrated_offsets(topic, kafka, covered, options)
+            covered |= {p: last + 1 for p, last in migrated.items()}
+        positions = where_it_goes_on(kafka, topic, covered, letters)
         partitions = tuple(
             PartitionStanding(partition=p, position=positions[p], start=there.start, end=there.end)
             for p, there in sorted(kafka.bounds.items())

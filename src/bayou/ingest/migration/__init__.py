@@ -1,8 +1,15 @@
 """JSON files that were there before the table, moved into it."""
 
-from bayou.ingest.migration.cutover import cover_migrated
+from bayou.ingest.migration.cutover import cover_migrated, migrated_offsets
 from bayou.ingest.migration.ledger import Ledger
 from bayou.ingest.migration.migrate import migrate_json
 from bayou.ingest.migration.verify import FileCheck, verify_migration
 
-__all__ = ["FileCheck", "Ledger", "cover_migrated", "migrate_json", "verify_migration"]
+__all__ = [
+    "FileCheck",
+    "Ledger",
+    "cover_migrated",
+    "migrate_json",
+    "migrated_offsets",
+    "verify_migration",
+]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bayou.ingest.config import Topic
 from bayou.ingest.migration.ledger import Ledger
 from bayou.ingest.offsets import KafkaTopic, behind_lost, starting_offsets
 from bayou.ingest.target_table import TargetTable
 
-__all__ = ["cover_migrated"]
+__all__ = ["cover_migrated", "migrated_offsets"]
 
 
 def cover_migrated(
@@ -25,10 +27,9 @@ def cover_migrated(
         PipelineError: Kafka can't go on there; nothing was done.
     """
     covered = target.covered
-    if target.version is None or not kafka.bounds.keys() - covered.keys():
-        return False
-    migrated = Ledger(topic.table_path, storage_options).offsets()
-    new = {p: o for p, o in migrated.items() if p in kafka.bounds and p not in covered}
+    new = {}
+    if target.version is not None:
+        new = migrated_offsets(topic, kafka, covered, storage_options)
     if not new:
         return False
     positions = covered | {p: o + 1 for p, o in new.items()}
@@ -37,3 +38,17 @@ def cover_migrated(
     starting_offsets(kafka, positions, key=topic.key)
     target.cover(new)
     return True
+
+
+def migrated_offsets(
+    topic: Topic, kafka: KafkaTopic, covered: Mapping[int, int], storage_options: dict[str, str]
+) -> dict[int, int]:
+    """The last offset that migrated records name, of each partition that isn't covered yet.
+
+    Args:
+        covered: the next offsets of the target, which is there.
+    """
+    if not kafka.bounds.keys() - covered.keys():
+        return {}
+    migrated = Ledger(topic.table_path, storage_options).offsets()
+    return {p: o for p, o in migrated.items() if p in kafka.bounds and p not in covered}
