@@ -223,8 +223,8 @@ class DirectWriter:
         tags = told_in_history(report.ignored, () if target.version is None else added)
         if self._topic.upsert_keys is not None:
             gathered = pa.Table.from_batches(rows) if rows else target.no_rows(layout)
-            target.upsert_tags = tags
-            done = target.upsert(target.decide(gathered), layout, {}, transaction_ids)
+            winners = target.decide(gathered)
+            done = target.upsert(winners, layout, {}, transaction_ids, tags=tags)
             return done.told(report, gathered.num_rows, added)
         transaction, added = target.begin(layout, {}, transaction_ids)
         adds = write_data(self._engine, transaction.transaction_state(self._engine), rows)

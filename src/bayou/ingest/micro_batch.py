@@ -174,8 +174,7 @@ class MicroBatchWriter:
         known = self._target.version is not None
         tags = told_in_history(report.ignored, self._target.new_columns(layout) if known else ())
         if self._topic.upsert_keys is not None:
-            self._target.upsert_tags = tags
-            report = self._upsert(report, outcomes, layout)
+            report = self._upsert(report, outcomes, layout, tags)
         else:
             version = self._commit(transaction, outcomes, new, tags)
             if version is not None:
@@ -283,14 +282,19 @@ class MicroBatchWriter:
         return version
 
     def _upsert(
-        self, report: BatchReport, outcomes: Sequence[TaskOutcome], layout: RowLayout
+        self,
+        report: BatchReport,
+        outcomes: Sequence[TaskOutcome],
+        layout: RowLayout,
+        tags: Mapping[str, str],
     ) -> BatchReport:
         """Dead letters first, then deleted keys, then the target."""
         self._commit_letters(outcomes, report.spans)
         if self._kept is not None and (count := sum(o.rows for o in outcomes)):
             added = self._target.new_columns(layout)
             with translated(self._topic.key):
-                done = self._target.upsert_by(self._merged(layout, count), layout, report.spans)
+                merge = self._merged(layout, count)
+                done = self._target.upsert_by(merge, layout, report.spans, tags=tags)
             self._covered = self._target.covered
             return done.told(report, count, added)
         rows = gathered_rows(o.gathered for o in outcomes)
@@ -300,7 +304,7 @@ class MicroBatchWriter:
             rows = self._target.no_rows(layout)
         winners = self._target.decide(rows)
         added = self._target.new_columns(layout)
-        done = self._target.upsert(winners, layout, report.spans)
+        done = self._target.upsert(winners, layout, report.spans, tags=tags)
         self._covered = self._target.covered
         return done.told(report, rows.num_rows, added)
 

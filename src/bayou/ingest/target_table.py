@@ -60,7 +60,6 @@ class TargetTable:
         self._snapshot: Snapshot | None = None
         self._version: int | None = None
         self._covered: dict[int, int] = {}
-        self.upsert_tags: Mapping[str, str] = {}  # of the next one, as its userMetadata
 
     @property
     def path(self) -> str:
@@ -85,6 +84,11 @@ class TargetTable:
         return record_part(
             self._snapshot.schema, self._snapshot.partition_columns, self._topic.more_columns
         )
+
+    @property
+    def widens(self) -> bool:
+        """Whether its columns may become wider."""
+        return self._snapshot is not None and TYPE_WIDENING.read(self._snapshot.properties)
 
     def open(self) -> None:
         """Read the latest version, whatever was known before.
@@ -207,12 +211,8 @@ class TargetTable:
         ids = {**self._transaction_ids(spans), **(transaction_ids or {})}
         for application, version in ids.items():
             builder = builder.with_transaction_id(application, version)
-        try:
+        with self._fitting():
             transaction = builder.build(self._engine)
-        except SchemaError as error:
-            raise PipelineError(
-                f"topic {self._topic.key!r}: {error.message}", topic=self._topic.key
-            ) from error
         return transaction, self.new_columns(layout)
 
     def cover(self, offsets: Mapping[int, int], tags: Mapping[str, str] | None = None) -> None:
@@ -256,7 +256,7 @@ class TargetTable:
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """The rows of a batch that count, one for each key at most."""
-        return self._upserts.decide(self._snapshot, rows)
+        return self._upserts().decide(self._snapshot, rows)
 
     def upsert(
         self,
@@ -264,21 +264,25 @@ class TargetTable:
         layout: RowLayout,
         spans: Mapping[int, OffsetSpan],
         transaction_ids: Mapping[str, int] | None = None,
+        *,
+        tags: Mapping[str, str] | None = None,
     ) -> UpsertOutcome:
         """Put what `decide` gave into the table, and the offsets that it covers; one commit.
 
         Args:
             transaction_ids: that it carries besides.
+            tags: what the history says besides, as JSON in `userMetadata`.
 
         Raises:
             PipelineError: rows of this layout can't be put into the table.
             CommitConflictError, CommitFailedError, StorageError: as the names say.
         """
-        self._upserts.deleted_keys.remember(winners)
+        upserts = self._upserts(tags)
+        upserts.deleted_keys.remember(winners)
         if self._snapshot is None:
             return self._created(winners, layout, spans, transaction_ids)
         with self._fitting():
-            outcome = self._upserts.merge(
+            outcome = upserts.merge(
                 self._snapshot,
                 winners,
                 transaction_ids={**self._transaction_ids(spans), **(transaction_ids or {})},
@@ -294,6 +298,8 @@ class TargetTable:
         ],
         layout: RowLayout,
         spans: Mapping[int, OffsetSpan],
+        *,
+        tags: Mapping[str, str],
     ) -> UpsertOutcome:
         """As `decide` and `upsert`, where others do both to rows that this process hasn't.
 
@@ -310,7 +316,7 @@ class TargetTable:
         assert self._snapshot is not None
         with self._fitting():
             ids = self._transaction_ids(spans)
-            outcome = merge(self._upserts, self._snapshot, ids, self._properties)
+            outcome = merge(self._upserts(tags), self._snapshot, ids, self._properties)
         self._moved(outcome.version, spans)
         return outcome
 
@@ -337,11 +343,6 @@ class TargetTable:
         return () if self._snapshot is None else self._snapshot.schema.names
 
     @property
-    def widens(self) -> bool:
-        """Whether its columns may become wider."""
-        return self._snapshot is not None and TYPE_WIDENING.read(self._snapshot.properties)
-
-    @property
     def _properties(self) -> dict[str, str]:
         interval = self._topic.config.destination.delta_config.checkpoint_interval
         found = {} if interval is None else {CHECKPOINT_INTERVAL.key: str(interval)}
@@ -349,12 +350,10 @@ class TargetTable:
             found[KEY_COLUMNS] = json.dumps(self._topic.upsert_keys.columns)
         return found
 
-    @property
-    def _upserts(self) -> UpsertTable:
+    def _upserts(self, tags: Mapping[str, str] | None = None) -> UpsertTable:
         keys = self._topic.upsert_keys
         assert keys is not None
-        note = json.dumps(self.upsert_tags) if self.upsert_tags else None
-        path = self._table.path
+        path, note = self._table.path, json.dumps(tags) if tags else None
         return UpsertTable(self._engine, path, keys, engine_info=ENGINE_INFO, user_metadata=note)
 
     def _transaction_ids(self, spans: Mapping[int, OffsetSpan]) -> dict[str, int]:
