@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 
 import pytest
 
@@ -76,6 +77,28 @@ def test_masks_go_through_arrays_dots_in_names_and_flattened_fields(tmp_path):
     flat.write([{"place": {"street": "x", "city": "Ulm"}}])
     (row,) = flat.read().to_pylist()
     assert (row["place_street"], row["place_city"]) == (None, "Ulm")
+
+
+def test_masks_go_through_arrays_that_flattening_leaves(tmp_path):
+    masks = "{lines.mail: drop, cart.lines.mail: drop, cart.owner: drop}"
+    found = table(tmp_path, masks, flatten="_")
+    lines = [{"mail": "a@b.c", "n": 1}]
+    found.write([{"lines": lines, "cart": {"lines": lines, "owner": "x", "n": 2}}])
+    (row,) = found.read().to_pylist()
+    assert row["lines"] == row["cart_lines"] == [{"mail": None, "n": 1}]
+    assert (row["cart_owner"], row["cart_n"]) == (None, 2)
+    inner = {"items": {"properties": {"mail": {"type": "string"}}}}
+    schema = {"properties": {"cart": {"properties": {"lines": {"type": "array", **inner}}}}}
+    (tmp_path / "s.json").write_text(json.dumps(schema))
+    with pytest.raises(ConfigurationError, match=r"'cart.lines.mial' isn't a field"):
+        table(tmp_path, "{cart.lines.mial: drop}", flatten="_", schema="s.json").write([{}])
+    fine = table(tmp_path, "{cart.lines.mail: drop}", flatten="_", schema="s.json")
+    assert fine.write([{"cart": {"lines": lines}}]).rows == 1
+    (tmp_path / "dots").mkdir()
+    dots = table(tmp_path / "dots", masks, flatten=".")
+    dots.write([{"cart": {"lines": lines, "owner": "x"}}])
+    (row,) = dots.read().to_pylist()
+    assert (row["cart.lines"], row["cart.owner"]) == ([{"mail": None, "n": 1}], None)
 
 
 def test_a_mask_that_would_leave_a_field_in_clear_is_refused(tmp_path):

@@ -71,10 +71,13 @@ def _reached(schema: pa.Schema, path: str) -> tuple[pa.DataType | None, bool]:
 
 def _parts(schema: pa.Schema, path: str) -> tuple[str, list[str]]:
     """A column, and the way inside; a name may hold dots, and `[]` says that it is an array."""
-    if path in schema.names:
-        return path, []
-    name, *rest = (part.removesuffix("[]") for part in path.split("."))
-    return name, rest
+    parts = path.split(".")
+    for end in range(len(parts), 0, -1):
+        name = ".".join(parts[:end])
+        for found in (name, name.removesuffix("[]")):
+            if found in schema.names:
+                return found, [part.removesuffix("[]") for part in parts[end:]]
+    return path, []
 
 
 def _of_elements(kind: pa.DataType) -> pa.DataType:

@@ -100,9 +100,10 @@ def _check_keys(configuration: Configuration, topic: Topic, columns: StructType)
 def _check_masks(configuration: Configuration, topic: Topic, columns: StructType) -> None:
     """A path that leads nowhere would leave in clear what it was to mask."""
     schema = to_arrow_schema(columns)
-    for path, mask in topic.config.column_masks.items():
-        reason = unfit_mask(schema, path, mask)
-        if reason is None and not has_field(schema, path):
+    for path, mask in topic.config.masks.items():
+        paths = topic.config.column_paths(path)
+        reason = next(filter(None, (unfit_mask(schema, found, mask) for found in paths)), None)
+        if reason is None and not any(has_field(schema, found) for found in paths):
             reason = f"{path!r} isn't a field"
         if reason is not None:
             key = f"connector.topics.{topic.key}.masks"

@@ -153,10 +153,20 @@ class TopicConfig(Section):
 
     @property
     def column_masks(self) -> dict[str, str]:
-        """Masks by the path in the table's columns."""
+        """Masks by every path that their fields may have in the table's columns."""
+        return {
+            found: mask for path, mask in self.masks.items() for found in self.column_paths(path)
+        }
+
+    def column_paths(self, path: str) -> tuple[str, ...]:
+        """Where a field of a record may be in the table: `flatten` ends at the first array."""
         if self.flatten is None:
-            return self.masks
-        return {path.replace(".", self.flatten): mask for path, mask in self.masks.items()}
+            return (path,)
+        parts = path.split(".")
+        return tuple(
+            ".".join((self.flatten.join(parts[:end]), *parts[end:]))
+            for end in range(1, len(parts) + 1)
+        )
 
     @model_validator(mode="after")
     def _keys_stay_apart(self) -> TopicConfig:
