@@ -101,6 +101,16 @@ def test_masks_go_through_arrays_that_flattening_leaves(tmp_path):
     assert (row["cart.lines"], row["cart.owner"]) == ([{"mail": None, "n": 1}], None)
 
 
+def test_an_object_that_flattening_takes_apart_is_masked_as_a_whole(tmp_path):
+    found = table(tmp_path, "{place: drop, person.home: drop, name: hash}", flatten="_")
+    record = {"id": 1, "place": {"street": "secret"}, "person": {"home": {"city": "secret"}}}
+    report = found.write([record, {"id": 2, "name": {"first": "secret"}}])
+    assert (report.rows, report.dead_letters) == (1, 1)
+    (row,) = found.read().to_pylist()
+    assert row["id"] == 1
+    assert "secret" not in row.values()
+
+
 def test_a_mask_that_would_leave_a_field_in_clear_is_refused(tmp_path):
     with pytest.raises(PipelineError, match="'place.street' lies in a string"):
         table(tmp_path, "{place.street: hash}").write([{"place": "x"}])

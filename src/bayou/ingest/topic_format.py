@@ -59,6 +59,7 @@ def topic_format(configuration: Configuration, topic: Topic, schema: str | None)
         csv_delimiter=config.csv_delimiter,
         flatten=flatten,
         json_schema=_of_values(config, schema) if flatten is not None and name == "json" else None,
+        masks=config.column_masks,
         timestamps=config.column_timestamps,
     )
 

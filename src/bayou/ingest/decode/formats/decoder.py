@@ -108,7 +108,7 @@ class RecordDecoder:
             if self._validator is not None and not self._validator.is_valid(record):
                 error = next(iter(self._validator.iter_errors(record)))
                 raise ValueError(f"schema: {error.message}")
-            record = flattened(record, separator, self._plan.columns)
+            record = flattened(record, separator, self._plan.columns, self._format.masks)
         if self._format.timestamps and isinstance(record, dict):
             record = self.with_timestamps(record)
             for name in self._format.timestamps:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from bayou.protocol.schema import StructField, StructType
@@ -19,14 +20,21 @@ def flat_columns(columns: StructType, separator: str) -> StructType:
     return StructType(tuple(_fields(columns, separator, "")))
 
 
-def flattened(record: Mapping[str, Any], separator: str, columns: StructType) -> dict[str, Any]:
+def flattened(
+    record: Mapping[str, Any],
+    separator: str,
+    columns: StructType,
+    masks: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
     """A record without nested objects.
 
     Args:
         columns: of flattened records; an object that has a column, as JSON text, stays.
+        masks: by the name of a column; `drop` of an object leaves out all its fields, of which
+            none would have this name.
 
     Raises:
-        ValueError: two fields get one name.
+        ValueError: two fields get one name, or an object has a mask for texts.
     """
     found: dict[str, Any] = {}
     whole = set(columns.names)
@@ -36,7 +44,11 @@ def flattened(record: Mapping[str, Any], separator: str, columns: StructType) ->
         for name, value in part.items():
             path = prefix + name
             if isinstance(value, dict) and value and path not in whole:
-                waiting.append((path + separator, value))
+                mask = masks.get(path)
+                if mask is None:
+                    waiting.append((path + separator, value))
+                elif mask != "drop":
+                    raise ValueError(f"field {path!r} is an object, and {mask} is for texts")
             elif path in found:
                 raise ValueError(f"two fields are called {path!r} once objects are flattened")
             else:

@@ -25,6 +25,7 @@ class RecordFormat:
         csv_delimiter: what is between them.
         flatten: put between the names of nested fields; None leaves objects nested.
         json_schema: text of the JSON Schema that a record must satisfy before it is flattened.
+        masks: of what `flatten` takes apart, by the names of columns, see `flattened`.
         timestamps: format of each field that is one, see `timestamps`; names of flattened records.
     """
 
@@ -35,6 +36,7 @@ class RecordFormat:
     csv_delimiter: str = ","
     flatten: str | None = None
     json_schema: str | None = None
+    masks: Mapping[str, str] = field(default_factory=dict)
     timestamps: Mapping[str, str] = field(default_factory=dict)
 
     @property
