@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from bayou.errors import PipelineError, PrerequisiteError
-from bayou.ingest.state import topic_state
+from bayou.ingest.state import hadoop_path, topic_state
 
 
 def test_a_run_has_a_fresh_folder_that_goes_away(tmp_path):
@@ -25,6 +26,11 @@ def test_topics_of_odd_names_have_folders_of_their_own(tmp_path):
         states = {running.enter_context(topic_state(tmp_path, name)) for name in names}
         assert len(states) == len(names)
         assert {state.resolve().parents[1] for state in states} == {tmp_path.resolve()}
+
+
+def test_spark_is_told_a_folder_as_it_is_called():
+    # Hadoop's Path decodes nothing: of an encoded name Spark makes a folder of its own.
+    assert hadoop_path(Path("/a/my data/50%/ü")) == "file:///a/my data/50%/ü"
 
 
 def test_a_second_copy_is_told_to_wait(tmp_path):

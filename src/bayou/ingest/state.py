@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bayou.errors import PipelineError, PrerequisiteError
 
-__all__ = ["make_folder", "runs_here", "topic_folder", "topic_state", "unusable"]
+__all__ = ["hadoop_path", "make_folder", "runs_here", "topic_folder", "topic_state", "unusable"]
 
 
 def make_folder(folder: Path) -> None:
@@ -91,6 +91,11 @@ def unusable(path: Path, error: OSError) -> PrerequisiteError:
         f"The state path {path} can't be used: {reason}; {hint}, or set connector.state-path.",
         what="state-path",
     )
+
+
+def hadoop_path(folder: Path) -> str:
+    """An absolute local folder as Hadoop's `Path` reads it, to which `%20` is three letters."""
+    return f"file://{folder}"
 
 
 def topic_folder(state_path: Path, topic: str) -> Path:

@@ -31,7 +31,7 @@ from bayou.ingest.progress import Reporter, TopicStarted, TopicSummary
 from bayou.ingest.retries import failed_attempt, pause_before
 from bayou.ingest.spark_errors import SparkFailedError, as_error, translated
 from bayou.ingest.start_positions import start_positions
-from bayou.ingest.state import topic_state
+from bayou.ingest.state import hadoop_path, topic_state
 from bayou.ingest.target_table import TargetTable
 from bayou.ingest.topic_format import topic_columns, topic_format
 
@@ -313,7 +313,7 @@ class TopicRun:
             records = spark.readStream.format("bayou-kafka").options(**options).load()
             writer = (
                 records.writeStream.foreachBatch(self._on_batch)
-                .option("checkpointLocation", self._checkpoint.as_uri())
+                .option("checkpointLocation", hadoop_path(self._checkpoint))
                 .queryName(f"bayou {self._topic.key}")
             )
             writer = writer.trigger(availableNow=True) if once else writer
