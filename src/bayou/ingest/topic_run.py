@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from bayou.engines import for_path
-from bayou.errors import BayouError, KafkaError, RecordsLostError
+from bayou.errors import BayouError, KafkaError, RecordsLostError, StorageError
 from bayou.ingest.batch_query import BatchQuery
 from bayou.ingest.broker import TopicWatch, describe_topic
 from bayou.ingest.config import Configuration, Topic
@@ -36,6 +36,9 @@ from bayou.ingest.target_table import TargetTable
 from bayou.ingest.topic_format import topic_columns, topic_format
 
 __all__ = ["TopicRun"]
+
+_WORTH_A_RETRY = (KafkaError, StorageError, SparkFailedError)
+"""Errors of a query, or of opening its topic, that another attempt may not meet."""
 
 _SOUND = 120.0
 """Seconds that a query runs before it counts as sound, so that its retries begin anew."""
@@ -151,8 +154,8 @@ class TopicRun:
             end: for each partition; None to ask broker and table again where things stand.
 
         Returns:
-            Seconds to wait before the next turn where brokers or Spark failed and `max-retries`
-            allows for one; else None.
+            Seconds to wait before the next turn where brokers, store or Spark failed and
+            `max-retries` allows for one; else None.
         """
         with self._in_batch:
             if self._ended:
@@ -177,7 +180,7 @@ class TopicRun:
             self._error = self._error or error
 
     def recover(self, spark: SparkSession, *, once: bool) -> bool:
-        """Start a query again that the brokers or Spark failed, `max-retries` times at most.
+        """Start a query again that brokers, store or Spark failed, `max-retries` times at most.
 
         A query that ran for a while, or brought a batch, begins to count anew.
 
@@ -326,14 +329,14 @@ class TopicRun:
         retries = self._topic.config.processing.max_retries
         if isinstance(error, RecordsLostError):
             retries = max(1, retries)  # whoever opens the topic again knows what to do
-        if not isinstance(error, (KafkaError, SparkFailedError)) or self._failures > retries:
+        if not isinstance(error, _WORTH_A_RETRY) or self._failures > retries:
             return False
         told = failed_attempt(self._topic, "query", self._failures, error)
         self._reporter.attempt_failed(replace(told, of=retries))
         return True
 
     def _recover(self, spark: SparkSession, failed: BatchQuery | None, *, once: bool) -> None:
-        """Start again where the table stands; while the brokers stay away, after another pause."""
+        """Start again where the table stands; while brokers or store stay away, after a pause."""
         if failed is not None:
             failed.stop()  # has Spark forget its name
         while not self._over.wait(pause_before(self._failures)):
