@@ -1,4 +1,4 @@
-"""A topic whose store or brokers fail while it is opened again."""
+"""A topic that is opened again after a failure."""
 
 from __future__ import annotations
 
@@ -52,3 +52,11 @@ def test_a_store_that_fails_for_a_while_is_asked_again(run):
     assert run.turn(None, None) is None
     assert run.active
     assert run.finish().error is None
+
+
+def test_an_end_from_before_the_topic_was_opened_again_leads_nowhere_back(run):
+    run, _, _ = run
+    before = run.position
+    assert before[0] == 1
+    assert run.turn(None, {0: 0, 1: 0}) is None
+    assert run.position == before
