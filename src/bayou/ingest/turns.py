@@ -87,13 +87,14 @@ class Turns:
         now = time.monotonic()
         if line.busy or now < line.not_before:
             return
-        if self._once:
-            line.target = ends if line.target is None else line.target
-            ends = line.target
         position = line.run.position
         if ends is None or any(end < position.get(p, 0) for p, end in ends.items()):
             self._serve(line, None)  # the topic is gone, or another one
             return
+        if self._once:
+            line.target = ends if line.target is None else line.target
+            # What retention took may have led beyond it.
+            ends = {p: max(end, position.get(p, 0)) for p, end in line.target.items()}
         waiting = sum(end - position.get(p, 0) for p, end in ends.items())
         if waiting == 0:
             line.since = None

@@ -1,0 +1,60 @@
+"""Topics that are served in turns."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+
+from bayou.ingest.turns import Turns
+
+
+class Run:
+    """A topic whose first turn finds that retention has taken its records."""
+
+    topic = SimpleNamespace(
+        key="t",
+        config=SimpleNamespace(
+            kafka_topic="t",
+            processing=SimpleNamespace(batch_size=10, flush_interval=1.0, max_retries=0),
+        ),
+    )
+
+    def __init__(self) -> None:
+        self.position = {0: 5}
+        self.turns = []
+        self.ended = threading.Event()
+
+    @property
+    def active(self):
+        return not self.ended.is_set()
+
+    def begin_turns(self):
+        """Nothing to begin."""
+
+    def turn(self, spark, end):
+        self.turns.append(end)
+        self.position = {0: 50}
+
+    def end_turns(self, error=None):
+        self.ended.set()
+
+
+class Ends:
+    """Where the topic ends: each time further on."""
+
+    def __init__(self) -> None:
+        self.end = 10
+
+    def latest(self):
+        self.end += 50
+        return {"t": {0: self.end - 50}}
+
+
+def test_a_run_that_drains_ends_also_where_retention_led_it_beyond_its_target():
+    context = SimpleNamespace(setLocalProperty=lambda *_: None)
+    run = Run()
+    turns = Turns([run], SimpleNamespace(sparkContext=context), Ends(), once=True)
+    turns.begin()
+    assert run.ended.wait(20)
+    turns.stop()
+    assert run.turns == [{0: 10}]
