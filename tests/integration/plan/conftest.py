@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
+from process_memory import process_tree
 from servers import KafkaServer, S3Server
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "plan"
@@ -128,6 +129,39 @@ class RunningPlan:
         self.process.kill()
         self.end()
 
+    def kill_somewhere(self, rng: random.Random, commits: int) -> None:
+        """Let it commit so many times, and end it in the midst of what follows."""
+        self._go_on(rng, commits)
+        self.kill()
+
+    def lose_jvm(self, rng: random.Random, commits: int) -> None:
+        """Spark's JVM dies somewhere; the run ends with one error that says so."""
+        self._go_on(rng, commits)
+        for process in self._programs(_is_jvm):
+            _kill(process)
+        code = self.end()
+        said = [e["type"] for e in self._events if e["event"] == "error"]
+        assert (code, said) in ((1, ["SparkEndedError"]), (0, [])), self._events[-3:]
+
+    def lose_worker(self, rng: random.Random, commits: int) -> None:
+        """One of Spark's Python processes dies, whichever; the run ends well by itself."""
+        self._go_on(rng, commits)
+        if processes := self._programs(_is_worker):  # else it has come to its end
+            _kill(rng.choice(processes))
+        assert self.end() == 0, [e for e in self._events if e.get("error") or e["event"] == "error"]
+
+    def _go_on(self, rng: random.Random, commits: int) -> None:
+        if commits == 0:
+            self.next("topic_started")
+            time.sleep(rng.uniform(0, 9))
+        for _ in range(commits):
+            self.next("batch_committed")
+        time.sleep(rng.uniform(0, 0.8))
+
+    def _programs(self, is_meant: Callable[[list[bytes]], bool]) -> list[int]:
+        processes = process_tree(self.process.pid)
+        return [pid for pid, line in processes.items() if is_meant(line.split(b"\0"))]
+
     def end(self, timeout: float = 120) -> int:
         """Wait for its end; its exit code."""
         try:
@@ -171,13 +205,15 @@ class Plan:
             "BAYOU_STATE_PATH": str(self.state),
         }
 
-    def produce_user_events(self, count: int, *, bad_every: int = 37) -> Ledger:
+    def produce_user_events(
+        self, count: int, *, bad_every: int = 37, partitions: int = PARTITIONS
+    ) -> Ledger:
         """Send events to user.events.v1, bad ones among them; all of them so far."""
         ledger = self._ledgers.setdefault("user.events.v1", Ledger())
         ends = ledger.ends if ledger.rows else {}
         producer = self._producer()
         for number in range(count):
-            partition = number % PARTITIONS
+            partition = number % partitions
             at = (partition, ends.get(partition, 0))
             ends[partition] = at[1] + 1
             event = self._user_event(f"u-{at[0]}-{at[1]}")
@@ -301,6 +337,7 @@ class Plan:
                 "bootstrap.servers": self.kafka.bootstrap_servers,
                 "enable.idempotence": True,
                 "linger.ms": 20,
+                "topic.metadata.refresh.interval.ms": 1000,  # new partitions show late
                 "queue.buffering.max.messages": 1_000_000,
                 "message.max.bytes": 20 << 20,
             }
@@ -312,6 +349,23 @@ def kill_group(process: subprocess.Popen[str]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def _is_jvm(command: list[bytes]) -> bool:
+    """Spark itself, not the scripts and the launcher that start it."""
+    submits = b"org.apache.spark.deploy.SparkSubmit" in command
+    is_launcher = b"org.apache.spark.launcher.Main" in command
+    return command[0].endswith(b"java") and submits and not is_launcher
+
+
+def _is_worker(command: list[bytes]) -> bool:
+    """Runs tasks or plans reads, or forks such."""
+    return command[1:2] == [b"-m"] and command[2].endswith(b"daemon")
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+        os.kill(pid, signal.SIGKILL)
 
 
 def _send(producer, topic, partition, value, key, headers) -> None:

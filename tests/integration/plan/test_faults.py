@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections import Counter
 
 import pytest
 
@@ -96,6 +97,24 @@ def test_a_running_plan_commits_what_comes_and_ends_well_when_told(plan):
     plan.check_user_events(ledger)
 
 
+def test_partitions_that_are_added_while_it_runs_are_read_from_their_start(plan):
+    running = plan.start(*_QUICK)
+    for _ in range(3):
+        running.next("topic_started")
+    plan.produce_user_events(40)
+    running.next("batch_committed")
+    plan.kafka.add_partitions("user.events.v1", 6)
+    ledger = plan.produce_user_events(120, partitions=6)
+    taken = 0
+    while taken < 120:
+        batch = running.next("batch_committed")
+        taken += batch["rows"] + batch["dead_letters"]
+    running.terminate()
+    assert running.end() == 0
+    assert set(ledger.ends) == set(range(6))
+    plan.check_user_events(ledger)
+
+
 def test_of_two_copies_with_states_of_their_own_one_gives_way(plan):
     plan.produce_user_events(200)
     first = plan.start(*_QUICK)
@@ -172,6 +191,28 @@ class TestATopicThatChanged:
         taken.send("custom.topic.v1", [b'{"id": 2}'] * 12)
         taken.kafka.delete_records("custom.topic.v1", {1: 5})
         self._check(taken, "offsets 3 to 4 were removed by retention", "table-path")
+
+    def test_records_gone_by_retention_while_it_runs_are_passed_over_where_told(self, taken):
+        topic = "connector.topics.custom-topic"
+        running = taken.start(
+            *("--set", f"{topic}.processing.flush-interval=1"),
+            *("--set", f"{topic}.on-data-loss=continue"),
+        )
+        for _ in range(3):
+            running.next("topic_started")
+        taken.send("custom.topic.v1", [b'{"id": 1}'] * 12)
+        running.next("batch_committed")
+        running.pause()
+        taken.send("custom.topic.v1", [b'{"id": 2}'] * 40)
+        taken.kafka.delete_records("custom.topic.v1", dict.fromkeys(range(4), 10))
+        running.resume()
+        spans = running.next("records_lost")["spans"]
+        assert {(span["start"], span["end"]) for span in spans.values()} == {(6, 10)}
+        running.next("batch_committed")
+        running.terminate()
+        assert running.end() == 0
+        found = Counter(taken.table("custom_topic").to_pyarrow_table().column("id").to_pylist())
+        assert found == {1: 24, 2: 24}
 
     def _check(self, plan, *texts):
         ledger = plan.produce_user_events(50)

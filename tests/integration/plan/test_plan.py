@@ -53,25 +53,15 @@ def test_killed_at_random_points_nothing_is_lost_or_doubled(plan):
     ledger = plan.produce_user_events(1_000 * _PARTITIONS)
     rng = random.Random()
     for number in range(_KILLS):
-        _kill_somewhere(plan.start("--once", *size), rng)
+        running = plan.start("--once", *size)
+        end = (running.kill_somewhere, running.lose_jvm, running.lose_worker)[number % 3]
+        end(rng, rng.randrange(4))
         if number == _KILLS // 2:
             shutil.rmtree(plan.state)
         ledger = plan.produce_user_events(50 * _PARTITIONS)
     run = plan.run(*size)
     assert run.code == 0, run.complaints
     plan.check_user_events(ledger)
-
-
-def _kill_somewhere(running, rng):
-    """Let it commit a few times, or not once, and end it in the midst of what follows."""
-    commits = rng.randrange(4)
-    if commits == 0:
-        running.next("topic_started")
-        time.sleep(rng.uniform(0, 9))
-    for _ in range(commits):
-        running.next("batch_committed")
-    time.sleep(rng.uniform(0, 0.8))
-    running.kill()
 
 
 def test_json_of_before_is_migrated_and_kafka_goes_on_behind_it(plan):

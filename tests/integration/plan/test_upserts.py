@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
 import shutil
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -15,7 +13,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from keyed_records import KeyedRecords
-from process_memory import process_tree
 
 _RECORDS = int(os.environ.get("BAYOU_TEST_UPSERT_RECORDS", "4500"))
 _KILLS = int(os.environ.get("BAYOU_TEST_KILLS", "3"))
@@ -83,42 +80,17 @@ def test_killed_at_random_points_the_table_equals_the_dictionary(plan, keyed):
     for number in range(_KILLS):
         keyed.send(1000)
         batches = 4  # at least, and more than are waited for
-        if number % 3 == 2:
+        if number % 2 == 1:
             batches = 2
             plan.environment["BAYOU_ROWOPERATIONS_SOURCEBYTES"] = "0"
         running = plan.start("--once", *of_batches(1000 // batches), config="upsert.yaml")
-        if number % 4 == 1:
-            a_worker_dies(running, rng)
-        else:
-            it_dies(running, rng, batches)
+        end = (running.kill_somewhere, running.lose_jvm, running.lose_worker)[number % 3]
+        end(rng, rng.randrange(batches))
         plan.environment.pop("BAYOU_ROWOPERATIONS_SOURCEBYTES", None)
         if number == _KILLS // 2:
             shutil.rmtree(plan.state)
     upserted(plan, *of_batches(1000))
     keyed.check(rows(plan))
-
-
-def it_dies(running, rng, batches):
-    commits = rng.randrange(batches)
-    if commits == 0:
-        running.next("topic_started")
-        time.sleep(rng.uniform(0, 9))
-    for _ in range(commits):
-        running.next("batch_committed")
-    time.sleep(rng.uniform(0, 0.8))
-    running.kill()
-
-
-def a_worker_dies(running, rng):
-    """Any of Spark's Python processes; the run goes on by itself, or ends with an error."""
-    running.next("batch_committed")
-    time.sleep(rng.uniform(0, 0.8))
-    processes = process_tree(running.process.pid)
-    workers = [pid for pid, command in processes.items() if b"worker_daemon" in command]
-    if workers:  # else it has come to its end
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(rng.choice(workers), signal.SIGKILL)
-    running.end()
 
 
 def test_records_gone_by_retention_stop_the_topic_or_are_passed_over_as_told(plan, keyed):
