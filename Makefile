@@ -1,7 +1,7 @@
 # make demo      the main job on real data: Kafka topic to Delta table to SQL
 # make test      the tests; what needs delta-spark is `make test-peers`
 # make test-ui   the status page in a browser; needs Chromium, node and npm
-# make nightly   long random histories, many operations by many processes; BAYOU_TEST_SEED repeats
+# make nightly   long random histories, many operations by many processes, the plan killed 100 times
 # make soak      a pipeline under load for MINUTES=30: memory, lag, small files
 # make check     style, types, layers, docs
 # make bench     benchmarks, each beside a peer
@@ -82,6 +82,8 @@ nightly: $(VENV)/.installed-dev
 	  $(BIN)/python -m pytest -q -s --timeout 36000 tests/property/test_table_histories.py \
 	  tests/integration/test_concurrent_operations.py tests/integration/test_faults_everywhere.py \
 	  tests/integration/test_killed_upkeep.py
+	@BAYOU_TEST_KILLS=$${BAYOU_TEST_KILLS:-100} $(BIN)/python -m pytest -q -s --timeout 36000 -k killed \
+	  tests/integration/plan tests/integration/test_migration.py
 
 soak: java $(VENV)/.installed-dev
 	@$(BIN)/python tools/fetch_servers.py
