@@ -1,5 +1,6 @@
 # make demo      the main job on real data: Kafka topic to Delta table to SQL
 # make test      the tests; what needs delta-spark is `make test-peers`
+# make test-plan whole configurations by the command on Kafka and S3: faults, kills, many topics
 # make test-ui   the status page in a browser; needs Chromium, node and npm
 # make nightly   long random histories, many operations by many processes, the plan killed 100 times
 # make soak      a pipeline under load for MINUTES=30: memory, lag, small files
@@ -10,7 +11,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-peers test-ui nightly soak check bench docs clean java
+.PHONY: help demo test test-plan test-peers test-ui nightly soak check bench docs clean java
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
@@ -20,9 +21,9 @@ PEERS_KAFKA := .venv-peers-kafka
 OLDEST := .venv-oldest
 OLDEST_PYSPARK := 4.2.0
 BIN := $(VENV)/bin
-# How many processes run the tests beside this one, for machines with more than two cores; each may start a
-# Spark session of its own (2 GB). 0: all in one.
-JOBS ?= 0
+# How many processes run the tests; each may start a Spark session (2 GB), a broker and an S3 server of its own.
+# 0: all in one.
+JOBS ?= 2
 
 # Spark's workers take the first python3 of the PATH unless told.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
@@ -61,7 +62,12 @@ $(OLDEST)/.installed: pyproject.toml constraints.txt tools/environment.sh
 
 test: java $(VENV)/.installed-dev $(OLDEST)/.installed
 	@$(BIN)/python tools/fetch_servers.py
-	@BAYOU_OLDEST_PYTHON=$(CURDIR)/$(OLDEST)/bin/python $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	@BAYOU_OLDEST_PYTHON=$(CURDIR)/$(OLDEST)/bin/python $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder \
+	  --ignore=tests/integration/plan
+
+test-plan: java $(VENV)/.installed-dev
+	@$(BIN)/python tools/fetch_servers.py
+	@$(BIN)/python -m pytest -q tests/integration/plan
 
 test-peers: java $(VENV)/.installed-dev $(PEERS)/.installed
 	@BAYOU_PEERS=$(CURDIR)/$(PEERS) $(BIN)/python -m pytest -q tests/peers
