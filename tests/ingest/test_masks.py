@@ -79,6 +79,20 @@ def test_masks_go_through_arrays_dots_in_names_and_flattened_fields(tmp_path):
     assert (row["place_street"], row["place_city"]) == (None, "Ulm")
 
 
+def test_a_field_that_differs_only_in_case_from_a_mask_is_masked(tmp_path):
+    found = table(tmp_path, "{Email: drop, place.Mail: drop, LINES.mail: drop}")
+    found.write([{"email": "secret"}, {"EMAIL": "secret"}])
+    inner = [{"mAil": "secret", "n": 1}]
+    found.write([{"place": {"mail": "secret", "MAIL": "secret", "n": 1}, "lines": inner}])
+    assert b"secret" not in repr(found.read().to_pylist()).encode()
+    (tmp_path / "flat").mkdir()
+    flat = table(tmp_path / "flat", "{place: drop, person.Name: drop}", flatten="_")
+    flat.write([{"id": 1, "Place": {"street": "secret"}, "person": {"name": "secret"}}])
+    (row,) = flat.read().to_pylist()
+    assert row["id"] == 1
+    assert "secret" not in row.values()
+
+
 def test_masks_go_through_arrays_that_flattening_leaves(tmp_path):
     masks = "{lines.mail: drop, cart.lines.mail: drop, cart.owner: drop}"
     found = table(tmp_path, masks, flatten="_")
@@ -138,6 +152,7 @@ def test_keys_may_be_hashed_and_nothing_else(tmp_path):
     keys = "        key-columns: [id]\n        ordering-column: at"
     for masks, said in (
         ("{id: drop}", "id is a key column"),
+        ("{ID: drop}", "ID is a key column"),
         ("{at: hash}", "the ordering-column"),
     ):
         with pytest.raises(ConfigurationError, match=said):

@@ -12,7 +12,7 @@ Dead letters keep records whole: who may read them is a question of who may read
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -28,11 +28,10 @@ def masked(batch: pa.RecordBatch, masks: Mapping[str, str]) -> pa.RecordBatch:
 
     Args:
         masks: by the field's path, such as `place.city`, through arrays too; those that aren't
-            there are passed over.
+            there are passed over. As columns, fields don't differ by case alone.
     """
     for path, mask in masks.items():
-        name, rest = _parts(batch.schema, path)
-        at = batch.schema.get_field_index(name)
+        at, rest = _parts(batch.schema, path)
         if at >= 0:
             column: Any = _masked(batch.column(at), rest, mask)
             batch = batch.set_column(at, batch.schema.field(at), column)
@@ -58,26 +57,36 @@ def has_field(schema: pa.Schema, path: str) -> bool:
 
 def _reached(schema: pa.Schema, path: str) -> tuple[pa.DataType | None, bool]:
     """The type that a path leads to, and whether it wants to go on inside; None for none."""
-    name, rest = _parts(schema, path)
-    kind = schema.field(name).type if name in schema.names else None
+    at, rest = _parts(schema, path)
+    kind = schema.field(at).type if at >= 0 else None
     for part in rest:
         inner = None if kind is None else _of_elements(kind)
         if inner is None or not pa.types.is_struct(inner):
             return kind, kind is not None
-        at = inner.get_field_index(part)
+        at = _place(inner, part)
         kind = inner.field(at).type if at >= 0 else None
     return kind, False
 
 
-def _parts(schema: pa.Schema, path: str) -> tuple[str, list[str]]:
-    """A column, and the way inside; a name may hold dots, and `[]` says that it is an array."""
+def _parts(schema: pa.Schema, path: str) -> tuple[int, list[str]]:
+    """Where a column is, -1 for nowhere, and the way inside.
+
+    A name may hold dots, and `[]` says that it is an array.
+    """
     parts = path.split(".")
     for end in range(len(parts), 0, -1):
         name = ".".join(parts[:end])
         for found in (name, name.removesuffix("[]")):
-            if found in schema.names:
-                return found, [part.removesuffix("[]") for part in parts[end:]]
-    return path, []
+            at = _place(schema, found)
+            if at >= 0:
+                return at, [part.removesuffix("[]") for part in parts[end:]]
+    return -1, []
+
+
+def _place(fields: Iterable[pa.Field[Any]], name: str) -> int:
+    """Which field has a name, in whatever case; -1 for none."""
+    wanted = name.lower()
+    return next((at for at, field in enumerate(fields) if field.name.lower() == wanted), -1)
 
 
 def _of_elements(kind: pa.DataType) -> pa.DataType:
@@ -95,7 +104,7 @@ def _masked(column: Any, rest: Sequence[str], mask: str) -> Any:
         return pa.ListArray.from_arrays(offsets, inner, type=kind, mask=nulls)
     if not rest:
         return _plain(column, mask)
-    at = kind.get_field_index(rest[0]) if pa.types.is_struct(kind) else -1
+    at = _place(kind, rest[0]) if pa.types.is_struct(kind) else -1
     if at < 0:
         return column
     fields = [kind.field(i) for i in range(kind.num_fields)]

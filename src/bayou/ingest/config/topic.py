@@ -89,7 +89,8 @@ class TopicConfig(Section):
         default_factory=dict,
         description="Fields made unreadable before anything is written, by their path, such as "
         "place.city, through arrays too: hash (SHA-256 in hex), drop (null), truncate:N (the first "
-        "characters). A key column may be hashed, an ordering-column not be masked.",
+        "characters); the case of letters is nothing to them. A key column may be hashed, an "
+        "ordering-column not be masked.",
     )
     timestamp_formats: dict[str, str] = Field(
         default_factory=dict,
@@ -170,14 +171,15 @@ class TopicConfig(Section):
 
     @model_validator(mode="after")
     def _keys_stay_apart(self) -> TopicConfig:
-        keys, ordering = self.destination.upsert_keys, self.destination.ordering_column
+        keys = {name.lower() for name in self.destination.upsert_keys}
+        ordering = (self.destination.ordering_column or "").lower()
         for path, mask in self.column_masks.items():
-            if path in keys and mask != "hash":
+            if path.lower() in keys and mask != "hash":
                 raise ValueError(
                     f"masks: {path} is a key column, and {mask} would make one row of several "
                     "keys; write hash"
                 )
-            if keys and path == ordering:
+            if keys and path.lower() == ordering:
                 raise ValueError(
                     f"masks: {path} is the ordering-column, which has to stay readable"
                 )

@@ -41,6 +41,7 @@ class RecordDecoder:
         self._format = format
         self._plan = plan
         self._json = JsonDecoder(plan)
+        self._masks = {name.lower(): mask for name, mask in format.masks.items()}
         self._validator = (
             None if format.json_schema is None else record_validator(format.json_schema)
         )
@@ -108,7 +109,7 @@ class RecordDecoder:
             if self._validator is not None and not self._validator.is_valid(record):
                 error = next(iter(self._validator.iter_errors(record)))
                 raise ValueError(f"schema: {error.message}")
-            record = flattened(record, separator, self._plan.columns, self._format.masks)
+            record = flattened(record, separator, self._plan.columns, self._masks)
         if self._format.timestamps and isinstance(record, dict):
             record = self.with_timestamps(record)
             for name in self._format.timestamps:

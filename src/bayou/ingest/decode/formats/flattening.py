@@ -30,8 +30,8 @@ def flattened(
 
     Args:
         columns: of flattened records; an object that has a column, as JSON text, stays.
-        masks: by the name of a column; `drop` of an object leaves out all its fields, of which
-            none would have this name.
+        masks: by the name of a column in lower case; `drop` of an object leaves out all its
+            fields, of which none would have this name.
 
     Raises:
         ValueError: two fields get one name, or an object has a mask for texts.
@@ -44,7 +44,7 @@ def flattened(
         for name, value in part.items():
             path = prefix + name
             if isinstance(value, dict) and value and path not in whole:
-                mask = masks.get(path)
+                mask = masks.get(path.lower())
                 if mask is None:
                     waiting.append((path + separator, value))
                 elif mask != "drop":
