@@ -118,6 +118,20 @@ def test_validate_shows_the_topics_and_what_has_no_effect(tmp_path):
     assert "not used without enable-vacuum: true" in result.stderr
 
 
+def test_validate_says_which_masks_are_of_no_field(tmp_path):
+    bayou.write(str(tmp_path / "t"), pa.table({"id": [1], "email": ["x"]}))
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "connector:\n  topics:\n    t:\n      kafka-topic: t\n"
+        "      masks: {emial: drop, Email: hash}\n"
+        "      destination: {table-path: t}\n"
+    )
+    result = invoke("validate", file)
+    assert result.exit_code == 0
+    assert "topic 't': masks: no field is called 'emial'; if that is misspelt" in result.output
+    assert "Email" not in result.output
+
+
 def test_validate_refuses_a_retention_under_the_tables_own(tmp_path):
     file = tmp_path / "p.yaml"
     file.write_text(

@@ -32,6 +32,15 @@ def test_a_plan_says_what_would_be_read_and_made(small_pipeline, events):
     assert not small_pipeline.table.exists()
 
 
+def test_a_mask_of_no_field_is_told_by_the_plan_and_before_the_run(small_pipeline, events):
+    small_pipeline.more = "      masks: {naem: hash}\n"
+    small_pipeline.write_file()
+    small_pipeline.produce({"id": 1, "name": "x"})
+    code, (notice, plan) = events("plan", small_pipeline.file)
+    assert (code, plan["unseen_masks"]) == (0, ["naem"])
+    assert "topic 'events': masks: no field is called 'naem'" in notice["text"]
+
+
 def test_a_plan_says_what_would_be_written(small_pipeline, events, invoke):
     small_pipeline.produce(*({"id": i, "name": f"name {i}"} for i in range(800)))
     _, (plan,) = events("plan", small_pipeline.file)

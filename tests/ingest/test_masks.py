@@ -11,6 +11,7 @@ import bayou
 from bayou.errors import ConfigurationError, PipelineError
 from bayou.ingest import TopicTable, load_configuration
 from bayou.ingest.direct_writer import DirectWriter, record_batch
+from bayou.ingest.inspection import masks_without_field
 from bayou.ingest.letter_replay import replay_letters
 
 
@@ -91,6 +92,20 @@ def test_a_field_that_differs_only_in_case_from_a_mask_is_masked(tmp_path):
     (row,) = flat.read().to_pylist()
     assert row["id"] == 1
     assert "secret" not in row.values()
+
+
+def test_masks_of_fields_that_nobody_has_seen_are_told(tmp_path):
+    masks = "{mail: hash, emial: hash, place.street: drop, lines.mial: drop}"
+    found = table(tmp_path, masks)
+    file = load_configuration(tmp_path / "p.yaml", environment={})
+    assert masks_without_field(file) == {}  # there is no table yet
+    found.write([{"mail": "x", "place": {"street": "x"}, "lines": [{"mail": "x"}]}])
+    assert masks_without_field(file) == {"t": ("emial", "lines.mial")}
+    (tmp_path / "flat").mkdir()
+    flat = table(tmp_path / "flat", "{place: drop, person.nmae: hash}", flatten="_")
+    flat.write([{"id": 1, "place": {"street": "x"}, "person": {"name": "x"}}])
+    file = load_configuration(tmp_path / "flat" / "p.yaml", environment={})
+    assert masks_without_field(file) == {"t": ("person.nmae",)}  # drop leaves out whole objects
 
 
 def test_masks_go_through_arrays_that_flattening_leaves(tmp_path):

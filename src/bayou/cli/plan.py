@@ -10,6 +10,7 @@ from bayou.cli.arguments import AsJson, Config, OnlyTopics, Settings
 from bayou.cli.exits import FAILED, explained
 from bayou.cli.opened_table import named_topics, of_topic
 from bayou.cli.output import Output, output_for
+from bayou.cli.unseen_masks import told_unseen
 
 if TYPE_CHECKING:
     from bayou.ingest.inspection import TopicPlan
@@ -41,6 +42,8 @@ def plan(
         configuration.check_runnable()
         plans = plan_run(configuration, named_topics(configuration, topic))
         for found in plans:
+            if found.unseen_masks:
+                output.notice(of_topic(found.topic, told_unseen(found.unseen_masks)))
             if as_json:
                 output.facts("", _for_machines(found), event="plan")
             else:

@@ -10,7 +10,9 @@ import typer
 
 from bayou.cli.arguments import AsJson, Config, Settings
 from bayou.cli.exits import FAILED, explained
+from bayou.cli.opened_table import of_topic
 from bayou.cli.output import Output, output_for
+from bayou.cli.unseen_masks import told_unseen
 from bayou.ingest.progress import (
     AttemptFailed,
     BatchReport,
@@ -73,7 +75,8 @@ class _Complaints:
         self._told: set[str] = set()
 
     def topic_started(self, event: TopicStarted) -> None:
-        """Nothing to complain about."""
+        if event.unseen_masks:
+            self._output.notice(of_topic(event.topic, told_unseen(event.unseen_masks)))
 
     def batch_committed(self, event: BatchReport) -> None:
         """Nothing to complain about."""

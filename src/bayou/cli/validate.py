@@ -9,7 +9,9 @@ import typer
 
 from bayou.cli.arguments import AsJson, Settings
 from bayou.cli.exits import WRONG_USAGE, explained
+from bayou.cli.opened_table import of_topic
 from bayou.cli.output import output_for
+from bayou.cli.unseen_masks import told_unseen
 
 __all__ = ["validate"]
 
@@ -39,6 +41,7 @@ def validate(
         configuration = load_configuration(config, settings=settings or ())
 
         from bayou.errors import BayouError, ConfigurationError
+        from bayou.ingest.inspection import masks_without_field
         from bayou.ingest.maintenance import check_retention
         from bayou.ingest.schemas import topic_schemas
 
@@ -54,6 +57,11 @@ def validate(
             raise
         except BayouError as unreachable:
             output.notice(f"how long tables keep files wasn't checked: {unreachable.message}")
+        try:
+            for key, paths in masks_without_field(configuration).items():
+                output.notice(of_topic(key, told_unseen(paths)))
+        except BayouError as unreachable:
+            output.notice(f"whether masks name fields wasn't checked: {unreachable.message}")
         output.rows(
             f"{config} is fine",
             [

@@ -35,6 +35,7 @@ class TopicStarted:
         partitions: number of Kafka partitions.
         waiting: offsets that are there and that the table doesn't cover.
         positions: for each partition the offset that is read first.
+        unseen_masks: paths of masks that no column is of: misspelt, or not met yet.
     """
 
     topic: str
@@ -43,6 +44,7 @@ class TopicStarted:
     partitions: int
     waiting: int
     positions: Mapping[int, int] = field(default_factory=dict)
+    unseen_masks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

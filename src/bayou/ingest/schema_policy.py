@@ -15,7 +15,7 @@ from bayou.errors import PipelineError
 from bayou.ingest.config import Topic
 from bayou.ingest.decode import DecodePlan, additions, widened
 from bayou.ingest.key_columns import check_keys
-from bayou.ingest.masks import unfit_mask
+from bayou.ingest.masks import has_field, unfit_mask
 from bayou.ingest.rows import RowLayout
 from bayou.ingest.target_table import TargetTable
 from bayou.ingest.topic_format import validated_by
@@ -23,7 +23,7 @@ from bayou.ingest.upsert import DELETED, FORCED
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, StructType
 
-__all__ = ["SchemaPolicy", "check_masks", "told_in_history"]
+__all__ = ["SchemaPolicy", "check_masks", "told_in_history", "unseen_masks"]
 
 
 def told_in_history(left_out: Sequence[str], new_columns: Sequence[str]) -> dict[str, str]:
@@ -43,6 +43,23 @@ def check_masks(topic: Topic, columns: StructType) -> None:
         reason = unfit_mask(schema, path, mask)
         if reason is not None:
             raise PipelineError(f"topic {topic.key!r}: masks: {reason}.", topic=topic.key)
+
+
+def unseen_masks(topic: Topic, columns: StructType) -> tuple[str, ...]:
+    """Masks of fields that no column is of; none while there are no columns, which tell nothing.
+
+    With `flatten` an object that is dropped as a whole has no column, so of such nothing is known.
+    """
+    config = topic.config
+    if not columns.fields:
+        return ()
+    schema = to_arrow_schema(columns)
+    return tuple(
+        path
+        for path, mask in config.masks.items()
+        if not (config.flatten is not None and mask == "drop")
+        and not any(has_field(schema, found) for found in config.column_paths(path))
+    )
 
 
 class SchemaPolicy:

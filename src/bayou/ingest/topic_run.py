@@ -29,6 +29,7 @@ from bayou.ingest.migration import migrate_json
 from bayou.ingest.offsets import batch_end, ranges_between
 from bayou.ingest.progress import Reporter, TopicStarted, TopicSummary
 from bayou.ingest.retries import failed_attempt, pause_before
+from bayou.ingest.schema_policy import unseen_masks
 from bayou.ingest.spark_errors import SparkFailedError, as_error, translated
 from bayou.ingest.start_positions import start_positions
 from bayou.ingest.state import hadoop_path, topic_state
@@ -291,6 +292,7 @@ class TopicRun:
             partitions=len(kafka.bounds),
             waiting=waiting,
             positions=dict(self._position),
+            unseen_masks=unseen_masks(self._topic, target.merged(target.columns, columns)),
         )
 
     def _kafka_options(self, topic: str) -> dict[str, str]:

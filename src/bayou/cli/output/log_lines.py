@@ -35,6 +35,7 @@ class LogReporter:
             table=event.table_path,
             partitions=event.partitions,
             waiting=event.waiting,
+            unseen_masks=",".join(event.unseen_masks),
         )
 
     def batch_committed(self, event: BatchReport) -> None:

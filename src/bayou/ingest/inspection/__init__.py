@@ -1,6 +1,7 @@
 """What can be said about topics and their tables without running anything."""
 
 from bayou.ingest.inspection.letters import Letter, LetterGroup, group_letters, list_letters
+from bayou.ingest.inspection.mask_fields import masks_without_field
 from bayou.ingest.inspection.offset_proof import OffsetProof, PartitionProof, prove_offsets
 from bayou.ingest.inspection.run_plan import TopicPlan, plan_run
 from bayou.ingest.inspection.schema_comparison import (
@@ -30,6 +31,7 @@ __all__ = [
     "group_letters",
     "list_letters",
     "list_topics",
+    "masks_without_field",
     "plan_run",
     "prove_offsets",
     "schema_file_changes",

@@ -20,7 +20,7 @@ from bayou.ingest.inspection.run_cost import RunCost, run_cost
 from bayou.ingest.migration import migrated_offsets
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan, behind_lost, lost_offsets, starting_offsets
 from bayou.ingest.record_reader import RecordReader, RecordReading
-from bayou.ingest.schema_policy import SchemaPolicy
+from bayou.ingest.schema_policy import SchemaPolicy, unseen_masks
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.target_table import TargetTable
 from bayou.ingest.topic_format import topic_columns, topic_format
@@ -47,6 +47,7 @@ class TopicPlan:
         refused: reasons of those that would be dead letters, and how many of the sample.
         new_columns: columns that the schema file or the sampled records would add, with types.
         columns: columns of the table as it would be.
+        unseen_masks: paths of masks that none of these columns is of.
         cost: what would be written, by the sample; None where there is none.
         error: why the topic would not run.
     """
@@ -63,6 +64,7 @@ class TopicPlan:
     refused: Mapping[str, int]
     new_columns: Mapping[str, str]
     columns: tuple[str, ...] = ()
+    unseen_masks: tuple[str, ...] = ()
     cost: RunCost | None = None
     error: str | None = None
 
@@ -188,6 +190,7 @@ def _sampled(
         refused=dict(sorted(refused.items(), key=lambda item: -item[1])),
         new_columns={name: str(field.data_type) for name, field in added.items()},
         columns=layout.schema.names,
+        unseen_masks=unseen_masks(topic, columns),
         cost=cost,
     )
 
