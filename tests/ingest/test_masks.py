@@ -15,7 +15,9 @@ from bayou.ingest.inspection import masks_without_field
 from bayou.ingest.letter_replay import replay_letters
 
 
-def table(folder, masks, more="", *, upsert="false", flatten="null", schema="null"):
+def table(
+    folder, masks, more="", *, upsert="false", flatten="null", schema="null", kafka="key, headers"
+):
     (folder / "p.yaml").write_text(
         f"""
 connector:
@@ -25,7 +27,7 @@ connector:
       masks: {masks}
       flatten: {flatten}
       schema-file: {schema}
-      kafka-columns: [key, headers, timestamp]
+      kafka-columns: [{kafka}, timestamp]
       destination:
         table-path: t
         delta-config: {{enable-schema-evolution: true, enable-upsert: {upsert}}}
@@ -172,7 +174,9 @@ def test_keys_may_be_hashed_and_nothing_else(tmp_path):
     ):
         with pytest.raises(ConfigurationError, match=said):
             table(tmp_path, masks, keys, upsert="true")
-    found = table(tmp_path, "{id: hash}", keys, upsert="true")
+    with pytest.raises(ConfigurationError, match=r"\[key\] would keep in clear as _kafka_key"):
+        table(tmp_path, "{Id: hash}", keys, upsert="true")
+    found = table(tmp_path, "{id: hash}", keys, upsert="true", kafka="headers")
     found.write([{"id": "a", "at": 1}, {"id": "b", "at": 1}])
     found.write([{"id": "a", "at": 2}])
     digests = [hashlib.sha256(key).hexdigest() for key in (b"a", b"b")]

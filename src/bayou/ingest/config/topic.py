@@ -101,7 +101,8 @@ class TopicConfig(Section):
     kafka_columns: tuple[Literal["key", "headers", "timestamp"], ...] = Field(
         default=(),
         description="More of what Kafka says of a record, as columns: _kafka_key (binary), "
-        "_kafka_headers (array of key and value), _kafka_timestamp.",
+        "_kafka_headers (array of key and value), _kafka_timestamp. No mask reaches them; key is "
+        "refused beside a masked key column.",
     )
     schema_policy: Literal["evolve", "freeze", "dead-letter"] | None = Field(
         default=None,
@@ -178,6 +179,11 @@ class TopicConfig(Section):
                 raise ValueError(
                     f"masks: {path} is a key column, and {mask} would make one row of several "
                     "keys; write hash"
+                )
+            if path.lower() in keys and "key" in self.kafka_columns:
+                raise ValueError(
+                    f"masks: {path} is a key column, which kafka-columns: [key] would keep in "
+                    "clear as _kafka_key; leave key out there"
                 )
             if keys and path.lower() == ordering:
                 raise ValueError(
