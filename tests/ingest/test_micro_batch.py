@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bayou.engines import for_path
 from bayou.errors import (
     CommitConflictError,
     ConcurrentTransactionError,
@@ -11,9 +12,11 @@ from bayou.errors import (
     RecordsLostError,
     StorageError,
 )
+from bayou.ingest import TopicTable
 from bayou.ingest.config import load_configuration
 from bayou.ingest.micro_batch import MicroBatchWriter
 from bayou.ingest.offsets import OffsetSpan
+from bayou.ingest.target_table import TargetTable
 from bayou.protocol.schema import StructType
 
 CONFIG = """\
@@ -44,8 +47,15 @@ class FailingTarget:
 
 
 def writer(tmp_path, target, on_retry=None):
-    (tmp_path / "p.yaml").write_text(CONFIG)
-    (topic,) = load_configuration(tmp_path / "p.yaml", environment={}).topics
+    return writer_of(one_topic(tmp_path), target, on_retry)
+
+
+def one_topic(tmp_path, more=""):
+    (tmp_path / "p.yaml").write_text(CONFIG + more)
+    return load_configuration(tmp_path / "p.yaml", environment={}).topic("events")
+
+
+def writer_of(topic, target, on_retry=None):
     return MicroBatchWriter(
         topic=topic,
         engine=None,
@@ -90,3 +100,13 @@ def test_each_retry_is_told_before_it_is_waited_for(tmp_path):
         ("batch", 1, 2, 0.5, True),
         ("batch", 2, 2, 1.0, True),
     ]
+
+
+def test_a_table_that_takes_no_timestamps_is_refused_before_any_record(tmp_path):
+    one_topic(tmp_path)
+    found = load_configuration(tmp_path / "p.yaml", environment={})
+    TopicTable(found, "events").write([{"id": 1}])
+    topic = one_topic(tmp_path, "      timestamp-formats: {id: epoch-s}\n")
+    target = TargetTable(for_path(topic.table_path, {}), topic, None)
+    with pytest.raises(PipelineError, match="timestamp-formats: 'id' is a long in"):
+        writer_of(topic, target).open()

@@ -87,7 +87,7 @@ class MicroBatchWriter:
             PipelineError: the target can't take this topic's records.
         """
         self._target.open()
-        self._policy.columns()
+        self._policy.layout(self._policy.columns())
         self._covered = self._target.covered
         self._known_letters = self._dead_letters.decided(self._covered, self._storage_options)
         return self._covered

@@ -21,7 +21,7 @@ from bayou.ingest.target_table import TargetTable
 from bayou.ingest.topic_format import validated_by
 from bayou.ingest.upsert import DELETED, FORCED
 from bayou.kernel.arrow_types import to_arrow_schema
-from bayou.protocol.schema import DATE, TIMESTAMP, TIMESTAMP_NTZ, StructType
+from bayou.protocol.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, StructType
 
 __all__ = ["SchemaPolicy", "check_masks", "told_in_history", "unseen_masks"]
 
@@ -107,7 +107,7 @@ class SchemaPolicy:
         """The table's columns for records with these fields.
 
         Raises:
-            PipelineError: event time or key can't be what they are.
+            PipelineError: event time, another timestamp or a key can't be what they are.
         """
         config = self._topic.config
         layout = RowLayout.of(
@@ -118,6 +118,7 @@ class SchemaPolicy:
         )
         check_keys(self._topic, layout)
         check_masks(self._topic, columns)
+        self._check_timestamps(columns)
         if layout.time_parts and config.event_time is not None and columns.fields:
             field = columns.get(config.event_time)
             if field is None or field.data_type not in (TIMESTAMP, TIMESTAMP_NTZ, DATE):
@@ -129,6 +130,18 @@ class SchemaPolicy:
                     topic=self._topic.key,
                 )
         return layout
+
+    def _check_timestamps(self, columns: StructType) -> None:
+        """A column of another type would refuse all of them; texts take them as ISO 8601."""
+        for name in self._topic.config.column_timestamps:
+            field = columns.get(name)
+            if field is not None and field.data_type not in (TIMESTAMP, STRING):
+                raise PipelineError(
+                    f"topic {self._topic.key!r}: timestamp-formats: {name!r} is a "
+                    f"{field.data_type} in {self._target.path}, which takes no timestamps; take it "
+                    "out of timestamp-formats, or write to another table-path.",
+                    topic=self._topic.key,
+                )
 
     def plan(self, layout: RowLayout) -> DecodePlan:
         """How records become rows of a layout; without any column yet all fields are new ones."""
