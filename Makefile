@@ -1,6 +1,6 @@
 # make demo      the main job on real data: Kafka topic to Delta table to SQL
 # make test      the tests; what needs delta-spark is `make test-peers`
-# make test-plan whole configurations by the command on Kafka and S3: faults, kills, many topics
+# make test-long the tests that take a minute each: faults on clusters, whole configurations killed and cut off
 # make test-ui   the status page in a browser; needs Chromium, node and npm
 # make nightly   long random histories, many operations by many processes, the plan killed 100 times
 # make soak      a pipeline under load for MINUTES=30: memory, lag, small files
@@ -11,7 +11,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-plan test-peers test-ui nightly soak check bench docs clean java
+.PHONY: help demo test test-long test-peers test-ui nightly soak check bench docs clean java
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
@@ -63,11 +63,11 @@ $(OLDEST)/.installed: pyproject.toml constraints.txt tools/environment.sh
 test: java $(VENV)/.installed-dev $(OLDEST)/.installed
 	@$(BIN)/python tools/fetch_servers.py
 	@BAYOU_OLDEST_PYTHON=$(CURDIR)/$(OLDEST)/bin/python $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder \
-	  --ignore=tests/integration/plan
+	  -m "not long"
 
-test-plan: java $(VENV)/.installed-dev
+test-long: java $(VENV)/.installed-dev
 	@$(BIN)/python tools/fetch_servers.py
-	@$(BIN)/python -m pytest -q tests/integration/plan
+	@$(BIN)/python -m pytest -q -m long
 
 test-peers: java $(VENV)/.installed-dev $(PEERS)/.installed
 	@BAYOU_PEERS=$(CURDIR)/$(PEERS) $(BIN)/python -m pytest -q tests/peers

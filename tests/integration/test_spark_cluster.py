@@ -179,6 +179,7 @@ def test_replay_reads_and_writes_run_on_a_cluster(spark_cluster, tmp_path):
     assert bayou.table(path).to_arrow().num_rows == 1610
 
 
+@pytest.mark.long
 def test_replay_runs_through_spark_connect(tmp_path):
     path = str(tmp_path / "t")
     program = PROGRAM.replace(
@@ -212,6 +213,7 @@ connector:
 """
 
 
+@pytest.mark.long
 def test_a_pipeline_moves_to_a_cluster_by_its_master(spark_cluster, kafka_server, tmp_path):
     topic = f"cluster-{uuid.uuid4().hex[:8]}"
     kafka_server.create_topic(topic, 4)

@@ -16,6 +16,7 @@ import bayou
 from bayou.spark import start_session
 
 pytestmark = pytest.mark.spark
+_LONG = pytest.mark.long
 
 _CHANGE = """
 from bayou.spark import DeltaTable
@@ -84,14 +85,14 @@ def spark():
 @pytest.mark.parametrize(
     ("work", "how", "moment", "vectors"),
     [
-        ("merge", "plan", "in a task", "true"),
+        pytest.param("merge", "plan", "in a task", "true", marks=_LONG),
         ("merge", "plan", "before the commit", "false"),
-        ("merge", "executors", "after the commit", "true"),
-        ("update", "plan", "in a task", "false"),
+        pytest.param("merge", "executors", "after the commit", "true", marks=_LONG),
+        pytest.param("update", "plan", "in a task", "false", marks=_LONG),
         ("update", "executors", "before the commit", "true"),
-        ("update", "plan", "after the commit", "true"),
+        pytest.param("update", "plan", "after the commit", "true", marks=_LONG),
         ("delete", "plan", "in a task", "true"),
-        ("delete", "executors", "before the commit", "false"),
+        pytest.param("delete", "executors", "before the commit", "false", marks=_LONG),
         ("delete", "executors", "after the commit", "true"),
     ],
 )

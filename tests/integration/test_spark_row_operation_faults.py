@@ -152,6 +152,7 @@ def test_rows_are_right_when_workers_die(tmp_path):
     check_all_is_done(tmp_path, "local[2,4]", cases)
 
 
+@pytest.mark.long
 def test_rows_are_right_when_executors_die(tmp_path):
     cases = {
         "plan merge": ("marking with a feed", ("executor at work",)),  # and rows of the source

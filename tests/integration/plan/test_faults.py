@@ -34,6 +34,7 @@ def test_servers_that_go_away_for_a_while_are_waited_for(plan):
     plan.check_user_events(ledger)
 
 
+@pytest.mark.long
 def test_brokers_that_are_away_for_long_end_no_topic(plan):
     running = plan.start(*_QUICK)
     for _ in range(3):
@@ -52,6 +53,7 @@ def test_brokers_that_are_away_for_long_end_no_topic(plan):
     plan.check_user_events(ledger)
 
 
+@pytest.mark.long
 def test_told_to_end_while_the_brokers_are_away_it_ends_well(plan):
     running = plan.start(*_QUICK)
     for _ in range(3):
@@ -64,6 +66,7 @@ def test_told_to_end_while_the_brokers_are_away_it_ends_well(plan):
     assert (code, running.told("error")) == (0, None)
 
 
+@pytest.mark.long
 def test_a_store_that_stays_away_is_one_error_and_the_rest_comes_later(plan):
     ledger = plan.produce_user_events(200)
     running = plan.start(
@@ -81,6 +84,7 @@ def test_a_store_that_stays_away_is_one_error_and_the_rest_comes_later(plan):
     plan.check_user_events(ledger)
 
 
+@pytest.mark.long
 def test_a_running_plan_commits_what_comes_and_ends_well_when_told(plan):
     running = plan.start(*_QUICK)
     for _ in range(3):
@@ -115,6 +119,7 @@ def test_partitions_that_are_added_while_it_runs_are_read_from_their_start(plan)
     plan.check_user_events(ledger)
 
 
+@pytest.mark.long
 def test_of_two_copies_with_states_of_their_own_one_gives_way(plan):
     plan.produce_user_events(200)
     first = plan.start(*_QUICK)
@@ -164,6 +169,7 @@ class TestATopicThatChanged:
         taken.send("custom.topic.v1", [b'{"id": 2}'] * 40)
         self._check(taken, "deleted and recreated", "table of its own (table-path)")
 
+    @pytest.mark.long
     def test_deleted_and_recreated_while_it_runs(self, taken):
         running = taken.start(
             *_QUICK, "--set", "connector.topics.custom-topic.processing.flush-interval=1"
@@ -192,6 +198,7 @@ class TestATopicThatChanged:
         taken.kafka.delete_records("custom.topic.v1", {1: 5})
         self._check(taken, "offsets 3 to 4 were removed by retention", "table-path")
 
+    @pytest.mark.long
     def test_records_gone_by_retention_while_it_runs_are_passed_over_where_told(self, taken):
         topic = "connector.topics.custom-topic"
         running = taken.start(
@@ -226,6 +233,7 @@ class TestATopicThatChanged:
         assert plan.table("custom_topic").to_pyarrow_table().num_rows == 12
 
 
+@pytest.mark.long
 def test_the_state_is_of_no_consequence(plan):
     ledger = plan.produce_user_events(100)
     assert plan.run().code == 0

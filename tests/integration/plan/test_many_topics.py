@@ -107,6 +107,7 @@ def ids(config, n):
     return sorted(rows["id"].to_pylist())
 
 
+@pytest.mark.long
 def test_a_hundred_topics_have_their_turns_beside_a_large_and_a_broken_one(kafka_server, many):
     broken = many.parent / "lake" / "t1"
     broken.parent.mkdir()

@@ -16,7 +16,7 @@ _KILLS = int(os.environ.get("BAYOU_TEST_KILLS", "3"))
 
 
 def test_the_file_runs_unchanged_and_nothing_is_lost_or_doubled(plan):
-    ledger = plan.produce_user_events(10_000)
+    ledger = plan.produce_user_events(3_000)
     plan.send("order.events.v1", [_order(n) for n in range(20)])
     plan.send("custom.topic.v1", [json.dumps({"id": n}).encode() for n in range(20)] + [None, b"x"])
     run = plan.run()
@@ -38,6 +38,7 @@ def test_the_file_runs_unchanged_and_nothing_is_lost_or_doubled(plan):
     plan.check_user_events(ledger)
 
 
+@pytest.mark.long
 def test_large_batches_by_one_setting(plan):
     ledger = plan.produce_user_events(200_000, bad_every=997)
     run = plan.run("--set", "connector.topics.user-events.processing.batch-size=50000")
@@ -64,6 +65,7 @@ def test_killed_at_random_points_nothing_is_lost_or_doubled(plan):
     plan.check_user_events(ledger)
 
 
+@pytest.mark.long
 def test_json_of_before_is_migrated_and_kafka_goes_on_behind_it(plan):
     """From the folder that is the default; killed while it is migrated."""
     click = {"event_type": "click", "timestamp": "2024-01-05T10:00:00Z"}

@@ -27,6 +27,7 @@ def through(plan):
     return run
 
 
+@pytest.mark.long
 def test_a_slow_store_that_refuses_a_fifth_of_all_requests_or_denies_what_it_did(plan, through):
     ledger = plan.produce_user_events(300)
     rng = random.Random(5)
@@ -36,6 +37,7 @@ def test_a_slow_store_that_refuses_a_fifth_of_all_requests_or_denies_what_it_did
     plan.check_user_events(ledger)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("driver_bytes", ["0", str(64 << 20)])
 def test_upserts_to_a_store_that_is_slow_refuses_and_loses_answers(plan, through, driver_bytes):
     plan.environment["BAYOU_ROWOPERATIONS_SOURCEBYTES"] = driver_bytes
@@ -69,6 +71,7 @@ def test_answers_to_commits_that_are_lost(plan, through):
     plan.check_user_events(ledger)
 
 
+@pytest.mark.long
 def test_answers_to_commits_and_to_every_retry_of_theirs_that_are_lost(plan, through):
     ledger = plan.produce_user_events(200)
     run, requests = through(_AnswersToCommits("/user_events/_delta_log/00000000000000000001", 100))

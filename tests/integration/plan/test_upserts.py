@@ -63,6 +63,7 @@ def test_the_table_of_upserts_equals_a_dictionary(plan, keyed, tmp_path):
         keyed.check(by_delta_spark(plan.s3.objects / "test-data-lake/tables/user_events", tmp_path))
 
 
+@pytest.mark.long
 def test_batches_that_stay_with_the_executors_come_to_the_same(plan, keyed):
     plan.environment["BAYOU_ROWOPERATIONS_SOURCEBYTES"] = "0"
     keyed.send(1500)
@@ -93,6 +94,7 @@ def test_killed_at_random_points_the_table_equals_the_dictionary(plan, keyed):
     keyed.check(rows(plan))
 
 
+@pytest.mark.long
 def test_records_gone_by_retention_stop_the_topic_or_are_passed_over_as_told(plan, keyed):
     keyed.send(400)
     upserted(plan)
@@ -115,6 +117,7 @@ def test_records_gone_by_retention_stop_the_topic_or_are_passed_over_as_told(pla
     assert "deleted and recreated since" in run.of("error")[0]["message"]
 
 
+@pytest.mark.long
 def test_a_table_that_is_restored_while_it_is_upserted_stops_the_topic(plan, keyed):
     keyed.send(400)
     upserted(plan, *of_batches(100))
@@ -127,6 +130,7 @@ def test_a_table_that_is_restored_while_it_is_upserted_stops_the_topic(plan, key
     assert "accept-restore" in message
 
 
+@pytest.mark.long
 def test_a_field_that_comes_in_the_middle_is_a_column(plan, keyed):
     keyed.send(300)
     upserted(plan)
@@ -138,6 +142,7 @@ def test_a_field_that_comes_in_the_middle_is_a_column(plan, keyed):
     assert late == {n for _, n in keyed.rows.values() if n > 300}
 
 
+@pytest.mark.long
 def test_of_two_copies_that_upsert_one_gives_way(plan, keyed):
     quick = ("--set", f"{_USER_EVENTS}.processing.flush-interval=1")
     keyed.send(200)

@@ -25,6 +25,7 @@ def one_topic(tmp_path):
     return str(config)
 
 
+@pytest.mark.long
 def test_a_broker_that_is_down_is_one_error_for_all_topics_after_a_while(plan):
     plan.environment["KAFKA_BOOTSTRAP_SERVERS"] = "127.0.0.1:1"
     run = plan.run()
@@ -44,6 +45,7 @@ def test_a_state_path_without_room_is_one_error_before_spark_starts(plan, one_to
     assert "No space left on device; free some space, or set connector.state-path" in message
 
 
+@pytest.mark.long
 def test_a_state_path_that_fills_up_stops_the_topic_and_loses_and_doubles_nothing(plan, one_topic):
     ledger = plan.produce_user_events(100, bad_every=9)
     code, events = _run_with_small_state(plan, "size=32k", one_topic, *_BATCHES_OF_TEN)
