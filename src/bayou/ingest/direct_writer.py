@@ -28,7 +28,7 @@ from bayou.ingest.dead_letters import DEAD_LETTER_SCHEMA, dead_letters_path
 from bayou.ingest.decode import merge_fields
 from bayou.ingest.decode.formats import RecordDecoder
 from bayou.ingest.progress import BatchReport
-from bayou.ingest.record_reader import RecordReader, RecordReading
+from bayou.ingest.record_reader import RecordReader
 from bayou.ingest.retries import pause_before
 from bayou.ingest.rows import RowLayout
 from bayou.ingest.schema_policy import SchemaPolicy, told_in_history
@@ -161,17 +161,8 @@ class DirectWriter:
         read_at = time.time_ns() // 1000
         while True:  # ends: every turn makes a column of a new field, or refuses its name
             layout = self._policy.layout(columns)
-            reader = RecordReader(
-                RecordReading(
-                    plan=self._policy.plan(layout),
-                    layout=layout,
-                    ingestion_timestamp=read_at,
-                    upsert=self._topic.upsert_keys,
-                    debezium=self._debezium,
-                    format=self._format,
-                    masks=self._topic.config.column_masks,
-                )
-            )
+            reading = self._policy.reading(layout, self._format, read_at)
+            reader = RecordReader(replace(reading, debezium=self._debezium))
             found = [pair for batch in records for pair in reader.read(batch)]
             if not reader.new_fields.fields:
                 break

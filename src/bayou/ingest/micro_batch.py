@@ -25,7 +25,6 @@ from bayou.ingest.decode.formats import RecordFormat
 from bayou.ingest.gathered import driver_bytes, gathered_rows
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.progress import AttemptFailed, BatchReport
-from bayou.ingest.record_reader import RecordReading
 from bayou.ingest.retries import WORTH_A_RETRY, failed_attempt, pause_before
 from bayou.ingest.rows import RowLayout
 from bayou.ingest.schema_policy import SchemaPolicy, told_in_history
@@ -219,15 +218,7 @@ class MicroBatchWriter:
         state = None
         if transaction is not None:
             state = transaction.transaction_state(self._engine).to_bytes()
-        reading = RecordReading(
-            plan=self._policy.plan(layout),
-            layout=layout,
-            ingestion_timestamp=read_at,
-            upsert=self._topic.upsert_keys,
-            debezium=self._topic.config.decode == "debezium",
-            format=self._record_format,
-            masks=self._topic.config.column_masks,
-        )
+        reading = self._policy.reading(layout, self._record_format, read_at)
         task = BatchTask(
             topic=self._topic.key,
             records=records,

@@ -14,8 +14,10 @@ from collections.abc import Sequence
 from bayou.errors import PipelineError
 from bayou.ingest.config import Topic
 from bayou.ingest.decode import DecodePlan, additions, widened
+from bayou.ingest.decode.formats import RecordFormat
 from bayou.ingest.key_columns import check_keys
 from bayou.ingest.masks import has_field, unfit_mask
+from bayou.ingest.record_reader import RecordReading
 from bayou.ingest.rows import RowLayout
 from bayou.ingest.target_table import TargetTable
 from bayou.ingest.topic_format import validated_by
@@ -153,6 +155,24 @@ class SchemaPolicy:
             ignore=policy == "freeze" and bool(layout.record.fields),
             widens=policy == "evolve" and self._target.widens,
             taken=layout.taken | self._refused_names | {DELETED, FORCED},
+        )
+
+    def reading(self, layout: RowLayout, format: RecordFormat, read_at: int) -> RecordReading:
+        """How the topic's records become rows of a layout.
+
+        Args:
+            layout: of `layout`.
+            format: what values are.
+            read_at: microseconds since the epoch, for all rows.
+        """
+        return RecordReading(
+            plan=self.plan(layout),
+            layout=layout,
+            ingestion_timestamp=read_at,
+            format=format,
+            masks=self._topic.config.column_masks,
+            upsert=self._topic.upsert_keys,
+            debezium=self._topic.config.decode == "debezium",
         )
 
     def widened(self, columns: StructType, new_fields: StructType) -> StructType:

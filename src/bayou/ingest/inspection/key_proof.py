@@ -22,7 +22,7 @@ from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.inspection.kafka_records import kafka_records
 from bayou.ingest.inspection.seen_offsets import TopicOffsets
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan
-from bayou.ingest.record_reader import RecordReader, RecordReading
+from bayou.ingest.record_reader import RecordReader
 from bayou.ingest.schema_policy import SchemaPolicy
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.target_table import TargetTable
@@ -121,16 +121,11 @@ class _Records:
             topic, target, json_schema=json_schema, schema_columns=topic_columns(topic, json_schema)
         )
         layout = policy.layout(policy.columns())
-        self._reading = RecordReading(
-            # Fields that came later, or that rows never had, are no part of a key.
-            plan=replace(policy.plan(layout), discover=False, ignore=True),
-            layout=layout,
-            ingestion_timestamp=time.time_ns() // 1000,
-            format=topic_format(configuration, topic, json_schema),
-            masks=topic.config.column_masks,
-            upsert=keys,
-            debezium=topic.config.decode == "debezium",
-        )
+        record_format = topic_format(configuration, topic, json_schema)
+        reading = policy.reading(layout, record_format, time.time_ns() // 1000)
+        # Fields that came later, or that rows never had, are no part of a key.
+        plan = replace(reading.plan, discover=False, ignore=True)
+        self._reading = replace(reading, plan=plan)
         self._schema = pa.schema([*schema, pa.field(DELETED, pa.bool_())])
         self._keys = keys
         self._kafka = kafka

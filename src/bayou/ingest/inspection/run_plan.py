@@ -19,7 +19,7 @@ from bayou.ingest.inspection.kafka_records import kafka_records
 from bayou.ingest.inspection.run_cost import RunCost, run_cost
 from bayou.ingest.migration import migrated_offsets
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan, behind_lost, lost_offsets, starting_offsets
-from bayou.ingest.record_reader import RecordReader, RecordReading
+from bayou.ingest.record_reader import RecordReader
 from bayou.ingest.schema_policy import SchemaPolicy, unseen_masks
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.target_table import TargetTable
@@ -143,6 +143,7 @@ def _sampled(
     target: TargetTable,
     plan: TopicPlan,
 ) -> TopicPlan:
+    record_format = topic_format(configuration, topic, schema)
     known = target.columns
     stated = topic_columns(topic, schema)
     policy = SchemaPolicy(topic, target, json_schema=schema, schema_columns=stated)
@@ -151,15 +152,7 @@ def _sampled(
     sampled = list(_first_records(configuration, plan))
     while True:  # as a batch does it: again with the columns of new fields
         layout = policy.layout(columns)
-        reading = RecordReading(
-            plan=policy.plan(layout),
-            layout=layout,
-            ingestion_timestamp=time.time_ns() // 1000,
-            format=topic_format(configuration, topic, schema),
-            upsert=topic.upsert_keys,
-            debezium=topic.config.decode == "debezium",
-        )
-        reader = RecordReader(reading)
+        reader = RecordReader(policy.reading(layout, record_format, time.time_ns() // 1000))
         refused: dict[str, int] = {}
         good: dict[int, list[pa.RecordBatch]] = {}
         for partition, batch in sampled:
