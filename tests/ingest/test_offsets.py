@@ -19,6 +19,7 @@ from bayou.ingest.offsets import (
     ranges_between,
     start_app_id,
     starting_offsets,
+    where_it_goes_on,
 )
 
 TOPIC = KafkaTopic(
@@ -54,6 +55,24 @@ def test_offsets_written_without_the_topics_id_count_when_it_is_known_and_the_ot
 
 def test_a_table_that_covers_nothing_begins_at_the_first_records():
     assert starting_offsets(TOPIC, {}, key="k") == {0: 0, 1: 5}
+
+
+@pytest.mark.parametrize(
+    ("covered", "migrated", "fixed", "expected"),
+    [
+        ({}, {}, None, {}),  # earliest: each begins at its first record
+        ({}, {}, {}, {0: 10, 1: 20}),  # latest, and nobody has run yet
+        ({}, {}, {0: 3, 1: 9}, {0: 3, 1: 9}),
+        ({0: 7}, {}, {}, {0: 7}),  # the other partition came later
+        ({0: 7}, {1: 11}, {0: 3, 1: 9}, {0: 7, 1: 12}),
+        ({}, {1: 11}, {}, {1: 12}),
+        ({0: 7}, {0: 2, 1: 11}, None, {0: 7, 1: 12}),
+    ],
+)
+def test_a_run_goes_on_behind_what_the_table_has_what_was_migrated_or_where_the_first_began(
+    covered, migrated, fixed, expected
+):
+    assert where_it_goes_on(TOPIC, covered, migrated=migrated, fixed=fixed) == expected
 
 
 def test_where_a_first_run_began_is_no_offset_that_is_covered():

@@ -14,6 +14,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from bayou.errors import PipelineError
 
@@ -32,6 +33,7 @@ __all__ = [
     "recreated_error",
     "start_app_id",
     "starting_offsets",
+    "where_it_goes_on",
 ]
 
 
@@ -157,6 +159,28 @@ def recreated_error(name: str, was: str, now: str, *, key: str) -> PipelineError
         "again.",
         topic=key,
     )
+
+
+def where_it_goes_on(
+    topic: KafkaTopic,
+    covered: Mapping[int, int],
+    *,
+    migrated: Mapping[int, int] = MappingProxyType({}),
+    fixed: Mapping[int, int] | None = None,
+) -> dict[int, int]:
+    """The next offset of each partition of which anything is known; others begin at their first.
+
+    Args:
+        topic: the topic.
+        covered: the table's next offsets.
+        migrated: the last offsets that migrated records name, of partitions without those.
+        fixed: with `starting-offsets: latest` where the first run began, which is at the end where
+            nothing else is known; None to begin at the first offset.
+    """
+    known = {**(fixed or {}), **{p: last + 1 for p, last in migrated.items()}, **covered}
+    if fixed is None or known:
+        return known
+    return {p: there.end for p, there in topic.bounds.items()}
 
 
 def lost_offsets(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, OffsetSpan]:

@@ -6,7 +6,13 @@ from bayou.ingest.config import Topic
 from bayou.ingest.dead_letter_table import DeadLetterTable
 from bayou.ingest.micro_batch import MicroBatchWriter
 from bayou.ingest.migration import cover_migrated
-from bayou.ingest.offsets import KafkaTopic, behind_lost, lost_offsets, starting_offsets
+from bayou.ingest.offsets import (
+    KafkaTopic,
+    behind_lost,
+    lost_offsets,
+    starting_offsets,
+    where_it_goes_on,
+)
 from bayou.ingest.progress import RecordsLost, Reporter
 from bayou.ingest.target_table import TargetTable
 
@@ -39,10 +45,11 @@ def start_positions(
     covered = writer.open()
     if cover_migrated(topic, kafka, target, storage_options):
         covered = writer.open()
-    if topic.config.starting_offsets == "latest":
-        ends = {p: there.end for p, there in kafka.bounds.items()}
-        fixed = dead_letters.known_start() if covered else dead_letters.fix_start(ends)
-        covered = {**fixed, **covered}
+    fixed = dead_letters.known_start() if topic.config.starting_offsets == "latest" else None
+    first = not covered
+    covered = where_it_goes_on(kafka, covered, fixed=fixed)
+    if fixed is not None and first:
+        covered = dead_letters.fix_start(covered)
     lost = lost_offsets(kafka, covered)
     if lost and topic.config.on_data_loss == "continue":
         reporter.records_lost(RecordsLost(topic=topic.key, spans=lost))

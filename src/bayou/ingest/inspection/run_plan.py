@@ -18,13 +18,18 @@ from bayou.ingest.decode import additions
 from bayou.ingest.inspection.kafka_records import kafka_records
 from bayou.ingest.inspection.run_cost import RunCost, run_cost
 from bayou.ingest.migration import migrated_offsets
-from bayou.ingest.offsets import KafkaTopic, OffsetSpan, behind_lost, lost_offsets, starting_offsets
+from bayou.ingest.offsets import (
+    OffsetSpan,
+    behind_lost,
+    lost_offsets,
+    starting_offsets,
+    where_it_goes_on,
+)
 from bayou.ingest.record_reader import RecordReader
 from bayou.ingest.schema_policy import SchemaPolicy, unseen_masks
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.target_table import TargetTable
 from bayou.ingest.topic_format import topic_columns, topic_format
-from bayou.kernel.engine import Engine
 
 __all__ = ["TopicPlan", "plan_run"]
 
@@ -102,7 +107,12 @@ def _plan(configuration: Configuration, topic: Topic, schema: str | None) -> Top
         target = TargetTable(engine, topic, kafka)
         target.open()
         plan = replace(plan, creates=target.version is None)
-        covered = _covered(topic, kafka, engine, target, options)
+        covered, migrated = target.covered, {}
+        if target.version is not None:
+            migrated = migrated_offsets(topic, kafka, covered, options)
+        latest = topic.config.starting_offsets == "latest"
+        fixed = DeadLetterTable(engine, topic, kafka).known_start() if latest else None
+        covered = where_it_goes_on(kafka, covered, migrated=migrated, fixed=fixed)
         lost = lost_offsets(kafka, covered)
         if topic.config.on_data_loss == "continue":
             covered = behind_lost(kafka, covered)
@@ -115,25 +125,6 @@ def _plan(configuration: Configuration, topic: Topic, schema: str | None) -> Top
         return _sampled(configuration, topic, schema, target, plan)
     except BayouError as error:
         return replace(plan, error=error.message)
-
-
-def _covered(
-    topic: Topic,
-    kafka: KafkaTopic,
-    engine: Engine,
-    target: TargetTable,
-    storage_options: dict[str, str],
-) -> dict[int, int]:
-    """For each partition where a run goes on, as `start_positions` has it."""
-    covered = target.covered
-    if target.version is not None:
-        migrated = migrated_offsets(topic, kafka, covered, storage_options)
-        covered |= {p: last + 1 for p, last in migrated.items()}
-    if topic.config.starting_offsets == "latest":
-        fixed = DeadLetterTable(engine, topic, kafka).known_start()
-        ends = {p: s.end for p, s in kafka.bounds.items()}
-        covered = {**fixed, **covered} or ends
-    return covered
 
 
 def _sampled(

@@ -15,10 +15,16 @@ from bayou.ingest.inspection.kafka_records import first_record_time
 from bayou.ingest.inspection.topic_tables import TopicTables, row_count
 from bayou.ingest.maintenance import LastRun, LastRuns
 from bayou.ingest.migration import migrated_offsets
-from bayou.ingest.offsets import KafkaTopic, OffsetSpan, fixed_start, next_offsets
+from bayou.ingest.offsets import (
+    KafkaTopic,
+    OffsetSpan,
+    fixed_start,
+    next_offsets,
+    where_it_goes_on,
+)
 from bayou.ingest.state import runs_here
 
-__all__ = ["PartitionStanding", "TopicStanding", "topic_standings", "where_it_goes_on"]
+__all__ = ["PartitionStanding", "TopicStanding", "topic_standings"]
 
 _MAINTENANCE = {"OPTIMIZE": "optimize", "VACUUM END": "vacuum"}
 
@@ -115,29 +121,6 @@ def topic_standings(
     return tuple(found[topic.key] for topic in topics)
 
 
-def where_it_goes_on(
-    kafka: KafkaTopic,
-    topic: Topic,
-    covered: Mapping[int, int],
-    letters: Mapping[str, int],
-) -> dict[int, int]:
-    """The next offset that a run reads of each partition; refuses nothing.
-
-    Args:
-        kafka: the topic as the brokers describe it.
-        topic: the topic of the configuration.
-        covered: for each partition the next offset of the target.
-        letters: the dead letters' transactions.
-    """
-    latest = topic.config.starting_offsets == "latest"
-    fixed = fixed_start(kafka, letters) if latest else {}
-    covered = {**fixed, **covered}
-    fresh = latest and not covered
-    return {
-        p: covered.get(p, there.end if fresh else there.start) for p, there in kafka.bounds.items()
-    }
-
-
 def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
     standing = TopicStanding(
         topic=topic.key,
@@ -163,14 +146,21 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
         properties = configuration.connector.kafka.client_properties()
         kafka = describe_topic(topic.config.kafka_topic, properties)
         covered: dict[int, int] = {}
+        migrated: dict[int, int] = {}
         if transactions is not None:
             covered = next_offsets(kafka, transactions)
             options = configuration.connector.storage.storage_options()
             migrated = migrated_offsets(topic, kafka, covered, options)
-            covered |= {p: last + 1 for p, last in migrated.items()}
-        positions = where_it_goes_on(kafka, topic, covered, letters)
+        latest = topic.config.starting_offsets == "latest"
+        fixed = fixed_start(kafka, letters) if latest else None
+        known = where_it_goes_on(kafka, covered, migrated=migrated, fixed=fixed)
         partitions = tuple(
-            PartitionStanding(partition=p, position=positions[p], start=there.start, end=there.end)
+            PartitionStanding(
+                partition=p,
+                position=known.get(p, there.start),
+                start=there.start,
+                end=there.end,
+            )
             for p, there in sorted(kafka.bounds.items())
         )
         standing = replace(standing, partitions=partitions)
