@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bayou.errors import PipelineError, PrerequisiteError
-from bayou.ingest.state import hadoop_path, topic_state
+from bayou.ingest.state import hadoop_path, topic_lock, topic_state
 
 
 def test_a_run_has_a_fresh_folder_that_goes_away(tmp_path):
@@ -39,6 +39,18 @@ def test_a_second_copy_is_told_to_wait(tmp_path):
         pytest.raises(PipelineError, match="another process runs it"),
         topic_state(tmp_path, "t"),
     ):
+        pass
+
+
+def test_those_who_migrate_keep_a_run_out_and_not_each_other(tmp_path):
+    with (
+        topic_lock(tmp_path, "t", shared=True),
+        topic_lock(tmp_path, "t", shared=True),
+        pytest.raises(PipelineError, match="runs it, or migrates files into its table"),
+        topic_state(tmp_path, "t"),
+    ):
+        pass
+    with topic_state(tmp_path, "t"):
         pass
 
 

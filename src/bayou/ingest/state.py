@@ -1,7 +1,9 @@
 """The local state of a topic's run: a lock, and the folder for Spark's checkpoint.
 
 Neither is needed to go on later. The lock keeps a second copy on this machine from doing the same
-work for nothing; across machines the tables' transactions do.
+work for nothing; across machines the tables' transactions do. `bayou migrate` holds it too, shared
+with others that migrate and with no run: which records of files are left to Kafka is decided by
+what the table covers, and a first run changes that.
 """
 
 from __future__ import annotations
@@ -18,7 +20,15 @@ from pathlib import Path
 
 from bayou.errors import PipelineError, PrerequisiteError
 
-__all__ = ["hadoop_path", "make_folder", "runs_here", "topic_folder", "topic_state", "unusable"]
+__all__ = [
+    "hadoop_path",
+    "make_folder",
+    "runs_here",
+    "topic_folder",
+    "topic_lock",
+    "topic_state",
+    "unusable",
+]
 
 
 def make_folder(folder: Path) -> None:
@@ -38,7 +48,31 @@ def topic_state(state_path: Path, topic: str) -> Iterator[Path]:
     """A fresh folder for a run of a topic, which goes away with it.
 
     Raises:
-        PipelineError: another process runs this topic with this state path.
+        PipelineError: another process runs this topic with this state path, or migrates its files.
+        PrerequisiteError: the folder can't be made.
+    """
+    with topic_lock(state_path, topic) as folder:
+        checkpoint = folder / "checkpoint"
+        try:
+            shutil.rmtree(checkpoint, ignore_errors=True)
+            checkpoint.mkdir()
+        except OSError as error:
+            raise unusable(checkpoint, error) from error
+        yield checkpoint
+        shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def topic_lock(state_path: Path, topic: str, *, shared: bool = False) -> Iterator[Path]:
+    """The folder of a topic's state, held while nobody else may.
+
+    Args:
+        state_path: of the configuration.
+        topic: its name there.
+        shared: others that hold it so may too.
+
+    Raises:
+        PipelineError: another process has it.
         PrerequisiteError: the folder can't be made.
     """
     folder = topic_folder(state_path, topic)
@@ -49,21 +83,15 @@ def topic_state(state_path: Path, topic: str) -> Iterator[Path]:
         raise unusable(folder, error) from error
     try:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError as error:
+            more = "" if shared else ", or migrates files into its table"
             raise PipelineError(
-                f"topic {topic!r}: another process runs it (it holds {folder / 'lock'}); stop that "
-                "one, or wait for its end.",
+                f"topic {topic!r}: another process runs it{more} (it holds {folder / 'lock'}); "
+                "stop that one, or wait for its end.",
                 topic=topic,
             ) from error
-        checkpoint = folder / "checkpoint"
-        try:
-            shutil.rmtree(checkpoint, ignore_errors=True)
-            checkpoint.mkdir()
-        except OSError as error:
-            raise unusable(checkpoint, error) from error
-        yield checkpoint
-        shutil.rmtree(checkpoint, ignore_errors=True)
+        yield folder
     finally:
         os.close(lock)
 

@@ -21,6 +21,7 @@ from bayou.ingest.progress import (
     MaintenanceTask,
     MigrationReport,
 )
+from bayou.ingest.state import topic_lock
 from bayou.protocol.schema import StructType
 
 __all__ = ["TopicTable"]
@@ -131,8 +132,14 @@ class TopicTable:
 
         Args:
             told: called after each commit with what was done so far.
+
+        Raises:
+            PipelineError: a pipeline runs the topic with this state path; with
+                `connector.migration` it migrates by itself.
+            BayouError: as `migrate_json`.
         """
-        return migrate_json(self._configuration, self._topic, source, told=told)
+        with topic_lock(self._configuration.state_path, self._topic.key, shared=True):
+            return migrate_json(self._configuration, self._topic, source, told=told)
 
     def verify_migration(self, source: str) -> list[FileCheck]:
         """Compare the files below a folder with the table; see `verify_migration`."""

@@ -20,6 +20,7 @@ from bayou.ingest.direct_writer import DirectWriter, record_batch
 from bayou.ingest.inspection import plan_run, prove_offsets, topic_standings
 from bayou.ingest.migration import migrate as migration
 from bayou.ingest.migration.json_files import json_files, records_of
+from bayou.ingest.state import topic_state
 
 CONFIG = """\
 connector:
@@ -77,6 +78,15 @@ def test_all_records_are_rows_or_dead_letters_with_the_days_of_their_folders(eve
     letters = bayou.table(f"{events.topic.table_path}_dead_letters").to_arrow().to_pylist()
     assert [letter["value"] for letter in letters] == [b"{nope"]
     assert all(check.problem is None for check in events.verify_migration(str(folder)))
+
+
+def test_no_files_are_migrated_while_a_pipeline_runs_the_topic(events, folder):
+    with (
+        topic_state(events._configuration.state_path, "events"),
+        pytest.raises(PipelineError, match="topic 'events': another process runs it"),
+    ):
+        events.migrate(str(folder))
+    assert events.migrate(str(folder)).rows == 30
 
 
 def test_a_second_migration_takes_what_is_new(events, folder):
