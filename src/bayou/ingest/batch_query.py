@@ -29,19 +29,23 @@ class BatchQuery:
         self._query = query
         self._topic = topic
         self._state_path = state_path
+        self._unanswered: Exception | None = None
 
     @property
     def active(self) -> bool:
-        """Whether it goes on by itself."""
+        """Whether it goes on by itself; not where Spark failed to say, which `failure` tells."""
+        if self._unanswered is not None:
+            return False
         try:
             return bool(self._query.isActive)
-        except _SPARK_IS_GONE:
+        except _SPARK_IS_GONE as error:
+            self._unanswered = error
             return False
 
     def failure(self) -> BayouError | None:
         """Why it ended; None where it goes on, or has done all there was."""
         try:
-            fault: Exception | None = self._query.exception()
+            fault: Exception | None = self._query.exception() or self._unanswered
         except _SPARK_IS_GONE as error:
             fault = error
         return None if fault is None else as_error(fault, self._topic, self._state_path)
