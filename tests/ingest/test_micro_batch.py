@@ -18,6 +18,7 @@ from bayou.ingest.micro_batch import MicroBatchWriter
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.target_table import TargetTable
 from bayou.protocol.schema import StructType
+from bayou.spark.kafka.data_loss import DataLoss
 
 CONFIG = """\
 connector:
@@ -85,10 +86,14 @@ def test_a_second_copy_is_no_reason_to_try_again(tmp_path):
 
 
 def test_records_that_are_gone_are_no_reason_to_try_again(tmp_path):
-    target = FailingTarget(RecordsLostError("gone", topic="events"))
-    with pytest.raises(RecordsLostError):
+    with pytest.raises(RecordsLostError) as lost:
+        DataLoss(fail=True).report("offsets 3 to 5 of partition 0", "events")
+    target = FailingTarget(lost.value)
+    with pytest.raises(RecordsLostError, match=r"connector\.topics\.events\.on-data-loss") as error:
         writer(tmp_path, target).process(None, {0: OffsetSpan(start=0, end=1)})
     assert target.tries == 1
+    assert "failOnDataLoss" not in error.value.message
+    assert "offsets 3 to 5 of partition 0" in error.value.message
 
 
 def test_each_retry_is_told_before_it_is_waited_for(tmp_path):

@@ -8,6 +8,7 @@ from pyspark.errors import PySparkException
 
 from bayou.errors import KafkaError, PipelineError, RecordsLostError, StorageError
 from bayou.ingest.spark_errors import as_error
+from bayou.spark.kafka.data_loss import DataLoss
 
 WORKER = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times:
 Traceback (most recent call last):
@@ -30,6 +31,16 @@ def test_what_decides_on_another_attempt_stays_what_it_was(kind):
     error = as_error(PySparkException(WORKER.replace("KafkaError", kind.__name__)), "events")
     assert type(error) is kind
     assert error.message == "No answer from the Kafka brokers h:9092 within 120 s."
+
+
+def test_records_that_are_gone_are_told_with_the_key_of_the_configuration():
+    with pytest.raises(RecordsLostError) as lost:
+        DataLoss(fail=True).report("offsets 3 to 5 of partition 0", "events")
+    text = f"Traceback\nbayou.errors.RecordsLostError: {lost.value.message}\n\tat org.apache"
+    error = as_error(PySparkException(text), "orders")
+    assert isinstance(error, RecordsLostError)
+    assert "connector.topics.orders.on-data-loss: continue" in error.message
+    assert "failOnDataLoss" not in error.message
 
 
 def test_an_error_without_a_text_has_its_name():

@@ -28,7 +28,7 @@ from bayou.ingest.progress import AttemptFailed, BatchReport
 from bayou.ingest.retries import WORTH_A_RETRY, failed_attempt, pause_before
 from bayou.ingest.rows import RowLayout
 from bayou.ingest.schema_policy import SchemaPolicy, told_in_history
-from bayou.ingest.spark_errors import translated
+from bayou.ingest.spark_errors import records_lost, translated
 from bayou.ingest.target_table import TargetTable
 from bayou.ingest.upsert import UpsertOutcome, UpsertTable
 from bayou.ingest.upsert.on_executors import KeptRows, merge_on_executors
@@ -113,8 +113,8 @@ class MicroBatchWriter:
                     self.open()
                 report = self._attempt(spark, spans, began)
                 return replace(report, retries=attempt, conflicts=conflicts)
-            except RecordsLostError:
-                raise  # a second look at them finds no more
+            except RecordsLostError as error:  # a second look at them finds no more
+                raise records_lost(error.message, self._topic.key) from error
             except WORTH_A_RETRY as error:
                 if isinstance(error, ConcurrentTransactionError):
                     raise self._second_copy() from error

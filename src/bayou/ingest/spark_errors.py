@@ -21,8 +21,9 @@ from bayou.errors import (
     RecordsLostError,
     StorageError,
 )
+from bayou.spark.kafka import TO_GO_ON
 
-__all__ = ["SparkEndedError", "SparkFailedError", "as_error", "translated"]
+__all__ = ["SparkEndedError", "SparkFailedError", "as_error", "records_lost", "translated"]
 
 _OURS = re.compile(r"bayou\.errors\.(\w+): ([^\n]+)")
 _PYTHON = re.compile(
@@ -65,7 +66,7 @@ def as_error(error: Exception, topic: str, state_path: Path | None = None) -> Ba
         kind, message = ours[-1][0], ours[-1][1].strip()
         match kind:
             case "RecordsLostError":
-                return RecordsLostError(message, topic=topic)
+                return records_lost(message, topic)
             case "KafkaError":
                 return KafkaError(message, topic=topic)
             case "StorageError":
@@ -84,6 +85,20 @@ def as_error(error: Exception, topic: str, state_path: Path | None = None) -> Ba
     lines = text.strip().splitlines() or [type(error).__name__]
     reason = f"{found[-1][0]}: {found[-1][1]}" if found else lines[0]
     return SparkFailedError(f"topic {topic!r}: Spark failed: {reason.strip()}", topic=topic)
+
+
+def records_lost(message: str, topic: str) -> RecordsLostError:
+    """The error for records that are gone, with the advice for a pipeline.
+
+    Args:
+        message: of who read them, or of this.
+        topic: the topic's name in the configuration.
+    """
+    advice = (
+        " To go on with the records that are there, set "
+        f"connector.topics.{topic}.on-data-loss: continue."
+    )
+    return RecordsLostError(message.replace(TO_GO_ON, advice), topic=topic)
 
 
 def _end_of_jvm(error: Exception) -> int | None:

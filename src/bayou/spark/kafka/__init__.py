@@ -1,10 +1,12 @@
 from bayou.spark.kafka.cluster import KafkaCluster, topic_identity
+from bayou.spark.kafka.data_loss import TO_GO_ON
 from bayou.spark.kafka.data_source import KafkaDataSource
 from bayou.spark.kafka.embedded_broker import EmbeddedBroker, ProducedRecord
 from bayou.spark.kafka.offsets import OffsetRange, TopicPartition, format_offsets, parse_offsets
 from bayou.spark.kafka.shares import KafkaShares
 
 __all__ = [
+    "TO_GO_ON",
     "EmbeddedBroker",
     "KafkaCluster",
     "KafkaDataSource",

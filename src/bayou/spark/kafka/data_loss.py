@@ -7,6 +7,14 @@ from dataclasses import dataclass
 
 from bayou.errors import RecordsLostError
 
+__all__ = ["TO_GO_ON", "DataLoss"]
+
+TO_GO_ON = (
+    " To go on with the records that are there, set the option failOnDataLoss to false; to read "
+    "the topic from its start, use a new checkpoint location with startingOffsets earliest."
+)
+"""What the message of `DataLoss` advises, of which who reads by other means says something else."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -28,9 +36,7 @@ class DataLoss:
         if self.fail:
             raise RecordsLostError(
                 f"Records are missing in Kafka: {what}. Its retention deleted them before they "
-                "were read, or the topic was deleted and created again. To go on with the records "
-                "that are there, set the option failOnDataLoss to false; to read the topic from "
-                "its start, use a new checkpoint location with startingOffsets earliest.",
+                f"were read, or the topic was deleted and created again.{TO_GO_ON}",
                 topic=topic,
             )
         logger.warning(
