@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from bayou.errors import ConfigurationError
@@ -58,6 +60,19 @@ def test_a_file_of_a_secret_that_is_not_there_is_said_with_its_line(tmp_path):
         notices(tmp_path, **{**dict.fromkeys(NAMES, "${PASSWORD}"), "password": "${file:nope}"})
     with pytest.raises(ConfigurationError, match=r"can't be read: Is a directory"):
         notices(tmp_path, **{**dict.fromkeys(NAMES, "${PASSWORD}"), "password": "${file:.}"})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("${file:}", "isn't ${file:PATH}, which has no default"),
+        ("${file:nope:-d}", "'${file:nope:-d}' isn't ${file:PATH}, which has no default"),
+        ("${file:~nobody-here/x}", "there is no home folder of '~nobody-here'; write the path"),
+    ],
+)
+def test_a_file_of_a_secret_that_is_none_is_said_with_its_line(tmp_path, text, said):
+    with pytest.raises(ConfigurationError, match=rf"p\.yaml:4: .*password: .*{re.escape(said)}"):
+        notices(tmp_path, **{**dict.fromkeys(NAMES, "${PASSWORD}"), "password": text})
 
 
 def test_secrets_from_the_environment_are_fine(tmp_path):

@@ -230,6 +230,17 @@ def test_a_setting_that_looks_like_a_number_stays_the_text_that_it_is(tmp_path):
     assert options == {"AWS_ACCESS_KEY_ID": "0123", "AWS_SECRET_ACCESS_KEY": "1e5"}
 
 
+def test_home_folders_of_nobody_are_told_with_their_keys(tmp_path):
+    more = (
+        "  state-path: ~nobody-here/state\n"
+        "  migration: {json-path: {events: 'file://~nobody-here/json'}}\n"
+    )
+    text = MINIMAL.replace('"lake/events"', "~nobody-here/lake") + more
+    message = problem(tmp_path, text).message
+    for key in ("state-path", "topics.events.destination.table-path", "migration.json-path.events"):
+        assert f"connector.{key}: there is no home folder of '~nobody-here'" in message
+
+
 @pytest.mark.parametrize("key", ["bootstrap-servers", "bootstrap.servers"])
 def test_a_key_without_a_value_is_filled_in_and_one_with_a_value_is_not(tmp_path, key):
     environment = {"KAFKA_BOOTSTRAP_SERVERS": "env:1"}

@@ -18,12 +18,12 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from bayou.errors import ConfigurationError
 
-__all__ = ["Document", "KeyPath", "read_document", "show_key"]
+__all__ = ["Document", "KeyPath", "no_home", "read_document", "show_key"]
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 
 _VARIABLE = re.compile(
-    r"\$(?P<literal>\$\{)|\$\{file:(?P<file>[^}]+)\}|\$\{(?P<name>[^}:]*)(?::-(?P<default>[^}]*))?\}"
+    r"\$(?P<literal>\$\{)|\$\{file:(?P<file>[^}]*)\}|\$\{(?P<name>[^}:]*)(?::-(?P<default>[^}]*))?\}"
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -87,6 +87,11 @@ def show_key(path: KeyPath) -> str:
         else:
             text += f".{part}" if text else part
     return text
+
+
+def no_home(path: str) -> str:
+    """What is wrong with a path such as `~nobody/x`."""
+    return f"there is no home folder of {path.partition('/')[0]!r}; write the path in full"
 
 
 def read_document(file: Path, environment: Mapping[str, str]) -> Document:
@@ -179,7 +184,7 @@ def _substitute(text: str, path: KeyPath, at: Document, environment: Mapping[str
     def value(match: re.Match[str]) -> str:
         if match["literal"]:
             return "${"
-        if match["file"]:
+        if match["file"] is not None:
             return _content(match["file"], path, at)
         name, default = match["name"], match["default"]
         if not _NAME.match(name):
@@ -199,7 +204,12 @@ def _substitute(text: str, path: KeyPath, at: Document, environment: Mapping[str
 
 def _content(name: str, path: KeyPath, at: Document) -> str:
     """What a file holds; its name is relative to the configuration."""
-    file = Path(at.file).parent / Path(name).expanduser()
+    if not name.strip() or ":-" in name:
+        raise at.error(f"'${{file:{name}}}' isn't ${{file:PATH}}, which has no default", path)
+    try:
+        file = Path(at.file).parent / Path(name).expanduser()
+    except RuntimeError as error:
+        raise at.error(no_home(name), path) from error
     try:
         return file.read_text(encoding="utf-8").rstrip("\r\n")
     except FileNotFoundError as error:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from bayou.errors import ArgumentError, ConfigurationError
-from bayou.ingest.config.document import Document, KeyPath, read_document
+from bayou.ingest.config.document import Document, KeyPath, no_home, read_document
 from bayou.ingest.config.hadoop import take_s3a_settings
 from bayou.ingest.config.model import ConnectorConfig, PipelineConfig
 from bayou.ingest.config.notices import Notice, missing_broker, notices, refusals
@@ -176,6 +176,9 @@ def load_configuration(
         config = PipelineConfig.model_validate(document.values)
     except ValidationError as error:
         raise _configuration_error(document, error) from error
+    homeless = _homeless(document, config)
+    if homeless:
+        raise _joined(homeless)
     topics, problems = _topics(document, config, path.resolve().parent)
     if problems:
         raise _joined(problems)
@@ -193,6 +196,24 @@ def load_configuration(
         missing_broker=missing_broker(config, document),
         folder=path.resolve().parent,
     )
+
+
+def _homeless(document: Document, config: PipelineConfig) -> list[ConfigurationError]:
+    """Paths that begin with the home folder of a user who has none."""
+    connector = config.connector
+    paths: dict[KeyPath, str] = {("connector", "state-path"): connector.state_path or ""}
+    for key, topic in connector.topics.items():
+        at: KeyPath = ("connector", "topics", key, "destination", "table-path")
+        paths[at] = topic.destination.path
+    for key, folder in connector.migration.json_path.items():
+        paths["connector", "migration", "json-path", key] = folder
+    problems: list[ConfigurationError] = []
+    for at, text in paths.items():
+        try:
+            Path(text.removeprefix("file://")).expanduser()
+        except RuntimeError:
+            problems.append(document.error(no_home(text.removeprefix("file://")), at))
+    return problems
 
 
 def _topics(
