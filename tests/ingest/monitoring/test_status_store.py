@@ -142,12 +142,12 @@ def test_retries_count_when_they_are_made(store):
     assert (topic(store).retries, topic(store).conflicts) == (2, 1)
 
 
-def test_offsets_that_were_lost_add_up(store):
-    for end in (7, 10):
-        span = OffsetSpan(start=5, end=end)
+def test_offsets_that_were_lost_add_up_and_count_once_however_often_they_are_told(store):
+    for start, end in ((5, 7), (5, 7), (5, 10), (20, 24)):
+        span = OffsetSpan(start=start, end=end)
         store.records_lost(RecordsLost(topic="a", spans={0: span, 1: span}))
-    assert topic(store).lost == 14
-    assert b'bayou_lost_offsets_total{topic="a"} 14.0' in exposition(store.status())
+    assert topic(store).lost == 18
+    assert b'bayou_lost_offsets_total{topic="a"} 18.0' in exposition(store.status())
 
 
 def test_batches_add_up(store, clock):

@@ -18,6 +18,7 @@ from bayou.ingest.monitoring.status import (
     ShownCommit,
     TopicStatus,
 )
+from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.progress import (
     AttemptFailed,
     BatchReport,
@@ -104,7 +105,7 @@ class StatusStore:
 
     def records_lost(self, event: RecordsLost) -> None:
         with self._lock:
-            self._topics[event.topic].lost += event.offsets
+            self._topics[event.topic].lose(event.spans)
 
     def migrated(self, event: MigrationReport) -> None:
         with self._lock:
@@ -247,6 +248,7 @@ class _Topic:
     retries: int = 0
     conflicts: int = 0
     lost: int = 0
+    lost_below: dict[int, int] = field(default_factory=dict)
     bytes: int = 0
     batch_seconds: Histogram = field(default_factory=Histogram)
     commit_seconds: Histogram = field(default_factory=Histogram)
@@ -285,6 +287,13 @@ class _Topic:
         for number, span in event.spans.items():
             self.ends[number] = max(self.ends.get(number, 0), span.end)
         self.follow({number: span.end for number, span in event.spans.items()}, now)
+
+    def lose(self, spans: Mapping[int, OffsetSpan]) -> None:
+        """While no table remembers them the same offsets are told whenever the topic is opened."""
+        for number, span in spans.items():
+            start = max(span.start, self.lost_below.get(number, span.start))
+            self.lost += max(0, span.end - start)
+            self.lost_below[number] = max(start, span.end)
 
     def maintained(self, task: str, result: str, now: float) -> None:
         before = self.maintenance.get(task)
