@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import shlex
 import subprocess
 import sys
 
@@ -73,6 +74,15 @@ def test_a_restore_says_how_to_undo_it(invoke, table):
     assert bayou.table(table).to_arrow()["id"].to_pylist() == [0]
     assert invoke("restore", table, "--version", 2).exit_code == 0
     assert bayou.table(table).to_arrow().num_rows == 3
+
+
+def test_how_to_undo_a_restore_can_be_copied_into_a_shell(invoke, tmp_path):
+    path = tmp_path / "Ana's tables" / "$t"
+    for number in range(2):
+        bayou.write(str(path), pa.table({"id": [number]}), mode="append")
+    result = invoke("restore", path, "--version", 0)
+    _, _, command = result.stderr.partition("to undo it: ")
+    assert shlex.split(command.splitlines()[0]) == ["bayou", "restore", str(path), "--version", "1"]
 
 
 def test_how_to_undo_a_restore_of_a_topics_table_names_its_file(invoke, config):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import typer
 
 from bayou.cli.arguments import AsJson, AtTime, AtVersion, Settings
@@ -43,8 +45,11 @@ def restore(
             },
             event="restored",
         )
-        by = "" if config is None else f" --config {config}"
-        output.notice(f"to undo it: bayou restore {table} --version {before.version}{by}")
+        undo = ["bayou", "restore", table, "--version", str(before.version)]
+        if config is not None:
+            undo += ["--config", str(config)]
+        undo += [part for setting in settings or () for part in ("--set", setting)]
+        output.notice(f"to undo it: {shlex.join(undo)}")
         if any(app.startswith("kafka/") for app in before.transactions):
             output.notice(
                 "a pipeline writes to this table and stops at a RESTORE: see accept-restore in "
