@@ -19,8 +19,7 @@ batch that is only here is done again, record for record.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import pyarrow as pa
@@ -76,22 +75,36 @@ _COLUMNS: dict[str, pa.DataType] = {
 _SCHEMA = pa.schema(_COLUMNS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerState:
-    """The ledger as one version has it.
+    """The ledger as one version has it, and what was added to that since.
 
-    Attributes:
+    There may be a part for each of 100,000 files: a batch doesn't go through those before it.
+
+    Args:
         parts: in the order in which they were begun.
         commits: how many batches were added, of all folders.
+
+    Attributes:
+        parts: as given, and those that were added.
+        commits: likewise.
+        next_number: number for a record that no folder's migration has used.
     """
 
-    parts: tuple[Part, ...] = ()
-    commits: int = 0
+    def __init__(self, parts: Iterable[Part] = (), commits: int = 0) -> None:
+        self.parts: list[Part] = []
+        self.commits = commits
+        self.next_number = 0
+        self._batches: dict[str, int] = {}
+        self._take(parts)
 
-    @property
-    def next_number(self) -> int:
-        """Number for a record that no folder's migration has used."""
-        return max((part.first + part.records for part in self.parts), default=0)
+    def added(self, parts: Iterable[Part]) -> None:
+        """A batch was added."""
+        self._take(parts)
+        self.commits += 1
+
+    def next_batch(self, source: str) -> int:
+        """Number for a batch of a folder."""
+        return self._batches.get(source, -1) + 1
 
     def of(self, source: str) -> list[Part]:
         """Those of a folder."""
@@ -103,6 +116,12 @@ class LedgerState:
         for part in sorted(self.parts, key=lambda p: p.skipped + p.records):
             found.setdefault(part.path, []).append(part)
         return found
+
+    def _take(self, parts: Iterable[Part]) -> None:
+        for part in parts:
+            self.parts.append(part)
+            self.next_number = max(self.next_number, part.first + part.records)
+            self._batches[part.source] = max(self._batches.get(part.source, -1), part.batch)
 
 
 class Ledger:
@@ -121,7 +140,7 @@ class Ledger:
         rows = SnapshotHandle(self._engine, snapshot).to_arrow()
         rows = rows.sort_by([("batch", "ascending"), ("first", "ascending")])
         return LedgerState(
-            parts=tuple(Part(**row) for row in rows.to_pylist()),
+            parts=(Part(**row) for row in rows.to_pylist()),
             commits=snapshot.transactions.get(_COMMITS, 0),
         )
 

@@ -181,9 +181,7 @@ class _Migration:
                 break
             except CommitConflictError as error:
                 self._begin_again(pieces, error)
-        self._state = replace(
-            self._state, parts=(*self._state.parts, *parts), commits=self._state.commits + 1
-        )
+        self._state.added(parts)
         numbered = [(piece, part.first) for piece, part in zip(pieces, parts, strict=True)]
         self._write(numbered, self._source, parts[0].batch)
 
@@ -191,7 +189,7 @@ class _Migration:
         """Numbered as the ledger stands."""
         offsets = {str(p): o for p, o in self._old.offsets.items()}
         number = self._state.next_number
-        batch = max((p.batch for p in self._state.of(self._source)), default=-1) + 1
+        batch = self._state.next_batch(self._source)
         parts: list[Part] = []
         for piece, checksum in zip(pieces, checksums, strict=True):
             parts.append(
