@@ -30,7 +30,8 @@ class FromKafka:
     """Which records a table gets from Kafka, and not from files.
 
     Where rows are appended those are, of each partition that the table covers, all from the first
-    one on that it has: it has them, or the pipeline will read them. Where rows are upserted there
+    one on that it has: it has them, or the pipeline will read them. Those that on-data-loss passed
+    over are among them: not every log still says which they were. Where rows are upserted there
     are none: of a record that comes twice one row stays.
     """
 
