@@ -35,6 +35,8 @@ def test_a_plan_says_what_would_be_read_and_made(small_pipeline, events):
 def test_a_mask_of_no_field_is_told_by_the_plan_and_before_the_run(small_pipeline, events):
     small_pipeline.more = "      masks: {naem: hash}\n"
     small_pipeline.write_file()
+    without_schema = small_pipeline.file.read_text().replace("      schema-file: schema.json\n", "")
+    small_pipeline.file.write_text(without_schema)
     small_pipeline.produce({"id": 1, "name": "x"})
     code, (notice, plan) = events("plan", small_pipeline.file)
     assert (code, plan["unseen_masks"]) == (0, ["naem"])
