@@ -98,7 +98,7 @@ class Running:
     def topic_finished(self, event):
         self.recorder.topic_finished(event)
 
-    def wait(self, holds, *, seconds=40):
+    def wait(self, holds, *, seconds=120):
         """Wait until something holds of the recorder."""
         deadline = time.monotonic() + seconds
         while not holds(self.recorder):
@@ -108,7 +108,7 @@ class Running:
     def stop(self) -> Recorder:
         """Let the running batch finish; what was reported."""
         self._stop.set()
-        self._thread.join(60)
+        self._thread.join(180)
         assert not self._thread.is_alive()
         return self.recorder
 

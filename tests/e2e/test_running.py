@@ -74,7 +74,7 @@ def test_sigterm_finishes_the_running_batch_and_the_page_answers_until_then(pipe
     pipeline.broker.produce("events", records(1000, 100))
     time.sleep(0.3)
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=180)
     assert process.returncode == 0, out + err
     last = json.loads(out.splitlines()[-1])
     assert (last["event"], last["error"]) == ("topic_finished", None)

@@ -157,7 +157,6 @@ def run(
     )
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("work", UPKEEP)
 def test_a_table_reads_on_wherever_upkeep_was_killed(
     original: Path, tmp_path: Path, work: str
@@ -188,7 +187,6 @@ def test_a_table_reads_on_wherever_upkeep_was_killed(
         assert state(table) == sorted([*before, 999])
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("work", CHANGES)
 def test_a_change_that_was_killed_is_there_or_is_not(
     original: Path, tmp_path: Path, work: str
@@ -211,7 +209,6 @@ def test_a_change_that_was_killed_is_there_or_is_not(
         assert state(table) == sorted([*found, 999])
 
 
-@pytest.mark.timeout(300)
 def test_on_s3_nothing_that_was_killed_harms_the_table(s3_server, bucket, tmp_path: Path) -> None:
     options = s3_server.storage_options
     chance = random.Random(bucket)

@@ -135,7 +135,7 @@ def test_eight_processes_with_fifty_commits_each_make_400_versions(s3_server, bu
         writer.stdin.write("\n")
         writer.stdin.flush()
     for writer in writers:
-        out, err = writer.communicate(timeout=280)
+        out, err = writer.communicate(timeout=800)
         assert writer.returncode == 0, err
         versions += [int(line) for line in out.split()]
     assert sorted(versions) == list(range(_PROCESSES * _COMMITS))

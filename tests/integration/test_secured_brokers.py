@@ -40,7 +40,7 @@ def command(tmp_path, kafka_server):
             check=False,
             cwd=tmp_path,
             env={**known, "KAFKA_PASSWORD": password, "BAYOU_STATE_PATH": str(tmp_path / "state")},
-            timeout=120,
+            timeout=400,
         )
         return done.returncode, done.stdout + done.stderr
 

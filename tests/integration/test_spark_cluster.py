@@ -143,7 +143,7 @@ def run(url: str, path: str, conf: dict[str, str], program: str = PROGRAM) -> li
         [sys.executable, "-c", textwrap.dedent(program), url, path, json.dumps(conf)],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=800,
         check=False,
         env={
             **os.environ,
@@ -235,7 +235,7 @@ def test_a_pipeline_moves_to_a_cluster_by_its_master(spark_cluster, kafka_server
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=800,
         cwd=tmp_path,
         env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
     )

@@ -121,7 +121,7 @@ def test_delta_is_read_and_written_through_spark_connect(tmp_path):
         [sys.executable, "-c", textwrap.dedent(PROGRAM), str(tmp_path / "t")],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=800,
         check=False,
         cwd=tmp_path,
         env={

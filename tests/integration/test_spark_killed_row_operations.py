@@ -131,7 +131,7 @@ def run(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         check=False,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=800,
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),

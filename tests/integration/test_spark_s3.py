@@ -214,7 +214,7 @@ def _run(
         [sys.executable, "-c", textwrap.dedent(_PROGRAM), *arguments],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=800,
         check=False,
         cwd=folder,
         env={

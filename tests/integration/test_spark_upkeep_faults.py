@@ -117,7 +117,7 @@ def after(
         check=False,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=800,
         env={
             **(os.environ if environment is None else environment),
             "PYTHONPATH": os.pathsep.join([str(FOLDER), *(p for p in sys.path if p)]),

@@ -116,7 +116,7 @@ def run(tmp_path: Path, program: str) -> subprocess.CompletedProcess[str]:
         check=False,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=800,
         env={**os.environ, "PYTHONPATH": python_path, "PYSPARK_PYTHON": sys.executable},
     )
 

@@ -15,7 +15,7 @@ def run(program, tmp_path, **environment):
         [sys.executable, "-c", textwrap.dedent(program), str(tmp_path / "t")],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=800,
         check=False,
         cwd=tmp_path,
         env={

@@ -59,7 +59,7 @@ def test_a_stream_reads_and_writes_tables_on_s3(s3_server, bucket, tmp_path):
         ],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=800,
         check=False,
         cwd=tmp_path,
         env={

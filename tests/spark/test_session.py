@@ -79,7 +79,7 @@ def test_delta_spark_on_the_class_path_is_warned_about(tmp_path):
         [sys.executable, "-c", textwrap.dedent(program)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
         check=True,
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},

@@ -93,7 +93,7 @@ class RunningPlan:
         for thread in self._threads:
             thread.start()
 
-    def next(self, kind: str, timeout: float = 120) -> dict:
+    def next(self, kind: str, timeout: float = 300) -> dict:
         """Wait for the next event of a kind; those in between are passed over."""
         deadline = time.monotonic() + timeout
         with self._news:
@@ -162,7 +162,7 @@ class RunningPlan:
         processes = process_tree(self.process.pid)
         return [pid for pid, line in processes.items() if is_meant(line.split(b"\0"))]
 
-    def end(self, timeout: float = 120) -> int:
+    def end(self, timeout: float = 300) -> int:
         """Wait for its end; its exit code."""
         try:
             code = self.process.wait(timeout)
@@ -267,7 +267,7 @@ class Plan:
             start_new_session=True,
         )
 
-    def run(self, *arguments: str, config: str = "append.yaml", timeout: float = 280) -> Run:
+    def run(self, *arguments: str, config: str = "append.yaml", timeout: float = 800) -> Run:
         """Run `bayou run --once --json` to its end."""
         began = time.monotonic()
         process = self._popen("--once", *arguments, config=config)

@@ -54,7 +54,7 @@ class Running:
         self._thread = threading.Thread(target=self._follow)
         self._thread.start()
 
-    def wait(self, fact, timeout=120):
+    def wait(self, fact, timeout=300):
         """Until a fact about the events holds."""
         with self._news:
             assert self._news.wait_for(lambda: fact(self.events), timeout), self.events[-3:]
@@ -66,7 +66,7 @@ class Running:
 
     def code(self):
         """Its exit code, once it has ended."""
-        code = self._process.wait(120)
+        code = self._process.wait(300)
         self._thread.join()
         return code
 

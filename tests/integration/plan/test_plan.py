@@ -48,7 +48,7 @@ def test_large_batches_by_one_setting(plan):
     plan.check_user_events(ledger)
 
 
-@pytest.mark.timeout(300 + 60 * _KILLS)
+@pytest.mark.timeout(900 + 120 * _KILLS)
 def test_killed_at_random_points_nothing_is_lost_or_doubled(plan):
     size = ("--set", "connector.topics.user-events.processing.batch-size=200")
     ledger = plan.produce_user_events(1_000 * _PARTITIONS)

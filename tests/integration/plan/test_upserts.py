@@ -31,7 +31,7 @@ def keyed(plan):
     )
 
 
-def upserted(plan, *arguments, timeout=280):
+def upserted(plan, *arguments, timeout=800):
     run = plan.run(*arguments, config="upsert.yaml", timeout=timeout)
     assert run.code == 0, run.complaints
     return run
@@ -46,13 +46,13 @@ def of_batches(size):
     return ("--set", f"{_USER_EVENTS}.processing.batch-size={size}")
 
 
-@pytest.mark.timeout(300 + _RECORDS // 300)
+@pytest.mark.timeout(1700 + _RECORDS // 50)
 def test_the_table_of_upserts_equals_a_dictionary(plan, keyed, tmp_path):
     size = of_batches(max(1000, _RECORDS // 10))
     keyed.send(2 * _RECORDS // 3)
-    upserted(plan, *size, timeout=300 + _RECORDS // 300)
+    upserted(plan, *size, timeout=800 + _RECORDS // 100)
     keyed.send(_RECORDS - 2 * _RECORDS // 3)
-    second = upserted(plan, *size, timeout=300 + _RECORDS // 300)
+    second = upserted(plan, *size, timeout=800 + _RECORDS // 100)
     keyed.check(rows(plan))
     letters = plan.table("user_events_dead_letters").to_pyarrow_table(columns=["offset"])
     assert letters.num_rows == keyed.bad
@@ -75,7 +75,7 @@ def test_batches_that_stay_with_the_executors_come_to_the_same(plan, keyed):
     assert done.count("MERGE") == 2
 
 
-@pytest.mark.timeout(300 + 60 * _KILLS)
+@pytest.mark.timeout(900 + 120 * _KILLS)
 def test_killed_at_random_points_the_table_equals_the_dictionary(plan, keyed):
     rng = random.Random()
     for number in range(_KILLS):

@@ -38,7 +38,7 @@ def test_a_broker_that_is_down_is_one_error_for_all_topics_after_a_while(plan):
 
 
 def test_a_state_path_without_room_is_one_error_before_spark_starts(plan, one_topic):
-    code, events = _run_with_small_state(plan, "nr_inodes=2", one_topic, timeout=20)
+    code, events = _run_with_small_state(plan, "nr_inodes=2", one_topic, timeout=120)
     assert code == 1
     message = _only_error(events)
     assert f"The state path {plan.state}" in message
@@ -66,7 +66,7 @@ def _only_error(events):
     return error["message"]
 
 
-def _run_with_small_state(plan, options, config, *arguments, timeout=120):
+def _run_with_small_state(plan, options, config, *arguments, timeout=300):
     """Run the command where the state path is a file system of its own, which only it sees."""
     command = [sys.executable, "-m", "bayou.cli", "run", config, "--once", "--json", *arguments]
     done = subprocess.run(
