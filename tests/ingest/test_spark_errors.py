@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from types import SimpleNamespace
+
 import pytest
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from bayou.errors import KafkaError, PipelineError, RecordsLostError, StorageError
-from bayou.ingest.spark_errors import as_error
+from bayou.ingest.spark_errors import SparkEndedError, as_error
 from bayou.spark.kafka.data_loss import DataLoss
 
 WORKER = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times:
@@ -53,3 +58,22 @@ def test_any_other_error_is_told_by_its_last_line():
     assert isinstance(error, PipelineError)
     assert "ZeroDivisionError: division" in error.message
     assert "Traceback" not in error.message
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Py4JNetworkError("Answer from Java side is empty"),
+        Py4JError("An error occurred while calling o80.awaitTermination"),
+        ConnectionRefusedError(111, "Connection refused"),
+        PySparkException("Query q terminated with exception: connection reset"),
+    ],
+)
+def test_whatever_a_call_ends_with_a_jvm_that_has_ended_is_the_reason(monkeypatch, error):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as jvm:
+        jvm.kill()
+        jvm.wait()
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=jvm))
+        told = as_error(error, "events")
+    assert isinstance(told, SparkEndedError)
+    assert "Spark's JVM has ended (signal 9" in told.message

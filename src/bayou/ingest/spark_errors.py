@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
@@ -105,10 +105,12 @@ def _end_of_jvm(error: Exception) -> int | None:
     """How the JVM of this process ended, if that is why; minus a signal, or its exit code."""
     gateway = SparkContext._gateway  # noqa: SLF001  # its process is published nowhere
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
-    if process is None or not isinstance(error, (Py4JNetworkError, ConnectionError)):
+    if process is None:
         return None
+    # Py4J has no error of its own for a connection that breaks while an answer is waited for.
+    heard = isinstance(error, (Py4JJavaError, PySparkException))
     try:
-        return process.wait(_LAST_BREATH)
+        return process.wait(0 if heard else _LAST_BREATH)
     except subprocess.TimeoutExpired:
         return None
 
