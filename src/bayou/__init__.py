@@ -7,6 +7,7 @@ connector, `bayou.ingest` the pipeline from Kafka.
 
 from typing import TYPE_CHECKING
 
+from bayou import on_use
 from bayou.errors import BayouError
 from bayou.version import VERSION as __version__  # noqa: N811  # the name that tools look for
 
@@ -22,11 +23,7 @@ __all__ = [
     "write",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """What brings an engine or Arrow with it is loaded on use."""
-    if name in ("table", "variants_from_json", "variants_to_json", "write"):
-        from bayou import api
-
-        return getattr(api, name)
-    raise AttributeError(f"module 'bayou' has no attribute {name!r}")
+__getattr__ = on_use.loader(
+    __name__,
+    dict.fromkeys(("table", "variants_from_json", "variants_to_json", "write"), "bayou.api"),
+)

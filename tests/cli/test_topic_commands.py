@@ -41,6 +41,11 @@ def test_a_mask_of_no_field_is_told_by_the_plan_and_before_the_run(small_pipelin
     code, (notice, plan) = events("plan", small_pipeline.file)
     assert (code, plan["unseen_masks"]) == (0, ["naem"])
     assert "topic 'events': masks: no field is called 'naem'" in notice["text"]
+    small_pipeline.take_in()
+    code, told = events("run", small_pipeline.file, "--once")  # nothing waits: no Spark
+    assert code == 0
+    (warning,) = [line["text"] for line in told if line["event"] == "notice"]
+    assert warning == notice["text"]
 
 
 def test_a_plan_says_what_would_be_written(small_pipeline, events, invoke):

@@ -5,8 +5,9 @@ table from a program: records written without Kafka, schema, maintenance, time t
 Importing this package starts nothing and imports neither Spark nor pydantic.
 """
 
-import importlib
 from typing import TYPE_CHECKING
+
+from bayou import on_use
 
 if TYPE_CHECKING:
     from bayou.ingest.config import load_configuration
@@ -15,15 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["TopicTable", "load_configuration", "run_pipeline"]
 
-_MODULES = {
-    "TopicTable": "bayou.ingest.topic_table",
-    "load_configuration": "bayou.ingest.config",
-    "run_pipeline": "bayou.ingest.pipeline",
-}
-
-
-def __getattr__(name: str) -> object:
-    """What brings Arrow, pydantic or Spark with it is loaded on use."""
-    if name in _MODULES:
-        return getattr(importlib.import_module(_MODULES[name]), name)
-    raise AttributeError(f"module 'bayou.ingest' has no attribute {name!r}")
+__getattr__ = on_use.loader(
+    __name__,
+    {
+        "TopicTable": "bayou.ingest.topic_table",
+        "load_configuration": "bayou.ingest.config",
+        "run_pipeline": "bayou.ingest.pipeline",
+    },
+)

@@ -1,7 +1,7 @@
-import importlib
 from typing import TYPE_CHECKING
 
 import bayou.spark.pyspark_version  # noqa: F401  # before imports fail that need a newer one
+from bayou import on_use
 
 if TYPE_CHECKING:
     from bayou.spark.errors import short_message
@@ -31,24 +31,21 @@ __all__ = [
     "state_reconstruction",
 ]
 
-_MODULES = {
-    "DeltaTable": "bayou.spark.tables",
-    "DistributedScan": "bayou.spark.replay",
-    "DistributedScanBuilder": "bayou.spark.replay",
-    "IdentityGenerator": "bayou.spark.tables",
-    "clear_cache": "bayou.spark.replay",
-    "disable": "bayou.spark.session",
-    "enable": "bayou.spark.session",
-    "initial_snapshot_for_streaming": "bayou.spark.replay",
-    "short_message": "bayou.spark.errors",
-    "sql": "bayou.spark.statements",
-    "start_session": "bayou.spark.session",
-    "state_reconstruction": "bayou.spark.replay",
-}
-
-
-def __getattr__(name: str) -> object:
-    """Each is loaded on use: of what Spark starts in Python processes, most needs few of them."""
-    if name in _MODULES:
-        return getattr(importlib.import_module(_MODULES[name]), name)
-    raise AttributeError(f"module 'bayou.spark' has no attribute {name!r}")
+# Of what Spark starts in Python processes, most needs few of them.
+__getattr__ = on_use.loader(
+    __name__,
+    {
+        "DeltaTable": "bayou.spark.tables",
+        "DistributedScan": "bayou.spark.replay",
+        "DistributedScanBuilder": "bayou.spark.replay",
+        "IdentityGenerator": "bayou.spark.tables",
+        "clear_cache": "bayou.spark.replay",
+        "disable": "bayou.spark.session",
+        "enable": "bayou.spark.session",
+        "initial_snapshot_for_streaming": "bayou.spark.replay",
+        "short_message": "bayou.spark.errors",
+        "sql": "bayou.spark.statements",
+        "start_session": "bayou.spark.session",
+        "state_reconstruction": "bayou.spark.replay",
+    },
+)

@@ -26,6 +26,7 @@ from servers import KafkaServer, S3Server
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "plan"
 BUCKET = "test-data-lake"
 PARTITIONS = 4
+_TOPICS = ("user.events.v1", "order.events.v1", "custom.topic.v1")
 
 _EVENT_TYPES = ("click", "view", "purchase", "login", "logout")
 _BAD: tuple[Callable[[dict], bytes], ...] = (
@@ -106,6 +107,11 @@ class RunningPlan:
                 assert not ended, f"ended before {kind}: {self._events[-3:]}{self._err}"
                 assert time.monotonic() < deadline, f"no {kind}: {self._events[-3:]}{self._err}"
                 self._news.wait(0.2)
+
+    def all_started(self) -> None:
+        """Wait until each topic of the plan has started."""
+        for _ in _TOPICS:
+            self.next("topic_started")
 
     def told(self, kind: str) -> dict | None:
         """The first event of a kind so far."""
@@ -388,13 +394,12 @@ def _transactions(s3: S3Server, table: DeltaTable) -> dict[str, int]:
 
 @pytest.fixture
 def plan(kafka_server: KafkaServer, tmp_path: Path) -> Iterator[Plan]:
-    topics = ("user.events.v1", "order.events.v1", "custom.topic.v1")
-    for topic in topics:
+    for topic in _TOPICS:
         kafka_server.create_topic(topic, PARTITIONS)
     with S3Server(tmp_path / "s3") as s3:
         s3.create_bucket(BUCKET)
         running = Plan(kafka_server, s3, tmp_path / "run")
         yield running
         running.end_all()
-    for topic in topics:
+    for topic in _TOPICS:
         kafka_server.delete_topic(topic)

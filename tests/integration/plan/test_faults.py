@@ -37,8 +37,7 @@ def test_servers_that_go_away_for_a_while_are_waited_for(plan):
 @pytest.mark.long
 def test_brokers_that_are_away_for_long_end_no_topic(plan):
     running = plan.start(*_QUICK)
-    for _ in range(3):
-        running.next("topic_started")
+    running.all_started()
     plan.produce_user_events(40)
     running.next("batch_committed")
     plan.kafka.kill()
@@ -56,8 +55,7 @@ def test_brokers_that_are_away_for_long_end_no_topic(plan):
 @pytest.mark.long
 def test_told_to_end_while_the_brokers_are_away_it_ends_well(plan):
     running = plan.start(*_QUICK)
-    for _ in range(3):
-        running.next("topic_started")
+    running.all_started()
     plan.kafka.kill()
     running.next("attempt_failed")
     running.terminate()
@@ -87,8 +85,7 @@ def test_a_store_that_stays_away_is_one_error_and_the_rest_comes_later(plan):
 @pytest.mark.long
 def test_a_running_plan_commits_what_comes_and_ends_well_when_told(plan):
     running = plan.start(*_QUICK)
-    for _ in range(3):
-        running.next("topic_started")
+    running.all_started()
     for _ in range(3):
         ledger = plan.produce_user_events(60)
         running.next("batch_committed")
@@ -103,8 +100,7 @@ def test_a_running_plan_commits_what_comes_and_ends_well_when_told(plan):
 
 def test_partitions_that_are_added_while_it_runs_are_read_from_their_start(plan):
     running = plan.start(*_QUICK)
-    for _ in range(3):
-        running.next("topic_started")
+    running.all_started()
     plan.produce_user_events(40)
     running.next("batch_committed")
     plan.kafka.add_partitions("user.events.v1", 6)
@@ -126,8 +122,7 @@ def test_of_two_copies_with_states_of_their_own_one_gives_way(plan):
     first.next("batch_committed")
     plan.environment["BAYOU_STATE_PATH"] += "-2"
     second = plan.start(*_QUICK)
-    for _ in range(3):
-        second.next("topic_started")
+    second.all_started()
     ended = None
     while ended is None:  # both take records until they meet
         ledger = plan.produce_user_events(40)
@@ -174,8 +169,7 @@ class TestATopicThatChanged:
         running = taken.start(
             *_QUICK, "--set", "connector.topics.custom-topic.processing.flush-interval=1"
         )
-        for _ in range(3):
-            running.next("topic_started")
+        running.all_started()
         taken.send("custom.topic.v1", [b'{"id": 1}'] * 12)
         assert running.next("batch_committed")["topic"] == "custom-topic"
         running.pause()
@@ -205,8 +199,7 @@ class TestATopicThatChanged:
             *("--set", f"{topic}.processing.flush-interval=1"),
             *("--set", f"{topic}.on-data-loss=continue"),
         )
-        for _ in range(3):
-            running.next("topic_started")
+        running.all_started()
         taken.send("custom.topic.v1", [b'{"id": 1}'] * 12)
         running.next("batch_committed")
         running.pause()

@@ -150,8 +150,7 @@ def test_of_two_copies_that_upsert_one_gives_way(plan, keyed):
     first.next("batch_committed")
     plan.environment["BAYOU_STATE_PATH"] += "-2"
     second = plan.start(*quick, config="upsert.yaml")
-    for _ in range(3):
-        second.next("topic_started")
+    second.all_started()
     ended = None
     while ended is None:  # both take records until they meet
         keyed.send(40)
