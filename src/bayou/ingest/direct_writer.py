@@ -18,9 +18,7 @@ import pyarrow.compute
 from bayou.api import SnapshotHandle
 from bayou.engines import for_path
 from bayou.errors import (
-    BayouError,
     CommitConflictError,
-    CommitFailedError,
     ConcurrentTransactionError,
 )
 from bayou.ingest.config import Configuration, Topic
@@ -35,6 +33,7 @@ from bayou.ingest.schema_policy import SchemaPolicy, told_in_history
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.target_table import ENGINE_INFO, TargetTable
 from bayou.ingest.topic_format import topic_columns, topic_format
+from bayou.ingest.uncommitted import unless_committed
 from bayou.kernel import Engine, Operation, Snapshot, Table, delete_data_files, write_data
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.protocol.schema import StructType
@@ -99,7 +98,8 @@ class DirectWriter:
                 dead letters that have them have those of an earlier attempt at these records.
 
         Raises:
-            BayouError: it can't be done; what was written is deleted.
+            BayouError: it can't be done; what was written is deleted, unless it is the store that
+                failed: it may be committed then.
         """
         began = time.monotonic()
         conflicts = 0
@@ -219,13 +219,8 @@ class DirectWriter:
             return done.told(report, gathered.num_rows, added)
         transaction, added = target.begin(layout, {}, transaction_ids)
         adds = write_data(self._engine, transaction.transaction_state(self._engine), rows)
-        try:
+        with unless_committed(lambda: target.discard(adds)):
             version = target.commit(transaction, adds, {}, tags=tags)
-        except CommitFailedError:
-            raise  # the outcome may be unknown: the files must stay
-        except BayouError:
-            target.discard(adds)
-            raise
         if version is None:
             target.discard(adds)
             return report
@@ -268,11 +263,8 @@ class DirectWriter:
             builder = builder.with_transaction_id(application, version)
         transaction = builder.build(self._engine)
         adds = write_data(self._engine, transaction.transaction_state(self._engine), letters)
-        try:
+        with unless_committed(lambda: delete_data_files(self._engine, table.path, adds)):
             result = transaction.commit(self._engine, adds)
-        except CommitConflictError:
-            delete_data_files(self._engine, table.path, adds)
-            raise
         if result.already_committed:
             delete_data_files(self._engine, table.path, adds)
         else:

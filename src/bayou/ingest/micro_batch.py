@@ -30,6 +30,7 @@ from bayou.ingest.rows import RowLayout
 from bayou.ingest.schema_policy import SchemaPolicy, told_in_history
 from bayou.ingest.spark_errors import records_lost, translated
 from bayou.ingest.target_table import TargetTable
+from bayou.ingest.uncommitted import unless_committed
 from bayou.ingest.upsert import UpsertOutcome, UpsertTable
 from bayou.ingest.upsert.on_executors import KeptRows, merge_on_executors
 from bayou.kernel import Snapshot, Transaction
@@ -259,14 +260,11 @@ class MicroBatchWriter:
     ) -> int | None:
         """Dead letters first: a crash in between leaves records to do again, none undecided."""
         rows = decode_adds([o.row_actions for o in outcomes])
-        self._commit_letters(outcomes, spans)
-        if transaction is None:
-            return None
-        try:
+        with unless_committed(lambda: self._target.discard(rows)):
+            self._commit_letters(outcomes, spans)
+            if transaction is None:
+                return None
             version = self._target.commit(transaction, rows, spans, tags=tags)
-        except CommitConflictError:
-            self._target.discard(rows)
-            raise
         if version is None:
             self._target.discard(rows)
         self._covered = self._target.covered
@@ -327,7 +325,8 @@ class MicroBatchWriter:
     ) -> None:
         letters = decode_adds([o.dead_letter_actions for o in outcomes])
         if letters:
-            self._dead_letters.commit(letters, spans)
+            with unless_committed(lambda: self._dead_letters.discard(letters)):
+                self._dead_letters.commit(letters, spans)
 
     def _begin(
         self, layout: RowLayout, spans: Mapping[int, OffsetSpan]

@@ -56,7 +56,7 @@ connector:
 )
 def test_a_value_of_its_format_is_a_moment(form, value, expected):
     found = converted({"at": value, "n": 1}, {"at": form, "other": "iso"})
-    assert dt.datetime.fromisoformat(found["at"]) == expected
+    assert (found["at"], found["at"].tzinfo) == (expected, dt.UTC)
     assert found["n"] == 1
 
 

@@ -93,7 +93,7 @@ class RecordDecoder:
         )
 
     def with_timestamps(self, record: dict[str, Any]) -> dict[str, Any]:
-        """A record whose timestamps are as JSON has them.
+        """A record whose timestamps are moments in UTC.
 
         Raises:
             ValueError: one isn't of its format.

@@ -40,7 +40,7 @@ def is_timestamp_format(text: str) -> bool:
 
 
 def converted(record: dict[str, Any], formats: Mapping[str, str]) -> dict[str, Any]:
-    """A record whose fields of these names are texts of ISO 8601 with an offset.
+    """A record whose fields of these names are moments in UTC.
 
     Raises:
         ValueError: a value isn't of its format.
@@ -51,7 +51,7 @@ def converted(record: dict[str, Any], formats: Mapping[str, str]) -> dict[str, A
         if value is None:
             continue
         try:
-            found[name] = _moment(value, form).isoformat()
+            found[name] = _moment(value, form)
         except (ValueError, ArithmeticError) as error:  # Decimal's overflow is no OverflowError
             raise ValueError(
                 f"field {name!r}: {str(value)[:60]!r} isn't a timestamp by the format {form}"
@@ -89,10 +89,10 @@ def _moment(value: Any, form: str) -> datetime:
     if isinstance(value, bool) or not (numeric or isinstance(value, str)):
         raise ValueError(type(value).__name__)  # the caller tells the record
     if form in _MICROSECONDS:
-        number = Decimal(str(value)) * _MICROSECONDS[form]
-        return _EPOCH + timedelta(microseconds=int(number))
+        number = value if isinstance(value, int) else Decimal(str(value))
+        return _EPOCH + timedelta(microseconds=int(number * _MICROSECONDS[form]))
     found = datetime.fromisoformat(value) if form == "iso" else _by_pattern(value, form)
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def _by_pattern(value: str, pattern: str) -> datetime:
