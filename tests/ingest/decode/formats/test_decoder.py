@@ -95,6 +95,9 @@ def registry():
     answers["/schemas/ids/9?format=serialized"] = {
         "schema": base64.b64encode(protobuf_file().SerializeToString()).decode()
     }
+    answers["/schemas/ids/11?format=serialized"] = {
+        "schema": base64.b64encode(file_of_well_known_types().SerializeToString()).decode()
+    }
     yield Registry(url=f"http://127.0.0.1:{server.server_port}")
     server.shutdown()
     thread.join()
@@ -266,6 +269,29 @@ def test_protobuf_of_a_registry_has_the_types_of_its_message(registry):
         }
     ]
     assert found.bad_positions.to_pylist() == [1, 2]
+
+
+def file_of_well_known_types():
+    """Of files that no module of Bayou or of its tests loads; api.proto imports others."""
+    file = descriptor_pb2.FileDescriptorProto(name="own.proto", syntax="proto3")
+    types = descriptor_pb2.FieldDescriptorProto
+    event = file.message_type.add(name="Own")
+    for number, (source, name) in enumerate([("wrappers", "StringValue"), ("api", "Mixin")], 1):
+        file.dependency.append(f"google/protobuf/{source}.proto")
+        event.field.add(
+            name=f"f{number}",
+            number=number,
+            type=types.TYPE_MESSAGE,
+            type_name=f".google.protobuf.{name}",
+            label=types.LABEL_OPTIONAL,
+        )
+    return file
+
+
+def test_the_types_that_come_with_protobuf_are_there(registry):
+    value = header(11, b"\x00\x0a\x03\x0a\x01x")
+    found = decoded(RecordFormat(name="protobuf", registry=registry), [value])
+    assert found.columns.to_pylist() == [{"f1": {"value": "x"}, "f2": None}]
 
 
 def columns(**kinds):

@@ -14,6 +14,7 @@ weren't set are null where Protobuf knows that, else their default.
 from __future__ import annotations
 
 import base64
+import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -112,10 +113,21 @@ class ProtobufReader:
             self._add(pool, other, reference["name"])
         for dependency in file.dependency:
             if dependency.startswith("google/protobuf/"):
-                known = descriptor_pool.Default().FindFileByName(dependency)
-                pool.Add(descriptor_pb2.FileDescriptorProto.FromString(known.serialized_pb))
+                _add_well_known(pool, dependency)
         file.name = name
         return pool.AddSerializedFile(file.SerializeToString()) or pool.FindFileByName(name)
+
+
+def _add_well_known(pool: Any, name: str) -> None:
+    """A file of Protobuf's own, with those that it imports; their modules load on use."""
+    try:
+        module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
+    except ImportError as error:
+        raise ValueError(f"Protobuf has no file {name}") from error
+    file = descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+    for dependency in file.dependency:
+        _add_well_known(pool, dependency)
+    pool.Add(file)
 
 
 def _indexes(data: bytes) -> tuple[list[int], bytes]:
