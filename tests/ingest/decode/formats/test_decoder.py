@@ -311,6 +311,17 @@ def test_a_line_of_csv_has_the_types_of_its_columns():
     assert found.bad_positions.to_pylist() == [3, 2, 4]
 
 
+@pytest.mark.parametrize(
+    "line", [b'1,"x', b'1,"x"y', b"1,x\ny", b"1," + b"x" * 200_000, b"[" * 100_000 + b",x"]
+)
+def test_a_line_that_is_no_csv_is_refused_and_no_other(line):
+    values_are = RecordFormat(name="csv", csv_columns=("a", "b"))
+    lines = [b"1,x", line, b"2,y\n"]
+    found = decoded(values_are, lines, columns(a=LONG, b=STRING), discover=False)
+    assert found.columns.to_pylist() == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+    assert found.bad_positions.to_pylist() == [1]
+
+
 def test_texts_and_bytes_are_a_column():
     values = [b"abc", b"\xff", None]
     text = decoded(RecordFormat(name="string"), values, columns(value=STRING))

@@ -163,7 +163,10 @@ def _utf8(value: bytes) -> str:
 
 def _csv(value: bytes, format: RecordFormat, kinds: Mapping[str, str]) -> dict[str, Any]:
     """A line as an object: texts for texts, JSON for anything else, null for nothing."""
-    lines = list(csv.reader([_utf8(value)], delimiter=format.csv_delimiter, strict=True))
+    try:
+        lines = list(csv.reader([_utf8(value)], delimiter=format.csv_delimiter, strict=True))
+    except csv.Error as error:
+        raise ValueError(f"not a line of CSV: {error}") from error
     cells = lines[0] if lines else []
     if len(lines) != 1 or len(cells) != len(format.csv_columns):
         raise ValueError(f"a line of {len(cells)} values, not {len(format.csv_columns)}")
@@ -178,7 +181,7 @@ def _cell(cell: str, kind: str) -> Any:
     if kind in _NOT_TEXT:
         try:
             return msgspec.json.decode(cell.lower() if kind == "boolean" else cell)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return cell  # the schema will refuse it
     return cell
 
