@@ -19,7 +19,12 @@ import bayou
 from bayou.errors import KafkaError
 from bayou.ingest import load_configuration
 from bayou.ingest.decode import DecodePlan, additions
-from bayou.ingest.decode.formats import RecordDecoder, RecordFormat, Registry
+from bayou.ingest.decode.formats import (
+    RecordDecoder,
+    RecordFormat,
+    Registry,
+    avro_schema_columns,
+)
 from bayou.ingest.direct_writer import DirectWriter, record_batch
 from bayou.kernel.writes.schema_evolution import merge_schemas
 from bayou.protocol.schema import BINARY, BOOLEAN, DOUBLE, LONG, STRING, StructField, StructType
@@ -92,6 +97,7 @@ def registry():
     answers["/schemas/ids/2"] = {**answers["/schemas/ids/1"], "schema": json.dumps(wider)}
     for number, kind in ((3, "int"), (4, "long")):
         answers[f"/schemas/ids/{number}"] = {"schema": json.dumps(counts_of(kind))}
+    answers["/schemas/ids/5"] = {"schema": json.dumps(NO_RECORDS[0])}
     answers["/schemas/ids/9?format=serialized"] = {
         "schema": base64.b64encode(protobuf_file().SerializeToString()).decode()
     }
@@ -192,6 +198,31 @@ def test_avro_without_a_registry_is_read_by_a_schema_file():
     found = decoded(RecordFormat(name="avro", schema=json.dumps(schema)), [out.getvalue()])
     assert found.columns.to_pylist() == [{"id": 5}]
     assert found.columns.schema.field("id").type == pa.int32()
+
+
+NO_RECORDS = [
+    [{"type": "record", "name": n, "fields": [{"name": "id", "type": "int"}]} for n in "AB"],
+    {"type": "array", "items": ["int", "string"]},
+    {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "d", "type": {"type": "bytes", "logicalType": "decimal"}}],
+    },
+    5,
+]
+
+
+@pytest.mark.parametrize("schema", NO_RECORDS)
+def test_an_avro_schema_of_which_no_columns_can_be_made_is_told(schema):
+    with pytest.raises(ValueError, match="Avro schema"):
+        avro_schema_columns(json.dumps(schema))
+
+
+def test_records_of_an_avro_union_are_dead_letters(registry):
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(NO_RECORDS[0]), ("A", {"id": 5}))
+    found = decoded(RecordFormat(name="avro", registry=registry), [header(5, out.getvalue())])
+    assert found.reasons.to_pylist() == ["the Avro schema isn't of a record"]
 
 
 def test_a_field_of_a_schema_that_no_column_may_have_refuses_its_records():

@@ -135,7 +135,12 @@ def avro_columns(schema: Any) -> StructType:
         ValueError: it isn't a record's.
     """
     others = schema.get("__named_schemas", {}) if isinstance(schema, dict) else {}
-    kind = _type(schema, dict(others), ())
+    try:
+        kind: DataType | None = _type(schema, dict(others), ())
+    except _AnyValueError:
+        kind = None
+    except KeyError as error:  # a decimal without precision; fastavro looks at most of the rest
+        raise ValueError(f"the Avro schema lacks {error}") from error
     if not isinstance(kind, StructType):
         raise ValueError("the Avro schema isn't of a record")  # noqa: TRY004  # of its text
     return kind
@@ -149,7 +154,7 @@ def avro_schema_columns(text: str) -> StructType:
     """
     try:
         return avro_columns(fastavro.parse_schema(json.loads(text)))
-    except SchemaParseException as error:
+    except (SchemaParseException, TypeError) as error:
         raise ValueError(f"not an Avro schema: {error}") from error
 
 
