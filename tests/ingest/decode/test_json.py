@@ -93,6 +93,12 @@ def test_values_arrive_in_their_columns():
         (b'{"id": 1, "at": "yesterday"}', "date-time"),
         (b'{"id": 1, "at": null}', "field 'at'"),
         (b'{"id": 1, "on": "2024-02-30"}', '"date"'),
+        (b'{"id": 1, "on": "0000-01-01"}', "0000-01-01"),
+        (b'{"id": 1, "at": "0000-12-31T23:00:00-05:00"}', "field 'at'"),
+        (b'{"id": 1, "at": "0001-01-01T00:00:00+01:00"}', "field 'at'"),
+        (b'{"id": 1, "at": "9999-12-31T23:00:00-01:00"}', "field 'at'"),
+        (b'{"id": 1, "place": {"seen": ["9999-12-31T23:00:00-01:00"]}}', "doesn't fit its type"),
+        (b'{"id": 1, "price": ' + b"9" * 400 + b"}", "field 'price'"),
         (b'{"id": 1, "kind": "c"}', "field 'kind'"),
         (b'{"id": 1, "surprise": 5}', "unknown field 'surprise'"),
         (b'{"id": 1, "place": {"state": "LA"}}', "unknown field 'place.state'"),
@@ -171,6 +177,7 @@ _scalars = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
     st.text(max_size=5),
     st.sampled_from(["2024-01-05T10:00:00Z", "2024-01-05", "2024-01-05 10:00:00", "a", "b"]),
+    st.sampled_from(["0000-01-01", "9999-12-31T23:00:00-05:00", 10**400]),
 )
 _values = st.recursive(
     _scalars,
@@ -187,9 +194,7 @@ _plausible = st.fixed_dictionaries(
     {"id": st.integers(0, 9)},
     optional={
         "price": st.one_of(st.none(), st.integers(0, 5), st.floats(0, 1)),
-        "at": st.datetimes(dt.datetime(1, 1, 3), dt.datetime(9999, 12, 29)).map(
-            lambda moment: moment.isoformat() + "+01:00"
-        ),
+        "at": st.datetimes().map(lambda moment: moment.isoformat() + "+01:00"),
         "place": st.fixed_dictionaries({}, optional={"city": st.text(max_size=3)}),
     },
 ).map(lambda record: json.dumps(record).encode())

@@ -6,6 +6,7 @@ by record would give. The caller cuts a refused block smaller, down to single re
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -23,13 +24,18 @@ __all__ = ["ColumnReader", "NotColumnarError", "may_hold_large_integers"]
 pc: Any = pyarrow.compute  # its stubs don't know binary patterns
 read_json: Any = pyarrow.json.read_json  # nor that a buffer can be read
 
+_YEAR = r"(\d{3}[1-9]|\d{2}[1-9]\d|\d[1-9]\d{2}|[1-9]\d{3})"  # not 0000
 _DATE_TIME = (
-    r"^\d{4}-(0[1-9]|1[0-2])-\d\d[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?"
+    f"^{_YEAR}" + r"-(0[1-9]|1[0-2])-\d\d[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?"
     r"([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$"
 )
-_DATE = r"^\d{4}-(0[1-9]|1[0-2])-\d\d$"
+_DATE = f"^{_YEAR}" + r"-(0[1-9]|1[0-2])-\d\d$"
 _PARSED = {"long", "integer", "short", "byte", "double", "string", "boolean"}
 _TEXT = {"timestamp": _DATE_TIME, "date": _DATE}
+_FIRST, _LAST = (
+    datetime(1, 1, 1, tzinfo=UTC),
+    datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+)
 
 
 class NotColumnarError(Exception):
@@ -96,7 +102,8 @@ class ColumnReader:
         """The schema's columns of a parsed table, in their final types.
 
         Raises:
-            NotColumnarError: a text isn't the date or timestamp that its column asks for.
+            NotColumnarError: a text isn't the date or timestamp that its column asks for, or a
+                number is beyond all doubles.
         """
         return [_converted(_one_chunk(table.column(f.name)), f.data_type) for f in self._columns]
 
@@ -160,8 +167,12 @@ def _parse_type(kind: DataType) -> pa.DataType:
 
 
 def _converted(column: pa.Array[Any], kind: DataType) -> pa.Array[Any]:
-    if not _has_text(kind):
+    if not _is_judged(kind):
         return column.cast(to_arrow_type(kind))
+    if str(kind) == "double":
+        if pc.any(pc.is_inf(column), min_count=0).as_py():  # what Arrow makes of 400 digits
+            raise NotColumnarError
+        return column
     if isinstance(kind, StructType):
         assert isinstance(column, pa.StructArray)
         return pa.StructArray.from_arrays(
@@ -180,19 +191,26 @@ def _converted(column: pa.Array[Any], kind: DataType) -> pa.Array[Any]:
     if not pc.all(pc.match_substring_regex(column, _TEXT[str(kind)]), min_count=0).as_py():
         raise NotColumnarError
     try:
-        return column.cast(to_arrow_type(kind))
+        moments: Any = column.cast(to_arrow_type(kind))
     except pa.ArrowInvalid as error:
         raise NotColumnarError from error
+    if pa.types.is_timestamp(moments.type):  # by its offset one may be in the year 0, or 10000
+        first, last = (pa.scalar(at, moments.type) for at in (_FIRST, _LAST))
+        within = pc.and_(pc.greater_equal(moments, first), pc.less_equal(moments, last))
+        if not pc.all(within, min_count=0).as_py():
+            raise NotColumnarError
+    return moments
 
 
-def _has_text(kind: DataType) -> bool:
+def _is_judged(kind: DataType) -> bool:
+    """Whether a value may be parsed and still not fit."""
     match kind:
         case StructType():
-            return any(_has_text(f.data_type) for f in kind)
+            return any(_is_judged(f.data_type) for f in kind)
         case ArrayType():
-            return _has_text(kind.element_type)
+            return _is_judged(kind.element_type)
         case _:
-            return str(kind) in _TEXT
+            return str(kind) in (*_TEXT, "double")
 
 
 def _one_chunk(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:

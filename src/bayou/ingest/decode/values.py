@@ -75,7 +75,10 @@ def _primitive(value: Any, kind: PrimitiveType, path: str) -> Any:
             if value == value // 1 and -limit <= value < limit:
                 return int(value)
         case ("double" | "float", int() | float()) if not isinstance(value, bool):
-            return float(value)
+            try:
+                return float(value)
+            except OverflowError as error:
+                raise _unfit(value, kind, path) from error
         case ("binary", str()):
             return _bytes(value, kind, path)
         case ("timestamp" | "timestamp_ntz" | "date", str()):
