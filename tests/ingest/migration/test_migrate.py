@@ -287,6 +287,37 @@ def test_a_damaged_array_says_behind_which_record(events, tmp_path):
         events.migrate(str(tmp_path / "a.json"))
 
 
+def test_an_array_may_begin_with_a_byte_order_mark(events, tmp_path):
+    (tmp_path / "a.json").write_bytes(b' \xef\xbb\xbf [{"id": 1}]')
+    events.migrate(str(tmp_path / "a.json"))
+    assert ids(events) == [1]
+
+
+def test_a_record_of_an_array_that_is_nested_too_deeply_is_named(events, tmp_path):
+    deep = "[" * 20_000 + "]" * 20_000
+    (tmp_path / "a.json").write_text('[{"id": 1}, {"id": ' + deep + "}]")
+    with pytest.raises(PipelineError, match="behind its record 1"):
+        events.migrate(str(tmp_path / "a.json"))
+
+
+LINES = b"".join(b'{"id": %d, "x": "%s"}\n' % (n, os.urandom(9).hex().encode()) for n in range(99))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [gzip.compress(LINES)[:-900], gzip.compress(b"")[:9], LINES],
+    ids=["cut", "begun", "unpacked"],
+)
+def test_a_packed_file_that_is_not_whole_is_told_and_taken_in_once_it_is(events, tmp_path, content):
+    file = tmp_path / "a.jsonl.gz"
+    file.write_bytes(content)
+    with pytest.raises(PipelineError, match="isn't whole"):
+        events.migrate(str(file))
+    file.write_bytes(gzip.compress(LINES[:4000]) + gzip.compress(LINES[4000:]))
+    events.migrate(str(file))
+    assert ids(events) == list(range(99))
+
+
 def test_a_large_array_is_read_in_flat_memory(tmp_path):
     file = tmp_path / "batch_1.json"
     record = json.dumps({"id": 1, "text": "x" * 1000})

@@ -16,7 +16,7 @@ from typing import Any
 import ijson
 import msgspec
 
-from bayou.errors import BayouError, FileMissingError, PipelineError
+from bayou.errors import FileMissingError, PipelineError
 from bayou.kernel import Engine
 from bayou.kernel.engine import ByteRange, FileStatus
 
@@ -84,18 +84,19 @@ def records_of(engine: Engine, file: JsonFile) -> Iterator[bytes]:
     """The JSON text of each record; lines as they stand.
 
     Raises:
-        PipelineError: an array can't be read on; the message says behind which record.
+        PipelineError: an array can't be read on, the message says behind which record; a packed
+            file isn't whole.
         StorageError: the store fails.
     """
     chunks = _bytes(engine, file)
     begin = b""
-    for chunk in chunks:
-        begin += chunk
-        if begin.lstrip(_SPACE):
-            break
-    rest = _chained(begin, chunks)
     try:
-        if begin.lstrip(_SPACE).startswith(b"["):
+        for chunk in chunks:
+            begin = chunk.lstrip(_SPACE)
+            if begin:
+                break
+        rest = _chained(begin, chunks)
+        if begin.startswith(b"["):
             yield from _elements(file, rest)
         else:
             yield from _lines(rest)
@@ -134,15 +135,17 @@ def _bytes(engine: Engine, file: JsonFile) -> Iterator[bytes]:
         if not file.name.endswith(".gz"):
             yield from chunks
             return
-        unpacking = zlib.decompressobj(wbits=31)
+        unpacking, whole = zlib.decompressobj(wbits=31), True
         for chunk in chunks:
             waiting = chunk
             while waiting:
                 yield unpacking.decompress(waiting, _CHUNK)
-                waiting = unpacking.unconsumed_tail
+                waiting, whole = unpacking.unconsumed_tail, unpacking.eof
                 if unpacking.eof:
                     waiting = unpacking.unused_data
                     unpacking = zlib.decompressobj(wbits=31)
+        if not whole:
+            raise zlib.error("it ends in the middle")
 
 
 def _chained(first: bytes, others: Iterator[bytes]) -> Iterator[bytes]:
@@ -166,16 +169,15 @@ def _elements(file: JsonFile, chunks: Iterator[bytes]) -> Iterator[bytes]:
     number = 0
     encoder = msgspec.json.Encoder()
     try:
-        for number, element in enumerate(ijson.items(_Stream(chunks), "item", use_float=True), 1):  # noqa: B007
+        for element in ijson.items(_Stream(chunks), "item", use_float=True):
             yield encoder.encode(element)
-    except ijson.JSONError as error:
+            number += 1
+    except (ijson.JSONError, RecursionError) as error:
         raise PipelineError(
             f"{file.path} can't be read behind its record {number}: {error}. Repair the file and "
             "start again: what was migrated stays.",
             topic="",
         ) from error
-    except BayouError:
-        raise
 
 
 class _Stream:
