@@ -334,11 +334,30 @@ def test_a_large_array_is_read_in_flat_memory(tmp_path):
     assert dt.datetime.fromtimestamp(found.moment / 1e6, dt.UTC).year >= 2026
 
 
-def test_an_upsert_keeps_the_newer_row_of_kafka(tmp_path, folder):
+@pytest.fixture
+def upserted(tmp_path):
     text = CONFIG.replace("[year, month, day]", "[]\n        key-columns: [id]")
     text = text.replace("{enable-schema-evolution", "{enable-upsert: true, enable-schema-evolution")
     (tmp_path / "p.yaml").write_text(text)
-    events = TopicTable(load_configuration(tmp_path / "p.yaml", environment={}), "events")
+    return TopicTable(load_configuration(tmp_path / "p.yaml", environment={}), "events")
+
+
+def test_a_batch_of_upserts_that_never_came_to_the_table_is_missed(upserted, folder):
+    for there in (False, True):  # the table
+        with pytest.MonkeyPatch.context() as killing:
+            killing.setattr(migration.DirectWriter, "write", _die)
+            with pytest.raises(_KilledError):
+                upserted.migrate(str(folder))
+        problems = [check.problem or "" for check in upserted.verify_migration(str(folder))]
+        assert any("of its records aren't in the table" in problem for problem in problems)
+        upserted.migrate(str(folder))
+        assert {check.problem for check in upserted.verify_migration(str(folder))} == {None}
+        if not there:
+            (folder / "late.json").write_text('[{"id": 50}]')
+
+
+def test_an_upsert_keeps_the_newer_row_of_kafka(upserted, folder):
+    events = upserted
     events.write([{"id": 3, "name": "new"}])
     events.migrate(str(folder))
     rows = {r["id"]: r["name"] for r in events.read().to_pylist()}
