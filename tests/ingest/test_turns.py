@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from types import SimpleNamespace
 
+import pytest
+
 from bayou.ingest.turns import Turns
 
 
@@ -58,3 +60,17 @@ def test_a_run_that_drains_ends_also_where_retention_led_it_beyond_its_target():
     assert run.ended.wait(20)
     turns.stop()
     assert run.turns == [{0: 10}]
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_stop_while_brokers_are_asked_is_no_error():
+    class Stopping(Ends):
+        def latest(self):
+            turns.stop()
+            return super().latest()
+
+    run = Run()
+    turns = Turns([run], SimpleNamespace(), Stopping(), once=True)
+    turns.begin()
+    turns._thread.join(20)
+    assert run.turns == []

@@ -113,7 +113,11 @@ class Turns:
     def _serve(self, line: _Line, end: Mapping[int, int] | None) -> None:
         line.busy = True
         line.since = None
-        self._pool.submit(self._turn, line, end)
+        try:
+            self._pool.submit(self._turn, line, end)
+        except RuntimeError:
+            if not self._over.is_set():
+                raise  # else `stop` has closed the pool while brokers were asked
 
     def _turn(self, line: _Line, end: Mapping[int, int] | None) -> None:
         try:
