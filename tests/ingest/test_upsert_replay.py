@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from bayou.ingest.inspection import prove_offsets
 from bayou.ingest.letter_replay import replay_letters
+from bayou.spark.kafka.embedded_broker import ProducedRecord
 
 STRICT = {"type": "object", "properties": {"id": {"type": "integer"}, "n": {"type": "integer"}}}
 WIDER = {
@@ -75,3 +77,25 @@ def test_a_condition_chooses_letters(pipeline):
     done = replay(pipeline, where=f"offset = {max(offset)}")
     assert (done.replayed, done.refused) == (1, 0)
     assert (4, 4, "grey") in rows(pipeline)
+
+
+def test_a_tombstone_that_comes_late_deletes_nothing_newer(small_pipeline):
+    """In a topic that begins with tombstones, before any record says what a key is."""
+    small_pipeline.upserts = small_pipeline.evolves = True
+    small_pipeline.write_file()
+    text = small_pipeline.file.read_text().replace("      schema-file: schema.json\n", "")
+    text = text.replace("key-columns: [id]", "key-columns: [id]\n        ordering-column: n")
+    small_pipeline.file.write_text(text)
+    tombstones = [ProducedRecord(None, key=b'{"id": %d}' % n, partition=0) for n in (1, 2, 3)]
+    small_pipeline.broker.produce(small_pipeline.kafka_topic, tombstones)
+    assert small_pipeline.take_in().dead_letters == 3
+    small_pipeline.produce({"id": 1, "n": 1}, {"id": 2, "n": 1})
+    small_pipeline.broker.produce(
+        small_pipeline.kafka_topic, [ProducedRecord(None, key=b'{"id": 2}', partition=0)]
+    )
+    small_pipeline.take_in()
+    assert replay(small_pipeline).replayed == 3
+    small_pipeline.produce({"id": 2, "n": 1}, {"id": 3, "n": 5})
+    small_pipeline.take_in()
+    assert rows(small_pipeline) == [(1, 1, None), (2, 1, None), (3, 5, None)]
+    assert prove_offsets(small_pipeline.configuration, small_pipeline.topic).holds

@@ -105,8 +105,7 @@ class UpsertTable:
         orderings = rows.select(list(keys.all_columns)).slice(0, 0)
         bare = keys_of_tombstones(keys, rows)
         if bare is not None and snapshot is not None:
-            assert keys.ordering is not None
-            names = [*keys.columns, keys.ordering]
+            names = [n for n in keys.all_columns if n != "_kafka_timestamp"]
             orderings = rows_of_keys(self.engine, snapshot, keys.columns, names, bare)
         return last_of_each_key(keys, rows, self.deleted_keys.of(rows), orderings)
 

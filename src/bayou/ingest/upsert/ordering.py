@@ -6,7 +6,8 @@ partition); nulls come first. The last one is the key's row, or says that it has
 A tombstone has no ordering column. It takes the highest value that its key had when it arrived, so
 that it deletes what was there, and a record from before the deleted row stays out afterwards.
 Arrival is the order of offsets, so records of one key belong in one partition, where Kafka puts
-them.
+them. What a table knows was there before, but for what has a higher offset of the same partition:
+a tombstone that was a dead letter comes late.
 """
 
 from __future__ import annotations
@@ -92,8 +93,8 @@ def last_of_each_key(
         rows: the batch, with `DELETED`.
         deleted: `keys.all_columns` of keys that were deleted before, with when; those that a batch
             of which the table knows nothing yet has deleted may be among them.
-        orderings: of keys that `keys_of_tombstones` gave, key and ordering column as the table has
-            them.
+        orderings: of keys that `keys_of_tombstones` gave, `keys.all_columns` as the table has them,
+            Kafka's timestamp aside.
 
     Returns:
         Rows of the batch, with `FORCED`. Tombstones have their ordering value.
@@ -182,14 +183,26 @@ def _with_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any) 
     arrival_keys = [(c, "ascending", "at_start") for c in reversed(_KAFKA_ORDER[:2])]
     arrival = pc.sort_indices(everything, sort_keys=arrival_keys)
     arrival = pc.inverse_permutation(arrival.cast(pa.int64())).cast(pa.int64())
+    of_batch = pc.equal(kinds, _ROW)
     # What the table knew was there before the batch.
-    arrival = pc.if_else(pc.equal(kinds, _ROW), arrival, -1)
+    arrival = pc.if_else(of_batch, arrival, -1)
     last_tombstone = _per_key(ids, pc.if_else(bare, arrival, None), "max")
-    forced = pc.is_valid(last_tombstone)
-    before = pc.fill_null(pc.less(arrival, last_tombstone), False)
     is_last = pc.fill_null(pc.equal(arrival, last_tombstone), False)
+    later = pc.and_not(_behind(everything, ids, is_last), of_batch)
+    before = pc.and_not(pc.fill_null(pc.less(arrival, last_tombstone), False), later)
     floor = _per_key(ids, pc.if_else(before, values, None), "max")
+    forced = pc.and_not(pc.is_valid(last_tombstone), _per_key(ids, later, "any"))
     return pc.if_else(is_last, floor, values), before, forced
+
+
+def _behind(everything: pa.Table, ids: Any, is_last: Any) -> Any:
+    """Who has a higher offset than the last tombstone of its key, in the same partition."""
+    _, offsets, partitions = (everything.column(c).combine_chunks() for c in _KAFKA_ORDER)
+    partition, offset = (
+        _per_key(ids, pc.if_else(is_last, values, None), "max") for values in (partitions, offsets)
+    )
+    found = pc.and_(pc.equal(partitions, partition), pc.greater(offsets, offset))
+    return pc.fill_null(found, False)
 
 
 def _per_key(ids: Any, values: Any, function: str) -> Any:
