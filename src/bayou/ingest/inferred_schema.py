@@ -5,20 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from typing import Any
 
 __all__ = ["inferred_schema"]
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)\Z")
-_DATE = re.compile(r"\d{4}-\d\d-\d\d\Z")
+_MOMENT = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt]([01]\d|2[0-3]):\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)\Z", re.ASCII
+)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 
 
 def inferred_schema(records: Iterable[dict[str, Any]], title: str) -> dict[str, Any]:
     """The narrowest schema of a few kinds that all records satisfy.
 
     No field is required and none is forbidden: what a few records had says little about the rest.
-    Texts that all look like a date or a moment get that format; a field of several types allows
+    Texts that are all a date or a moment get that format; a field of several types allows
     each of them.
     """
     shape = _Shape()
@@ -74,6 +77,14 @@ class _Shape:
 
 
 def _format(text: str) -> str:
-    if _MOMENT.match(text) and text[10] in "Tt":
-        return "date-time"
-    return "date" if _DATE.match(text) else ""
+    """What a column of that type takes; `0000-00-00` only looks like a date."""
+    try:
+        if _MOMENT.match(text):
+            datetime.fromisoformat(text).astimezone(UTC)
+            return "date-time"
+        if _DATE.match(text):
+            date.fromisoformat(text)
+            return "date"
+    except (ValueError, OverflowError):
+        pass
+    return ""
