@@ -52,7 +52,11 @@ def _newest_commits(
 ) -> Iterator[dict[str, Any]]:
     """Commits after a version, newest first; where None as many as the log has."""
     if known is not None:
-        yield from table.history(engine, version - known)
+        newest, commits = version, table.history(engine, version - known)
+        while commits and commits[0]["version"] > newest:  # others have committed since
+            newest = commits[0]["version"]
+            commits = table.history(engine, newest - known)
+        yield from commits
         return
     seen = 0
     for limit in (1, 16, None):
