@@ -287,6 +287,19 @@ def test_a_damaged_array_says_behind_which_record(events, tmp_path):
         events.migrate(str(tmp_path / "a.json"))
 
 
+def test_a_folder_may_be_called_as_a_file_is(events, tmp_path):
+    folder = tmp_path / "events.json"
+    folder.mkdir()
+    (folder / "part-0.json").write_text('{"id": 1}\n')
+    assert events.migrate(str(tmp_path)).records == 1
+    (folder / "part-1.json").write_text('{"id": 2}\n')
+    report = events.migrate(str(folder))
+    assert (report.records, report.known) == (1, 1)
+    assert events.migrate(str(folder / "part-1.json")).known == 1
+    assert events.migrate(str(tmp_path / "none.json")).files == 0
+    assert {check.problem for check in events.verify_migration(str(folder))} == {None}
+
+
 def test_an_array_may_begin_with_a_byte_order_mark(events, tmp_path):
     (tmp_path / "a.json").write_bytes(b' \xef\xbb\xbf [{"id": 1}]')
     events.migrate(str(tmp_path / "a.json"))

@@ -61,7 +61,7 @@ def json_files(engine: Engine, folder: str) -> list[JsonFile]:
         try:
             return [_file(engine.files.status(root), root.rsplit("/", 1)[-1])]
         except FileMissingError:
-            return []
+            pass  # a folder may be called so, too: Spark writes such
 
     def hidden(path: str) -> bool:
         return path.rsplit("/", 1)[-1].startswith(("_", "."))
@@ -77,7 +77,8 @@ def json_files(engine: Engine, folder: str) -> list[JsonFile]:
 
 def path_below(folder: str, name: str) -> str:
     """Where a file is that `json_files` has found."""
-    return folder if _NAMES.match(folder) else f"{folder}/{name}"
+    is_file = _NAMES.match(folder) and folder.endswith(f"/{name}")
+    return folder if is_file else f"{folder}/{name}"
 
 
 def records_of(engine: Engine, file: JsonFile) -> Iterator[bytes]:
