@@ -269,6 +269,19 @@ def test_records_that_the_table_has_from_kafka_or_will_get_are_left_to_it(events
     assert (check.rows, check.problem) == (7, None)
 
 
+def test_offsets_of_another_topic_say_nothing(events, tmp_path):
+    taken_in = record_batch("events", [b'{"id": 5}'], partition=0, first=5, timestamps=[0])
+    DirectWriter(events._configuration, events.topic).write([taken_in], {"kafka/c/events/-/0": 5})
+    at = {"_kafka_topic": "older", "_kafka_offset": 9}
+    old = [{"id": 6, "_kafka_partition": 0, **at}, {"id": 7, "_kafka_partition": 1, **at}]
+    (tmp_path / "batch_1.json").write_text(json.dumps(old))
+    report = events.migrate(str(tmp_path / "batch_1.json"))
+    assert (report.rows, report.from_kafka, report.offsets) == (2, 0, {})
+    assert ids(events) == [5, 6, 7]
+    (check,) = events.verify_migration(str(tmp_path / "batch_1.json"))
+    assert check.problem is None
+
+
 def test_verify_names_the_file_that_does_not_agree(events, folder):
     events.migrate(str(folder))
     (folder / "new.json").write_text('[{"id": 1}]')

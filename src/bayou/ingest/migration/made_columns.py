@@ -1,7 +1,8 @@
 """What an older pipeline added to the records of its JSON files, and what it says of Kafka.
 
 Such columns (`_kafka_partition`, `_kafka_offset`, `_processed_at`, ...) are taken out of records. A
-record that names its offset may be one that the table has from Kafka already, or will get.
+record that names its offset may be one that the table has from Kafka already, or will get; unless
+it names another topic, too.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class FromKafka:
     """
 
     def __init__(self, topic: Topic, storage_options: dict[str, str]) -> None:
+        self.name = topic.config.kafka_topic
         self._topic = topic
         self._storage_options = storage_options
 
@@ -48,7 +50,7 @@ class FromKafka:
     @cached_property
     def _firsts(self) -> dict[int, int]:
         """The first offset of each partition; rows are read, when the first record asks."""
-        path, name = self._topic.table_path, self._topic.config.kafka_topic
+        path, name = self._topic.table_path, self.name
         engine = for_path(path, self._storage_options)
         table = Table.for_path(engine, path)
         if self._topic.upsert_keys is not None or not table.exists(engine):
@@ -100,7 +102,8 @@ class OldRecords:
             if not isinstance(record, dict) or not _NAMES & record.keys():
                 continue
             partition, offset = record.get("_kafka_partition"), record.get("_kafka_offset")
-            if type(partition) is int and type(offset) is int and partition >= 0:
+            ours = record.get("_kafka_topic", self._from_kafka.name) == self._from_kafka.name
+            if ours and type(partition) is int and type(offset) is int and partition >= 0:
                 from_kafka[at] = (partition, offset) in self._from_kafka
                 if not from_kafka[at]:
                     self.offsets[partition] = max(self.offsets.get(partition, -1), offset)
