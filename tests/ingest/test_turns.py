@@ -74,3 +74,34 @@ def test_a_stop_while_brokers_are_asked_is_no_error():
     turns.begin()
     turns._thread.join(20)
     assert run.turns == []
+
+
+def test_a_topic_that_ends_during_its_maintenance_holds_up_no_other():
+    class Maintained(Run):
+        def __init__(self) -> None:
+            super().__init__()
+            self.position = {0: 0}
+            self.done = threading.Event()
+
+        def end_turns(self, error=None):
+            self.done.wait(20)
+            super().end_turns(error)
+
+    class Slow(Run):
+        def turn(self, spark, end):
+            self.position = {0: self.position[0] + 1}
+
+    class Still(Ends):
+        def latest(self):
+            return {"t": {0: self.end}}
+
+    ends, first, other = Still(), Maintained(), Slow()
+    first.position = {0: ends.end}
+    spark = SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None))
+    turns = Turns([first, other], spark, ends, once=True)
+    turns.begin()
+    assert other.ended.wait(10)
+    assert first.active
+    first.done.set()
+    assert first.ended.wait(10)
+    turns.stop()

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from bayou.errors import BayouError
 from bayou.ingest.broker import EndsOfTopics
+from bayou.ingest.errand import Errand
 from bayou.ingest.spark_errors import translated
 from bayou.ingest.topic_run import TopicRun
 from bayou.spark.kafka import TopicPartition
@@ -85,7 +86,7 @@ class Turns:
 
     def _look(self, line: _Line, ends: Mapping[int, int] | None) -> None:
         now = time.monotonic()
-        if line.busy or now < line.not_before:
+        if line.busy or line.ended or now < line.not_before:
             return
         position = line.run.position
         if ends is None or any(end < position.get(p, 0) for p, end in ends.items()):
@@ -99,7 +100,7 @@ class Turns:
         if waiting == 0:
             line.since = None
             if self._once:
-                line.run.end_turns()
+                self._end(line)
             return
         line.since = now if line.since is None else line.since
         processing = line.run.topic.config.processing
@@ -136,7 +137,13 @@ class Turns:
         self._failures += 1
         for line in going:
             if self._failures > line.run.topic.config.processing.max_retries:
-                line.run.end_turns(error)
+                self._end(line, error)
+
+    def _end(self, line: _Line, error: BayouError | None = None) -> None:
+        """Without waiting for its turn, or for maintenance between two of them."""
+        if not line.ended:
+            line.ended = True
+            Errand(lambda: line.run.end_turns(error))
 
 
 @dataclass(slots=True)
@@ -148,6 +155,7 @@ class _Line:
         since: when the first of the waiting records was seen; None where none waits.
         not_before: it failed, and is left alone for a while.
         target: where it ends, for a run that ends.
+        ended: no turn will come any more.
     """
 
     run: TopicRun
@@ -155,6 +163,7 @@ class _Line:
     since: float | None = None
     not_before: float = 0.0
     target: Mapping[int, int] | None = None
+    ended: bool = False
 
 
 def _limited(limit: int, position: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
