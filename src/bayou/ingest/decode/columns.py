@@ -191,7 +191,7 @@ def _converted(column: pa.Array[Any], kind: DataType) -> pa.Array[Any]:
     if not pc.all(pc.match_substring_regex(column, _TEXT[str(kind)]), min_count=0).as_py():
         raise NotColumnarError
     try:
-        moments: Any = column.cast(to_arrow_type(kind))
+        moments: pa.Array[Any] = column.cast(to_arrow_type(kind))
     except pa.ArrowInvalid as error:
         raise NotColumnarError from error
     if pa.types.is_timestamp(moments.type):  # by its offset one may be in the year 0, or 10000
