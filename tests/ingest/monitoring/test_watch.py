@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from bayou.errors import PipelineError
 from bayou.ingest.monitoring import StatusStore
 from bayou.ingest.monitoring.watch import Watch
@@ -51,3 +53,25 @@ def test_the_lag_of_a_topic_that_failed_grows_on(small_pipeline):
     watch.look()
     (topic,) = store.status().topics
     assert (topic.state, topic.waiting, topic.checks) == ("failed", 2, 1)
+
+
+def test_a_table_that_does_not_answer_is_told_until_it_is_looked_at_again(small_pipeline):
+    small_pipeline.produce({"id": 1})
+    small_pipeline.take_in()
+    store = StatusStore(small_pipeline.configuration)
+    watch = Watch(small_pipeline.configuration, store, interval=10)
+    store.topic_started(started(small_pipeline, {0: 1, 1: 0}))
+    commit = Path(small_pipeline.path) / "_delta_log" / f"{0:020}.json"
+    kept = commit.read_bytes()
+    for stray in commit.parent.glob("*.crc"):
+        stray.unlink()
+    commit.write_bytes(b"no commit")
+    watch.look()
+    said = store.status().watch_error
+    assert said is not None
+    watch.look()  # the brokers answer, the table isn't due yet
+    assert store.status().watch_error == said
+    commit.write_bytes(kept)
+    watch._tables_due.clear()
+    watch.look()
+    assert store.status().watch_error is None

@@ -45,6 +45,7 @@ class Watch:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="bayou-watch", daemon=True)
         self._tables_due: dict[str, float] = {}
+        self._table_errors: dict[str, str] = {}  # until the next look at that table
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -55,22 +56,24 @@ class Watch:
 
     def look(self) -> None:
         """Once, at the brokers' topics and the tables of those that run."""
-        errors: list[str] = []
+        error: str | None = None
         running, behind = set(self._store.active()), set(self._store.behind())
         topics = [topic for topic in self._configuration.topics if topic.key in behind]
         if topics:
             try:
                 self._brokers(topics)
-            except BayouError as error:
-                errors.append(error.message)
+            except BayouError as refused:
+                error = refused.message
         for topic in topics:
             if topic.key in running and self._tables_due.get(topic.key, 0.0) <= time.monotonic():
+                self._table_errors.pop(topic.key, None)
                 try:
                     self._tables(topic)
-                except BayouError as error:
-                    errors.append(error.message)
+                except BayouError as refused:
+                    self._table_errors[topic.key] = refused.message
                 self._tables_due[topic.key] = time.monotonic() + _TABLES_EVERY
-        self._store.watched(errors[0] if errors else None)
+        of_tables = (told for key, told in self._table_errors.items() if key in running)
+        self._store.watched(error or next(of_tables, None))
 
     def _run(self) -> None:
         # Short looks first, so that a page has something to show soon.
