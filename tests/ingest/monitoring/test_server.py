@@ -153,6 +153,8 @@ def test_an_address_that_others_reach_needs_a_token(tmp_path):
         configuration(tmp_path, "{host: 0.0.0.0}")
     configuration(tmp_path, "{host: 0.0.0.0, enabled: false}")
     configuration(tmp_path, f"{{host: 0.0.0.0, token: {TOKEN}}}")
+    with pytest.raises(ConfigurationError, match="token is empty"):  # as of an unset variable
+        configuration(tmp_path, "{host: 0.0.0.0, token: '${TOKEN:-}'}")
 
 
 def test_a_port_that_is_taken_is_said(tmp_path, monitor):

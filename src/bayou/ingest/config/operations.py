@@ -37,6 +37,8 @@ class MonitoringConfig(Section):
 
     @model_validator(mode="after")
     def _token_where_others_reach_it(self) -> MonitoringConfig:
+        if self.enabled and self.token is not None and not self.token.get_secret_value():
+            raise ValueError("token is empty, so that everybody could read; write one")
         if self.enabled and self.token is None and not is_loopback(self.host):
             raise ValueError(
                 f"host {self.host} can be reached from other machines; set token "
