@@ -94,6 +94,16 @@ def test_a_failure_is_told_and_stops_nothing(made):
     assert failed.error is not None
 
 
+def test_what_failed_is_tried_again_by_the_clock_though_no_record_comes(made):
+    upkeep, listener, path = made("{enable-optimize: true}", every=0.0)
+    upkeep.took(BatchReport(topic="t", rows=3), more_waits=False)
+    done(upkeep)  # there is no table
+    write(path)
+    upkeep.complete()
+    upkeep.complete()
+    assert [d.result for d in listener.done] == ["failed", "done"]
+
+
 def test_what_was_left_while_it_was_written_is_packed_in_the_end(made):
     upkeep, listener, path = made("{enable-optimize: true, optimize-interval: 1}")
     write(path)

@@ -192,7 +192,7 @@ class TopicUpkeep:
             alone=alone,
         )
         if task != "vacuum":
-            self._left = report.left > 0
+            self._left = report.left > 0 or report.error is not None
             if report.error is None:
                 self._since = behind
         beside = open_table(deleted_keys_path(self._topic.table_path), self._storage_options)
