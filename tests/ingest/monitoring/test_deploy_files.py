@@ -11,6 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from bayou.ingest.config import load_configuration
+from bayou.ingest.monitoring import watch
 from bayou.ingest.monitoring.metrics import METRIC_NAMES
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -39,6 +40,14 @@ def test_every_alert_has_its_section_in_the_runbook():
         anchor = alert["alert"].lower()
         assert alert["annotations"]["runbook"] == f"docs/operations/runbook.md#{anchor}"
         assert alert["labels"]["severity"] in ("page", "ticket")
+
+
+def test_tables_whose_small_files_are_not_counted_have_an_alert_by_their_mean():
+    (rule,) = (a["expr"] for a in alerts() if a["alert"] == "BayouSmallFiles")
+    _, _, uncounted = rule.partition("\nor\n")
+    assert f"bayou_table_files > {watch._COUNTED_FILES} " in uncounted
+    assert f"bayou_table_bytes / bayou_table_files < {watch._SMALL_FILE})" in uncounted
+    assert "bayou_table_small_files" not in uncounted
 
 
 def test_panels_have_numbers_of_their_own_and_do_not_overlap():
