@@ -50,6 +50,12 @@ def test_tables_whose_small_files_are_not_counted_have_an_alert_by_their_mean():
     assert "bayou_table_small_files" not in uncounted
 
 
+def test_half_an_hour_without_a_commit_does_not_begin_with_the_process():
+    (rule,) = (a["expr"] for a in alerts() if a["alert"] == "BayouNoCommits")
+    assert "bayou_lag_records offset 30m > 0" in rule
+    assert "max_over_time(bayou_last_commit_timestamp_seconds[30m])" in rule
+
+
 def test_panels_have_numbers_of_their_own_and_do_not_overlap():
     panels = json.loads((DEPLOY / "grafana" / "bayou.json").read_text())["panels"]
     assert len({p["id"] for p in panels}) == len(panels)
