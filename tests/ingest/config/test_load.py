@@ -357,6 +357,17 @@ def test_an_interval_without_its_switch_is_said_to_have_no_effect(tmp_path):
     assert "not used without enable-vacuum: true" in notice.text
 
 
+def test_files_of_a_topic_that_there_is_not_are_no_migration(tmp_path):
+    text = MINIMAL + "  migration: {enabled: true, json-path: {event: old/json}}\n"
+    error = problem(tmp_path, text)
+    assert error.key == "connector.migration.json-path.event"
+    assert "there is no topic 'event'; did you mean 'events'?" in error.message
+    (notice,) = load(
+        tmp_path, MINIMAL + "  migration: {json-path: {events: old/json}}\n"
+    ).notices
+    assert "json-path: not used without enabled: true" in notice.text
+
+
 @pytest.mark.parametrize(
     ("said", "seconds"), [("hourly", 3600), ("daily", 86400), ("off", None), ("15m", 900)]
 )

@@ -256,6 +256,15 @@ def _topics(
         for topic in topics
         if topic.table_path in beside
     ]
+    known = config.connector.topics
+    problems += [
+        document.error(
+            f"there is no topic {key!r}{_did_you_mean(key, list(known))}",
+            ("connector", "migration", "json-path", key),
+        )
+        for key in config.connector.migration.json_path
+        if key not in known
+    ]
     return tuple(topics), problems
 
 

@@ -97,6 +97,10 @@ def notices(
             ):
                 if section:
                     note((*at, "key-columns"), "not used: with enable-upsert: false it appends")
+    migration = config.connector.migration
+    if migration.json_path and not migration.enabled:
+        at = ("connector", "migration", "json-path")
+        note(at, "not used without enabled: true; bayou migrate takes its path by hand")
     for conf in _dropped(config.connector.spark):
         note(
             ("connector", "spark", conf),
