@@ -345,6 +345,12 @@ def test_two_topics_cannot_share_a_table(tmp_path):
     error = problem(tmp_path, text)
     assert error.line == 11
     assert "already writes to" in error.message
+    for path, said in (
+        ("s3a://b/t", "already writes to"),
+        ("s3a://b/t_dead_letters", "go; choose"),
+    ):
+        on_s3 = text.replace('"lake/events"', "s3://b/t").replace("lake/events", path)
+        assert said in problem(tmp_path, on_s3).message
 
 
 def test_an_interval_without_its_switch_is_said_to_have_no_effect(tmp_path):
@@ -362,9 +368,7 @@ def test_files_of_a_topic_that_there_is_not_are_no_migration(tmp_path):
     error = problem(tmp_path, text)
     assert error.key == "connector.migration.json-path.event"
     assert "there is no topic 'event'; did you mean 'events'?" in error.message
-    (notice,) = load(
-        tmp_path, MINIMAL + "  migration: {json-path: {events: old/json}}\n"
-    ).notices
+    (notice,) = load(tmp_path, MINIMAL + "  migration: {json-path: {events: old/json}}\n").notices
     assert "json-path: not used without enabled: true" in notice.text
 
 

@@ -234,27 +234,28 @@ def _topics(
                 )
             )
         table_path = _resolve(topic.destination.path, folder)
-        if table_path in taken:
+        place = _place(table_path)
+        if place in taken:
             problems.append(
                 document.error(
-                    f"topic {taken[table_path]!r} already writes to {table_path}; "
+                    f"topic {taken[place]!r} already writes to {table_path}; "
                     "give each topic a table of its own",
                     (*at, "destination", "table-path"),
                 )
             )
-        taken.setdefault(table_path, key)
-        beside.setdefault(dead_letters_path(table_path), (key, "dead letters"))
+        taken.setdefault(place, key)
+        beside.setdefault(dead_letters_path(place), (key, "dead letters"))
         if topic.destination.upsert_keys:
-            beside.setdefault(deleted_keys_path(table_path), (key, "deleted keys"))
+            beside.setdefault(deleted_keys_path(place), (key, "deleted keys"))
         topics.append(Topic(key=key, config=topic, table_path=table_path, schema_file=schema_file))
     problems += [
         document.error(
-            f"{topic.table_path} is where the {beside[topic.table_path][1]} of topic "
-            f"{beside[topic.table_path][0]!r} go; choose another path",
+            f"{topic.table_path} is where the {beside[place][1]} of topic "
+            f"{beside[place][0]!r} go; choose another path",
             ("connector", "topics", topic.key, "destination", "table-path"),
         )
         for topic in topics
-        if topic.table_path in beside
+        if (place := _place(topic.table_path)) in beside
     ]
     known = config.connector.topics
     problems += [
@@ -266,6 +267,11 @@ def _topics(
         if key not in known
     ]
     return tuple(topics), problems
+
+
+def _place(table_path: str) -> str:
+    """The table's path with one name for S3: `s3a://` is the same store."""
+    return table_path.replace("s3a://", "s3://", 1)
 
 
 def _resolve(table_path: str, folder: Path) -> str:
