@@ -230,6 +230,19 @@ def test_a_setting_that_looks_like_a_number_stays_the_text_that_it_is(tmp_path):
     assert options == {"AWS_ACCESS_KEY_ID": "0123", "AWS_SECRET_ACCESS_KEY": "1e5"}
 
 
+def test_what_looks_like_a_date_is_the_text_that_it_is(tmp_path):
+    text = MINIMAL.replace('"lake/events"', "lake/events\n        table-name: 2024-13-45")
+    settings = [
+        "connector.storage.region=2024-13-45",
+        "connector.topics.events.kafka-topic=2024-1-5",
+    ]
+    configuration = load(tmp_path, text, settings=settings)
+    (topic,) = configuration.topics
+    assert topic.config.destination.table_name == "2024-13-45"
+    assert topic.config.kafka_topic == "2024-1-5"
+    assert configuration.connector.storage.region == "2024-13-45"
+
+
 def test_home_folders_of_nobody_are_told_with_their_keys(tmp_path):
     more = (
         "  state-path: ~nobody-here/state\n"

@@ -14,11 +14,12 @@ from typing import Any, TypeAlias
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.constructor import RoundTripConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from bayou.errors import ConfigurationError
 
-__all__ = ["Document", "KeyPath", "no_home", "read_document", "show_key"]
+__all__ = ["Document", "KeyPath", "load_yaml", "no_home", "read_document", "show_key"]
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 
@@ -94,6 +95,24 @@ def no_home(path: str) -> str:
     return f"there is no home folder of {path.partition('/')[0]!r}; write the path in full"
 
 
+class _Constructor(RoundTripConstructor):
+    """Makes what looks like a date the text that it is, for no key wants one."""
+
+
+_Constructor.add_constructor("tag:yaml.org,2002:timestamp", RoundTripConstructor.construct_scalar)
+
+
+def load_yaml(text: str) -> Any:
+    """What a text of YAML says.
+
+    Raises:
+        YAMLError: it isn't YAML.
+    """
+    yaml = YAML(typ="rt")
+    yaml.Constructor = _Constructor
+    return yaml.load(text)
+
+
 def read_document(file: Path, environment: Mapping[str, str]) -> Document:
     """Read and substitute.
 
@@ -108,7 +127,7 @@ def read_document(file: Path, environment: Mapping[str, str]) -> Document:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{name}: can't be read: {error}", file=name) from error
     try:
-        loaded = YAML(typ="rt").load(text)
+        loaded = load_yaml(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = None if mark is None else int(mark.line) + 1

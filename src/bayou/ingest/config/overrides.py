@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from bayou.errors import ConfigurationError
-from bayou.ingest.config.document import Document, KeyPath
+from bayou.ingest.config.document import Document, KeyPath, load_yaml
 
 __all__ = ["ENVIRONMENT_KEYS", "apply_environment", "apply_overrides"]
 
@@ -44,7 +43,7 @@ def apply_overrides(
         if not separator or not key.strip("."):
             raise _error(key if separator else setting, "must have the form key=value")
         try:
-            value = YAML(typ="safe", pure=True).load(text) if text else ""
+            value = load_yaml(text) if text else ""
         except YAMLError as error:
             raise _error(key, "the value isn't one that YAML can read; quote it") from error
         if not isinstance(value, str | dict | list | None):
