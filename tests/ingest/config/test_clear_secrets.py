@@ -29,9 +29,9 @@ KEYS = (
 )
 
 
-def notices(tmp_path, **values):
+def notices(tmp_path, config=None, **values):
     file = tmp_path / "p.yaml"
-    file.write_text(CONFIG.format(**values))
+    file.write_text(CONFIG.format(**values) if config is None else config)
     environment = {"PASSWORD": "hunter2"}
     return load_configuration(file, environment=environment).notices
 
@@ -44,6 +44,35 @@ def test_a_secret_in_clear_is_said_with_its_line_and_not_repeated(tmp_path, name
     assert "in clear" in notice.text
     assert "s3cr3t-in-clear" not in notice.text
     assert notice.line is not None
+
+
+@pytest.mark.parametrize("text", ["12345", "${NAME:-hunter2}", "$${hunter2}"])
+def test_numbers_and_defaults_are_in_clear_too(tmp_path, text):
+    config = CONFIG.format(**{**dict.fromkeys(NAMES, "${PASSWORD}"), "key": text})
+    for written in (config, config.replace(f'"{text}"', text)):
+        (notice,) = notices(tmp_path, config=written)
+        assert notice.key == "connector.kafka.ssl.key.password"
+        assert "hunter2" not in notice.text
+
+
+@pytest.mark.parametrize("name", ["sasl.jaas.config", "sasl.oauthbearer.config"])
+def test_properties_that_hold_a_secret_among_others_are_said(tmp_path, name):
+    config = CONFIG.format(**dict.fromkeys(NAMES, "${PASSWORD}"))
+    (notice,) = notices(
+        tmp_path,
+        config=config.replace("ssl.key.password", name).replace(
+            '"${PASSWORD}"\n  storage', "a=b\n  storage"
+        ),
+    )
+    assert notice.key == f"connector.kafka.{name}"
+
+
+def test_the_mask_of_a_password_is_no_password(tmp_path):
+    masks = "{kafka-topic: events, masks: {user.password: hash, token: drop}, destination"
+    config = CONFIG.format(**dict.fromkeys(NAMES, "${PASSWORD}"))
+    assert (
+        notices(tmp_path, config=config.replace("{kafka-topic: events, destination", masks)) == ()
+    )
 
 
 def test_secrets_from_files_are_fine(tmp_path):

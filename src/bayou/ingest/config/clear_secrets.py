@@ -10,8 +10,11 @@ from bayou.ingest.config.document import Document, KeyPath
 __all__ = ["clear_secrets", "is_secret"]
 
 _SECRET = re.compile(
-    r"(^|[.-])(password|secret|secret-key|secret\.key|session-token|session\.token|token|key\.pem)$"
+    r"(^|[.-])(password|passphrase|secret|secret-key|secret\.key|session-token|session\.token|token"
+    r"|key\.pem|keystore\.key|jaas\.config|oauthbearer\.config)$"
 )
+_NAMES_OF_OTHERS = ("topics", "migration")
+"""Sections of `connector` without a secret; keys in them are fields and topics (`masks`)."""
 
 
 def is_secret(key: str) -> bool:
@@ -25,5 +28,7 @@ def clear_secrets(document: Document) -> Iterator[KeyPath]:
     What came by `--set` or from the environment stands in no file.
     """
     for path in document.lines:
+        if path[1:2] and path[1] in _NAMES_OF_OTHERS:
+            continue
         if is_secret(str(path[-1])) and path in document.clear_texts:
             yield path

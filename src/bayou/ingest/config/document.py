@@ -38,7 +38,7 @@ class Document:
         values: what it says, and what was put in from elsewhere.
         lines: the line of each key path of the file, from 1.
         elsewhere: for key paths that were put in, in words where from.
-        clear_texts: key paths of the file's texts that have no variable in them.
+        clear_texts: key paths of the file's texts and numbers whose value stands in the file.
     """
 
     file: str
@@ -178,8 +178,15 @@ def _clear_texts(node: object, path: KeyPath) -> Iterator[KeyPath]:
     if isinstance(node, CommentedMap):
         for key in node:
             yield from _clear_texts(node[key], (*path, str(key)))
-    elif isinstance(node, str) and node and not _VARIABLE.search(node):
-        yield path
+    elif isinstance(node, str | int | float) and not isinstance(node, bool):
+        text = str(node)
+        if text and not any(_comes_from_elsewhere(v) for v in _VARIABLE.finditer(text)):
+            yield path
+
+
+def _comes_from_elsewhere(variable: re.Match[str]) -> bool:
+    """A default stands in the file."""
+    return variable["file"] is not None or bool(variable["name"] and not variable["default"])
 
 
 def _plain(node: object, path: KeyPath, at: Document, environment: Mapping[str, str]) -> Any:
