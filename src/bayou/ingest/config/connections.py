@@ -126,6 +126,15 @@ class SchemaRegistryConfig(Section):
     username: str | None = Field(default=None, description="For basic authentication.")
     password: SecretStr | None = Field(default=None, description="For basic authentication.")
 
+    @field_validator("url")
+    @classmethod
+    def _holds_no_password(cls, value: str) -> str:
+        if "@" in value.partition("://")[2].partition("/")[0]:
+            raise ValueError(
+                "write username and password as keys, not in the URL: messages name it"
+            )
+        return value
+
 
 class StorageConfig(Section):
     """The object store. What isn't said here comes from the environment (AWS_...)."""
