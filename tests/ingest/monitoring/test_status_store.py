@@ -12,6 +12,7 @@ from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.progress import (
     AttemptFailed,
     BatchReport,
+    MaintenanceReport,
     RecordsLost,
     TopicStarted,
     TopicSummary,
@@ -161,6 +162,18 @@ def test_batches_add_up(store, clock):
     assert found.batch_seconds.counts[1] == found.batch_seconds.counts[-1] == 1
     assert found.rows_per_second == 15.0
     assert [c.rows for c in store.status().commits] == [50, 100]
+
+
+def test_maintenance_that_is_told_late_does_not_turn_the_version_back(store):
+    table = topic(store).table_path
+    store.batch_committed(batch(0, 1, version=5))
+    for path, version in ((table, 3), (f"{table}_deleted_keys", 9)):
+        store.maintenance_finished(
+            MaintenanceReport(
+                topic="a", task="optimize", table_path=path, started=0.0, version=version
+            )
+        )
+        assert topic(store).version == 5
 
 
 def test_memory_is_bounded(store, clock):

@@ -100,8 +100,7 @@ class StatusStore:
             topic = self._topics[event.topic]
             topic.state = "stopped" if event.error is None else "failed"
             topic.error = None if event.error is None else event.error.message
-            if event.version is not None:
-                topic.version = event.version
+            topic.saw_version(event.version)
 
     def records_lost(self, event: RecordsLost) -> None:
         with self._lock:
@@ -117,9 +116,10 @@ class StatusStore:
         result = event.result if event.error is None else f"failed: {event.error.message}"
         at = event.started + event.seconds
         with self._lock:
-            self._topics[event.topic].maintained(event.task, result, at)
-            if event.version is not None:
-                self._topics[event.topic].version = event.version
+            topic = self._topics[event.topic]
+            topic.maintained(event.task, result, at)
+            if event.table_path == topic.table_path:  # not that of an upsert's deleted keys
+                topic.saw_version(event.version)
 
     def positions(self, topic: str) -> Mapping[int, int]:
         """For each partition the next offset that the table wants; empty before the start."""
@@ -173,7 +173,7 @@ class StatusStore:
         """The tables were looked at."""
         with self._lock:
             found = self._topics[topic]
-            found.version = max(version, found.version if found.version is not None else version)
+            found.saw_version(version)
             found.files, found.small_files = files, small_files
             found.table_bytes, found.letters_waiting = table_bytes, letters
 
@@ -282,11 +282,15 @@ class _Topic:
         if event.commit_seconds:
             self.commit_seconds = self.commit_seconds.plus(event.commit_seconds)
         self.last_commit = now
-        if event.version is not None:
-            self.version = event.version
+        self.saw_version(event.version)
         for number, span in event.spans.items():
             self.ends[number] = max(self.ends.get(number, 0), span.end)
         self.follow({number: span.end for number, span in event.spans.items()}, now)
+
+    def saw_version(self, version: int | None) -> None:
+        """Batches and maintenance tell theirs in any order."""
+        if version is not None:
+            self.version = version if self.version is None else max(version, self.version)
 
     def lose(self, spans: Mapping[int, OffsetSpan]) -> None:
         """While no table remembers them the same offsets are told whenever the topic is opened."""
