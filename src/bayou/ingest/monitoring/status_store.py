@@ -33,6 +33,8 @@ from bayou.version import VERSION
 __all__ = ["StatusStore"]
 
 _SAMPLES = 360
+_APART = 10.0
+"""Seconds between samples, but for the newest: together they are an hour's."""
 _COMMITS = 50
 _RATE_SECONDS = 60.0
 _ARRIVALS = 1_024
@@ -270,7 +272,13 @@ class _Topic:
         self.positions.update(positions)
         for number, position in self.positions.items():
             self.partitions.setdefault(number, _Partition()).cover(position)
-        self.samples.append(self._sample(now))
+        self.keep(self._sample(now))
+
+    def keep(self, sample: Sample) -> None:
+        """Of those that are close to one another the newest."""
+        if len(self.samples) > 1 and self.samples[-1].at - self.samples[-2].at < _APART:
+            self.samples.pop()
+        self.samples.append(sample)
 
     def add(self, event: BatchReport, now: float) -> None:
         self.rows += event.rows
@@ -325,7 +333,7 @@ class _Topic:
             partition.saw(end, now)
             partition.cover(self.positions[number])
         sample = self._sample(now)
-        self.samples.append(sample)
+        self.keep(sample)
         if sample.freshness is not None:
             self.checks += 1
             self.misses += self.objective is not None and sample.freshness > self.objective
