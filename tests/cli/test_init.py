@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 from in_process_pipeline import take_in
@@ -51,6 +52,18 @@ def test_commented_keys_are_keys(small_pipeline, invoke, tmp_path):
     assert topic.config.destination.partition_columns == ("year", "month", "day")
     assert configuration.connector.monitoring.port == 8710
     assert configuration.connector.kafka.security.mechanism == "SCRAM-SHA-512"
+
+
+def test_what_to_try_next_can_be_copied_into_a_shell(invoke, tmp_path):
+    folder = tmp_path / "Ana's files"
+    result = invoke("init", "t", "--samples", 0, "--folder", folder)
+    _, _, commands = result.stdout.partition("Try next\n")
+    file = str(folder / "pipeline.yaml")
+    assert [shlex.split(command) for command in commands.splitlines()] == [
+        ["bayou", "plan", file],
+        ["bayou", "run", file, "--once"],
+        ["bayou", "read", str(folder / "lake" / "t")],
+    ]
 
 
 def test_files_that_are_there_stay(invoke, tmp_path):

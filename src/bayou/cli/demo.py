@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -68,7 +69,10 @@ def _commands(result: DemoResult) -> list[str]:
     shown = bin_folder.relative_to(here) if bin_folder.is_relative_to(here) else bin_folder
     prefix = "" if on_path and Path(on_path).parent == bin_folder else f"{shown}/"
     question = (
-        f"import bayou; print(bayou.table('{result.table_path}')"
-        ".to_arrow(filter='month = 12').num_rows)"
+        f'import bayou; print(bayou.table("{result.table_path}")'
+        '.to_arrow(filter="month = 12").num_rows)'
     )
-    return [f"{prefix}bayou history {result.table_path}", f'{prefix}python -c "{question}"']
+    return [
+        shlex.join([f"{prefix}bayou", "history", str(result.table_path)]),
+        shlex.join([f"{prefix}python", "-c", question]),
+    ]

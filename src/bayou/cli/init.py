@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -97,11 +98,11 @@ def init(
         )
         table_shown = written.table if "://" in written.table else str(folder / written.table)
         commands = [
-            f"bayou plan {written.file}",
-            f"bayou run {written.file} --once",
-            f"bayou read {table_shown}",
+            ["bayou", "plan", str(written.file)],
+            ["bayou", "run", str(written.file), "--once"],
+            ["bayou", "read", table_shown],
         ]
-        output.text("Try next", "\n".join(commands))
+        output.text("Try next", "\n".join(shlex.join(command) for command in commands))
 
 
 def _password() -> str:
