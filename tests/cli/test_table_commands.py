@@ -90,6 +90,14 @@ def test_how_to_undo_a_restore_of_a_topics_table_names_its_file(invoke, config):
     assert f"bayou restore things --version 2 --config {config}" in result.stderr
 
 
+def test_how_to_undo_a_restore_does_not_repeat_a_secret(invoke, config):
+    settings = ("connector.storage.secret-key=hunter2", "connector.storage.region=x")
+    given = [part for setting in settings for part in ("--set", setting)]
+    result = invoke("restore", "things", "--config", config, "--version", 0, *given)
+    assert "--set connector.storage.secret-key=... --set connector.storage.region=x" in result.stderr
+    assert "hunter2" not in result.output
+
+
 def test_a_restore_to_nowhere_is_wrong_usage(invoke, table):
     assert invoke("restore", table).exit_code == 2
     result = invoke("restore", table, "--version", 99)

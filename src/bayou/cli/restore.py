@@ -48,10 +48,17 @@ def restore(
         undo = ["bayou", "restore", table, "--version", str(before.version)]
         if config is not None:
             undo += ["--config", str(config)]
-        undo += [part for setting in settings or () for part in ("--set", setting)]
+        undo += [part for setting in settings or () for part in ("--set", _without_secret(setting))]
         output.notice(f"to undo it: {shlex.join(undo)}")
         if any(app.startswith("kafka/") for app in before.transactions):
             output.notice(
                 "a pipeline writes to this table and stops at a RESTORE: see accept-restore in "
                 "docs/operations/recovery.md"
             )
+
+
+def _without_secret(setting: str) -> str:
+    from bayou.ingest.config.clear_secrets import is_secret
+
+    key = setting.partition("=")[0]
+    return f"{key}=..." if is_secret(key) else setting
