@@ -94,7 +94,9 @@ def test_how_to_undo_a_restore_does_not_repeat_a_secret(invoke, config):
     settings = ("connector.storage.secret-key=hunter2", "connector.storage.region=x")
     given = [part for setting in settings for part in ("--set", setting)]
     result = invoke("restore", "things", "--config", config, "--version", 0, *given)
-    assert "--set connector.storage.secret-key=... --set connector.storage.region=x" in result.stderr
+    assert (
+        "--set connector.storage.secret-key=... --set connector.storage.region=x" in result.stderr
+    )
     assert "hunter2" not in result.output
 
 

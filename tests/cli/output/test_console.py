@@ -30,3 +30,15 @@ def test_what_goes_to_a_pipe_is_neither_folded_nor_padded(capsys, monkeypatch):
 def test_text_without_a_title_is_printed_as_it_stands(capsys):
     ConsoleOutput().text("", "one\n  two")
     assert capsys.readouterr().out == "one\n  two\n"
+
+
+def test_what_a_terminal_obeys_is_shown_and_not_sent(capsys):
+    output, command = ConsoleOutput(), "\x1b]52;c;cm0gLXJmIH4=\x07"
+    output.rows("", [{"value": command, command: "a\tb"}], event="row")
+    output.facts("", {"value": f"one\n{command}", f"header {command}": "\x9b31m"}, event="row")
+    output.error(command, kind="Error")
+    output.notice(command)
+    told = capsys.readouterr()
+    assert not set(told.out + told.err) & {"\x1b", "\x07", "\x9b"}
+    assert told.out.count(r"\x1b]52;c;cm0gLXJmIH4=\x07") == 4
+    assert "\\x9b31m" in told.out

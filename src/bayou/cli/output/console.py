@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,9 @@ _NOT_FOLDED = 4_000
 """Columns of a pipe or a file, where a path or a reason is to stay on one line."""
 
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
 class ConsoleOutput:
     """Implements `Output`."""
 
@@ -40,16 +44,16 @@ class ConsoleOutput:
         self._out.print(Text.assemble(("• ", "cyan"), text))
 
     def notice(self, text: str) -> None:
-        self._err.print(Text.assemble(("note: ", "yellow"), text))
+        self._err.print(Text.assemble(("note: ", "yellow"), _harmless(text)))
 
     def error(self, message: str, *, kind: str) -> None:
         for line in message.splitlines():
-            self._err.print(Text.assemble(("error: ", "bold red"), line))
+            self._err.print(Text.assemble(("error: ", "bold red"), _harmless(line)))
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
         table = Table.grid(padding=(0, 2))
         for name, value in facts.items():
-            table.add_row(Text(name, style="dim"), Text(_shown(value)))
+            table.add_row(Text(_harmless(name), style="dim"), Text(_shown(value)))
         self._titled(title, table)
 
     def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
@@ -59,7 +63,9 @@ class ConsoleOutput:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for name, value in rows[0].items():
             number = isinstance(value, int | float) and not isinstance(value, bool)
-            table.add_column(Text(name), justify="right" if number else "left", overflow="fold")
+            table.add_column(
+                Text(_harmless(name)), justify="right" if number else "left", overflow="fold"
+            )
         for row in rows:
             table.add_row(*(Text(_shown(value)) for value in row.values()))
         self._titled(title, table)
@@ -113,4 +119,9 @@ def _shown(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else _harmless(str(value))
+
+
+def _harmless(text: str) -> str:
+    """Records may hold what a terminal obeys."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
