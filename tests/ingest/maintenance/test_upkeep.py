@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 import bayou
+from bayou.api import TableHandle
+from bayou.errors import StorageError
 from bayou.ingest.config import load_configuration
 from bayou.ingest.maintenance import LastRuns, TopicUpkeep
 from bayou.ingest.maintenance import upkeep as upkeep_module
@@ -102,6 +104,25 @@ def test_what_failed_is_tried_again_by_the_clock_though_no_record_comes(made):
     upkeep.complete()
     upkeep.complete()
     assert [d.result for d in listener.done] == ["failed", "done"]
+
+
+def test_a_vacuum_that_failed_is_tried_again_at_the_next_look(made, monkeypatch):
+    upkeep, listener, path = made("{enable-vacuum: true}", every=0.0)
+    write(path)
+    upkeep._last_vacuum = 0.0  # a long time ago
+
+    def refuse(*_):
+        raise StorageError("no", path=path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TableHandle, "vacuum", refuse)
+        upkeep.complete()
+    upkeep.complete()
+    upkeep.complete()  # a day hasn't gone by
+    assert [(d.task, d.result) for d in listener.done] == [
+        ("vacuum", "failed"),
+        ("vacuum", "nothing"),
+    ]
 
 
 def test_what_was_left_while_it_was_written_is_packed_in_the_end(made):

@@ -191,7 +191,10 @@ class TopicUpkeep:
             stopped=self._stopped.is_set,
             alone=alone,
         )
-        if task != "vacuum":
+        if task == "vacuum":
+            if report.error is not None:
+                self._last_vacuum = 0.0  # due again at the next look
+        else:
             self._left = report.left > 0 or report.error is not None
             if report.error is None:
                 self._since = behind
