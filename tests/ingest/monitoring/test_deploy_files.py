@@ -76,6 +76,7 @@ def test_the_unit_stops_the_command_alone_and_does_not_retry_a_wrong_file():
     service = unit["Service"]
     assert service["KillMode"] == "mixed"
     assert service["RestartPreventExitStatus"] == "2"
+    assert "ExecStartPre" not in service  # whose exit code prevents no restart
     assert service["ExecStart"].split()[1:2] == ["run"]
 
 
