@@ -87,12 +87,16 @@ def _packed(
     stopped: Callable[[], bool],
     alone: Callable[[], AbstractContextManager[Any]],
 ) -> MaintenanceReport:
-    """A step a partition, each a commit."""
+    """A step a partition, each a commit; an error ends them, what is committed is reported."""
     for number, partition in enumerate(partitions):
+        left = report.left + len(partitions) - number
         if stopped():
-            return replace(report, left=report.left + len(partitions) - number)
-        with alone():
-            metrics = _optimized(handle, partition, _SMALL[report.task])
+            return replace(report, left=left)
+        try:
+            with alone():
+                metrics = _optimized(handle, partition, _SMALL[report.task])
+        except BayouError as error:
+            return replace(report, result="failed", error=error, left=left)
         if metrics.version is not None:
             report = replace(
                 report,
