@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from bayou.cli.arguments import AsJson, Settings
 from bayou.cli.exits import explained
+from bayou.cli.moments import utc_text
 from bayou.cli.opened_table import FromConfig, TablePath, opened_table
 from bayou.cli.output import output_for
 
@@ -37,7 +37,7 @@ def history_rows(commits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             "version": str(commit["version"]),
-            "time (UTC)": _time(commit.get("timestamp")),
+            "time (UTC)": utc_text(commit.get("timestamp")),
             "operation": commit.get("operation"),
             "rows": _metric(commit, "numOutputRows"),
             "files": _metric(commit, "numFiles", "numAddedFiles"),
@@ -45,13 +45,6 @@ def history_rows(commits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         }
         for commit in commits
     ]
-
-
-def _time(milliseconds: Any) -> str:
-    if milliseconds is None:
-        return ""
-    moment = dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
-    return f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
 def _metric(commit: Mapping[str, Any], *names: str) -> int | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from bayou.cli.arguments import AsJson, Config, OnlyTopics, Settings
 from bayou.cli.exits import FAILED, explained
+from bayou.cli.moments import utc_text
 from bayou.cli.opened_table import named_topics, of_topic
 from bayou.cli.output import output_for
 
@@ -44,7 +44,7 @@ def status(
                 output.error(of_topic(standing.topic, standing.error), kind="TopicError")
             for task, run in standing.maintenance.items():
                 if run.reason is not None:
-                    failed = f"{task} failed at {_time(run.at)}: {run.reason}"
+                    failed = f"{task} failed at {utc_text(run.at)}: {run.reason}"
                     output.notice(of_topic(standing.topic, failed))
         if any(s.error is not None or s.late for s in standings):
             raise typer.Exit(FAILED)
@@ -59,7 +59,7 @@ def _for_people(standing: TopicStanding) -> dict[str, Any]:
         "files": standing.files,
         "waiting": "?" if standing.waiting is None else f"{standing.waiting:,}",
         "freshness": _freshness(standing),
-        "last commit (UTC)": _time(standing.last_commit),
+        "last commit (UTC)": utc_text(standing.last_commit),
         "dead letters": standing.dead_letters,
         "optimized": _last_run(standing, "optimize", "compaction"),
         "vacuumed": _last_run(standing, "vacuum"),
@@ -87,10 +87,4 @@ def _last_run(standing: TopicStanding, *tasks: str) -> str:
     if not runs:
         return ""
     last = max(runs, key=lambda run: run.at)
-    return _time(last.at) + (" FAILED" if last.result == "failed" else "")
-
-
-def _time(milliseconds: int | None) -> str:
-    if milliseconds is None:
-        return ""
-    return f"{dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC):%Y-%m-%d %H:%M:%S}"
+    return utc_text(last.at) + (" FAILED" if last.result == "failed" else "")

@@ -243,14 +243,25 @@ def test_what_looks_like_a_date_is_the_text_that_it_is(tmp_path):
     assert configuration.connector.storage.region == "2024-13-45"
 
 
+def test_a_schema_file_may_lie_below_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "schema.json").write_text('{"type": "object"}')
+    text = MINIMAL.replace('"lake/events"', "lake/events\n      schema-file: ~/schema.json")
+    (topic,) = load(tmp_path, text).topics
+    assert topic.schema_file == tmp_path / "home" / "schema.json"
+
+
 def test_home_folders_of_nobody_are_told_with_their_keys(tmp_path):
     more = (
         "  state-path: ~nobody-here/state\n"
         "  migration: {json-path: {events: 'file://~nobody-here/json'}}\n"
     )
-    text = MINIMAL.replace('"lake/events"', "~nobody-here/lake") + more
+    path = "~nobody-here/lake\n      schema-file: ~nobody-here/schema.json"
+    text = MINIMAL.replace('"lake/events"', path) + more
     message = problem(tmp_path, text).message
-    for key in ("state-path", "topics.events.destination.table-path", "migration.json-path.events"):
+    of_topic = ("topics.events.destination.table-path", "topics.events.schema-file")
+    for key in ("state-path", *of_topic, "migration.json-path.events"):
         assert f"connector.{key}: there is no home folder of '~nobody-here'" in message
 
 

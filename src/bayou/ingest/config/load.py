@@ -205,6 +205,7 @@ def _homeless(document: Document, config: PipelineConfig) -> list[ConfigurationE
     for key, topic in connector.topics.items():
         at: KeyPath = ("connector", "topics", key, "destination", "table-path")
         paths[at] = topic.destination.path
+        paths["connector", "topics", key, "schema-file"] = topic.schema_file or ""
     for key, folder in connector.migration.json_path.items():
         paths["connector", "migration", "json-path", key] = folder
     problems: list[ConfigurationError] = []
@@ -225,7 +226,7 @@ def _topics(
     beside: dict[str, tuple[str, str]] = {}
     for key, topic in config.connector.topics.items():
         at: KeyPath = ("connector", "topics", key)
-        schema_file = folder / topic.schema_file if topic.schema_file else None
+        schema_file = folder / Path(topic.schema_file).expanduser() if topic.schema_file else None
         if schema_file is not None and not schema_file.is_file():
             problems.append(
                 document.error(

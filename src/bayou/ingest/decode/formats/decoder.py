@@ -40,6 +40,7 @@ class RecordDecoder:
     def __init__(self, format: RecordFormat, plan: DecodePlan) -> None:
         self._format = format
         self._plan = plan
+        self._names = frozenset(plan.columns.names)
         self._json = JsonDecoder(plan)
         self._masks = {name.lower(): mask for name, mask in format.masks.items()}
         self._validator = (
@@ -109,7 +110,7 @@ class RecordDecoder:
             if self._validator is not None and not self._validator.is_valid(record):
                 error = next(iter(self._validator.iter_errors(record)))
                 raise ValueError(f"schema: {error.message}")
-            record = flattened(record, separator, self._plan.columns, self._masks)
+            record = flattened(record, separator, self._names, self._masks)
         if self._format.timestamps and isinstance(record, dict):
             record = self.with_timestamps(record)
             for name in self._format.timestamps:

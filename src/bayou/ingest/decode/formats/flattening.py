@@ -5,7 +5,7 @@ Arrays, and objects without fields of a known name, stay what they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -23,13 +23,14 @@ def flat_columns(columns: StructType, separator: str) -> StructType:
 def flattened(
     record: Mapping[str, Any],
     separator: str,
-    columns: StructType,
+    columns: Container[str],
     masks: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """A record without nested objects.
 
     Args:
-        columns: of flattened records; an object that has a column, as JSON text, stays.
+        columns: names of the columns of flattened records; an object that has a column, as JSON
+            text, stays.
         masks: by the name of a column in lower case; `drop` of an object leaves out all its
             fields, of which none would have this name.
 
@@ -37,13 +38,12 @@ def flattened(
         ValueError: two fields get one name, or an object has a mask for texts.
     """
     found: dict[str, Any] = {}
-    whole = set(columns.names)
     waiting = [("", record)]
     while waiting:
         prefix, part = waiting.pop()
         for name, value in part.items():
             path = prefix + name
-            if isinstance(value, dict) and value and path not in whole:
+            if isinstance(value, dict) and value and path not in columns:
                 mask = masks.get(path.lower())
                 if mask is None:
                     waiting.append((path + separator, value))
