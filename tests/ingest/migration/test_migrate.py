@@ -419,6 +419,33 @@ def test_kafka_goes_on_behind_what_was_migrated_and_the_proof_holds(new_pipeline
     assert proof.holds, proof
 
 
+@pytest.mark.parametrize("upserts", [False, True])
+def test_kafka_goes_on_behind_what_came_to_the_table_where_a_migration_was_cut_off(
+    new_pipeline, upserts
+):
+    pipeline = new_pipeline(upserts=upserts)
+    pipeline.produce(*({"id": n} for n in range(10)))
+    table = TopicTable(pipeline.configuration, "events")
+    files = [pipeline.folder / f"batch_{number}.json" for number in range(2)]
+    for number, file in enumerate(files):
+        offsets = range(3 * number, 3 * number + 3)
+        old = [{"id": n, "_kafka_partition": 0, "_kafka_offset": n} for n in offsets]
+        file.write_text(json.dumps(old))
+    table.migrate(str(files[0]))
+    with pytest.MonkeyPatch.context() as killing:
+        killing.setattr(migration.DirectWriter, "write", _die)
+        with pytest.raises(_KilledError):
+            table.migrate(str(files[1]))
+    assert pipeline.take_in().rows == 7
+    assert ids(table) == list(range(10))
+    table.migrate(str(files[1]))
+    assert ids(table) == list(range(10))
+    assert {check.problem for file in files for check in table.verify_migration(str(file))} == {
+        None
+    }
+    assert prove_offsets(pipeline.configuration, pipeline.topic).holds
+
+
 def test_kafka_that_ends_before_the_migrated_records_is_told_and_nothing_is_covered(small_pipeline):
     small_pipeline.produce({"id": 0})
     (small_pipeline.folder / "batch_1.json").write_text(

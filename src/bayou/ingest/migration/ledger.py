@@ -19,7 +19,7 @@ batch that is only here is done again, record for record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import pyarrow as pa
@@ -32,12 +32,17 @@ from bayou.ingest.target_table import ENGINE_INFO
 from bayou.kernel import Engine, Operation, Snapshot, Table, delete_data_files, write_data
 from bayou.kernel.arrow_types import from_arrow_schema
 
-__all__ = ["Ledger", "LedgerState", "Part", "ledger_path"]
+__all__ = ["Ledger", "LedgerState", "Part", "application_id", "ledger_path"]
 
 
 def ledger_path(table_path: str) -> str:
     """Where the ledger of a target is."""
     return f"{table_path.rstrip('/')}_migration"
+
+
+def application_id(source: str) -> str:
+    """The target's transaction identifier for a folder."""
+    return f"migration/{source}"
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +63,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     def path(self) -> str:
         """Where the file is."""
         return path_below(self.source, self.file)
+
+    def is_in(self, transactions: Mapping[str, int]) -> bool:
+        """Whether a target with these identifiers has it; a kill may have come before."""
+        return self.batch <= transactions.get(application_id(self.source), -1)
 
 
 _COLUMNS: dict[str, pa.DataType] = {
@@ -131,6 +140,7 @@ class Ledger:
         self._path = ledger_path(table_path)
         self._engine: Engine = for_path(self._path, storage_options)
         self._table = Table.for_path(self._engine, self._path)
+        self._target = Table.for_path(self._engine, table_path)
 
     def read(self) -> LedgerState:
         """How it stands now."""
@@ -145,9 +155,11 @@ class Ledger:
         )
 
     def offsets(self) -> dict[int, int]:
-        """The last Kafka offset of each partition that migrated records named."""
+        """The last Kafka offset of each partition that records named which the target has."""
+        parts = self.read().parts
+        done = self._target.latest_snapshot(self._engine).transactions if parts else {}
         found: dict[int, int] = {}
-        for text in {part.offsets for part in self.read().parts}:
+        for text in {part.offsets for part in parts if part.is_in(done)}:
             for partition, offset in msgspec.json.decode(text).items():
                 found[int(partition)] = max(found.get(int(partition), -1), offset)
         return found

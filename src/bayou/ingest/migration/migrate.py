@@ -25,12 +25,12 @@ from bayou.errors import (
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.direct_writer import MIGRATED, DirectWriter, record_batch
 from bayou.ingest.migration.json_files import JsonFile, json_files, records_of
-from bayou.ingest.migration.ledger import Ledger, Part
+from bayou.ingest.migration.ledger import Ledger, Part, application_id
 from bayou.ingest.migration.made_columns import FromKafka, OldRecords
 from bayou.ingest.progress import MigrationReport
 from bayou.kernel import Engine
 
-__all__ = ["application_id", "checksum_of", "migrate_json"]
+__all__ = ["checksum_of", "migrate_json"]
 
 _BATCH_RECORDS = 50_000
 _BATCH_BYTES = 64 << 20
@@ -59,11 +59,6 @@ def migrate_json(
         BayouError: it can't be written.
     """
     return _Migration(configuration, topic, source, batch_records, told).run()
-
-
-def application_id(source: str) -> str:
-    """The target's transaction identifier for a folder."""
-    return f"migration/{source}"
 
 
 @dataclass(slots=True)
@@ -126,8 +121,7 @@ class _Migration:
         """Batches that the ledger has and the target lacks, of whoever reached these files."""
         done = self._writer.transactions()
         for source in sorted({self._source, *sources}):
-            last = done.get(application_id(source), -1)
-            parts = [part for part in self._state.of(source) if part.batch > last]
+            parts = [part for part in self._state.of(source) if not part.is_in(done)]
             for batch in sorted({part.batch for part in parts}):
                 self._repeat([part for part in parts if part.batch == batch])
 

@@ -19,7 +19,7 @@ from bayou.ingest.direct_writer import MIGRATED
 from bayou.ingest.migration.json_files import JsonFile, json_files, records_of
 from bayou.ingest.migration.ledger import Ledger, Part
 from bayou.ingest.migration.made_columns import FromKafka, OldRecords
-from bayou.ingest.migration.migrate import application_id, checksum_of
+from bayou.ingest.migration.migrate import checksum_of
 
 __all__ = ["FileCheck", "verify_migration"]
 
@@ -72,7 +72,7 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
             records_of(engine, file),
             (rows, letters),
             old,
-            exact=lambda part: appends or done.get(application_id(part.source), -1) < part.batch,
+            exact=lambda part: appends or not part.is_in(done),
         )
         for file in json_files(engine, root)
     ]
