@@ -125,6 +125,11 @@ def make_admin(properties: KafkaProperties, complaints: Complaints) -> AdminClie
         raise _bad_property(error, properties) from None
 
 
+def passes(error: confluent_kafka.KafkaError) -> bool:
+    """Whether brokers mend it by themselves, so that asking again helps."""
+    return bool(error.retriable()) or error.name() in _PASSING
+
+
 def require_confluent_kafka() -> None:
     """Says what to install.
 
@@ -152,4 +157,23 @@ def _bad_property(error: Exception, properties: KafkaProperties) -> ArgumentErro
 _LEAST_FETCH = 64 << 10
 _FETCH = 1 << 20
 _DISTRUST = "certificate verify failed"
+_PASSING = {
+    "_ALL_BROKERS_DOWN",
+    "_NOENT",  # "no leaders found": the broker that led went away a moment ago
+    "_RESOLVE",
+    "_TIMED_OUT",
+    "_TRANSPORT",
+    # The Kafka protocol calls these retriable; the client says so of few.
+    "BROKER_NOT_AVAILABLE",
+    "FENCED_LEADER_EPOCH",
+    "KAFKA_STORAGE_ERROR",
+    "LEADER_NOT_AVAILABLE",
+    "NETWORK_EXCEPTION",
+    "NOT_CONTROLLER",
+    "NOT_LEADER_FOR_PARTITION",
+    "OFFSET_NOT_AVAILABLE",
+    "REPLICA_NOT_AVAILABLE",
+    "REQUEST_TIMED_OUT",
+    "UNKNOWN_LEADER_EPOCH",
+}
 _REFUSALS = {"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"}

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from bayou.errors import KafkaError
-from bayou.spark.kafka.client import Complaints, make_admin
+from bayou.spark.kafka.client import Complaints, make_admin, passes
 from bayou.spark.kafka.offsets import EARLIEST_OFFSET, LATEST_OFFSET, TopicPartition
 from bayou.spark.kafka.options import TopicSelection
 from bayou.spark.kafka.properties import PREFIX, KafkaProperties, parse_properties
 
 if TYPE_CHECKING:
     from confluent_kafka.admin._metadata import ClusterMetadata, TopicMetadata
-
-_T = TypeVar("_T")
 
 
 def topic_identity(
@@ -95,17 +93,12 @@ class KafkaCluster:
         return cluster_id, self.topic_id(topic)
 
     def topic_id(self, topic: str) -> str | None:
-        """The topic's id by one request, None where the brokers know none.
+        """The topic's id, None where the brokers know none.
 
         Raises:
             KafkaError: no answer, or no such topic.
         """
-        from confluent_kafka import TopicCollection
-
-        answer = self._admin.describe_topics(
-            TopicCollection([topic]), request_timeout=self._timeout
-        )
-        topic_id = self._result(answer[topic].result).topic_id
+        topic_id = self._described(topic).topic_id
         none = topic_id is None or (
             topic_id.get_most_significant_bits() == 0 == topic_id.get_least_significant_bits()
         )
@@ -142,7 +135,7 @@ class KafkaCluster:
             if error.name() == "UNKNOWN_TOPIC_OR_PART":
                 if time.monotonic() > unknown_until:
                     return metadata
-            elif not error.retriable() and error.name() not in _PASSING:
+            elif not passes(error):
                 raise KafkaError(
                     f"The Kafka brokers {self._properties.bootstrap_servers} don't tell about "
                     f"topic {topic!r}: {self._properties.scrub(error.str())}.",
@@ -179,7 +172,7 @@ class KafkaCluster:
                 except KafkaException as failure:
                     error = failure.args[0]
                     if error.name() not in _GONE:
-                        if error.retriable() or error.name() in _PASSING:
+                        if passes(error):
                             continue
                         raise KafkaError(
                             f"The Kafka brokers {self._properties.bootstrap_servers} don't tell "
@@ -191,19 +184,27 @@ class KafkaCluster:
                 self._wait(deadline)
         return found
 
-    def _result(self, ask: Callable[[], _T]) -> _T:
-        from confluent_kafka import KafkaException
+    def _described(self, topic: str) -> Any:
+        from confluent_kafka import KafkaException, TopicCollection
 
-        try:
-            return ask()
-        except KafkaException as failure:
-            self._admin.poll(0)
-            self._complaints.raise_if_refused()
-            error = failure.args[0]
-            raise KafkaError(
-                f"The Kafka brokers {self._properties.bootstrap_servers} didn't answer: "
-                f"{self._properties.scrub(error.str())}."
-            ) from None
+        deadline = time.monotonic() + self._timeout
+        while True:
+            answers = self._admin.describe_topics(
+                TopicCollection([topic]), request_timeout=min(_REQUEST, self._timeout)
+            )
+            try:
+                return answers[topic].result()
+            except KafkaException as failure:
+                error = failure.args[0]
+                if not passes(error):
+                    self._admin.poll(0)
+                    self._complaints.raise_if_refused()
+                    raise KafkaError(
+                        f"The Kafka brokers {self._properties.bootstrap_servers} don't describe "
+                        f"topic {topic!r}: {self._properties.scrub(error.str())}.",
+                        topic=topic,
+                    ) from None
+            self._wait(deadline)
 
     def _wait(self, deadline: float) -> None:
         """A short pause before asking again, in which the client's complaints are heard."""
@@ -227,11 +228,3 @@ _TOPIC_GRACE = 1.5
 _SINGLE_LOOKUPS = 10
 _MOCK_CLUSTER = "mockCluster"
 _GONE = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"}
-_PASSING = {
-    "_TIMED_OUT",
-    "_TRANSPORT",
-    "_ALL_BROKERS_DOWN",
-    "_NOENT",  # "no leaders found": the broker that led went away a moment ago
-    "LEADER_NOT_AVAILABLE",
-    "NOT_LEADER_FOR_PARTITION",
-}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from bayou.errors import KafkaError
-from bayou.spark.kafka.client import Complaints, make_consumer
+from bayou.spark.kafka.client import Complaints, make_consumer, passes
 from bayou.spark.kafka.columns import MAX_BATCH_ROWS, Records, batch_builder, record_offsets
 from bayou.spark.kafka.data_loss import DataLoss
 from bayou.spark.kafka.offsets import OffsetRange
@@ -127,7 +127,7 @@ class _RangeReader:
                 self._range.partition.topic,
             )
             self._position = self._range.end
-        elif error.fatal() or not (error.retriable() or name in _PASSING):
+        elif error.fatal() or not passes(error):
             raise self._error(error.str())
 
     def _end_reached(self, offset: int) -> None:
@@ -217,4 +217,3 @@ _LOOKUP = 10.0
 
 _OUT_OF_RANGE = {"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"}
 _GONE = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID"}
-_PASSING = {"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE"}
