@@ -51,15 +51,14 @@ def test_large_batches_by_one_setting(plan):
 @pytest.mark.timeout(900 + 120 * _KILLS)
 def test_killed_at_random_points_nothing_is_lost_or_doubled(plan):
     size = ("--set", "connector.topics.user-events.processing.batch-size=200")
-    ledger = plan.produce_user_events(1_000 * _PARTITIONS)
     rng = random.Random()
     for number in range(_KILLS):
+        ledger = plan.produce_user_events(1_000)  # more batches than are waited for
         running = plan.start("--once", *size)
         end = (running.kill_somewhere, running.lose_jvm, running.lose_worker)[number % 3]
         end(rng, rng.randrange(4))
         if number == _KILLS // 2:
             shutil.rmtree(plan.state)
-        ledger = plan.produce_user_events(50 * _PARTITIONS)
     run = plan.run(*size)
     assert run.code == 0, run.complaints
     plan.check_user_events(ledger)
