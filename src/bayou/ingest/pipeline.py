@@ -20,6 +20,7 @@ from bayou.ingest.errand import Errand
 from bayou.ingest.progress import Reporter, TopicSummary
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.session import pipeline_session, start_workers, stop_session
+from bayou.ingest.spark_errors import translated
 from bayou.ingest.topic_run import TopicRun
 from bayou.ingest.turns import Turns
 from bayou.spark.kafka import KafkaDataSource
@@ -54,6 +55,7 @@ def run_pipeline(
     Raises:
         ConfigurationError: a schema file isn't usable, or the file asks for what isn't supported.
         PrerequisiteError: no Java.
+        PipelineError: Spark doesn't start, or ends before any topic has begun.
     """
     configuration.check_runnable()
     schemas = topic_schemas(configuration)
@@ -71,8 +73,10 @@ def run_pipeline(
         if working:
             if session is None:
                 session = own = _session(configuration)
-                start_workers(session)
-            session.dataSource.register(KafkaDataSource)
+            with translated(state_path=configuration.state_path):
+                if own is not None:
+                    start_workers(own)
+                session.dataSource.register(KafkaDataSource)
             if len(working) > configuration.connector.max_queries:
                 turns = _turns(configuration, working, session, once=once)
                 turns.begin()

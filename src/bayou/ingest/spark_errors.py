@@ -42,7 +42,7 @@ class SparkEndedError(PipelineError):
 
 
 @contextlib.contextmanager
-def translated(topic: str, state_path: Path | None = None) -> Iterator[None]:
+def translated(topic: str = "", state_path: Path | None = None) -> Iterator[None]:
     """Raise `BayouError`s in place of Spark's."""
     try:
         yield
@@ -55,12 +55,13 @@ def as_error(error: Exception, topic: str, state_path: Path | None = None) -> Ba
 
     Args:
         error: as Spark threw it; the text of a task's error holds its Python stack trace.
-        topic: the topic's name in the configuration.
+        topic: the topic's name in the configuration; empty where it is none's in particular.
         state_path: what Spark writes to by itself, where that is what may have failed.
     """
     if isinstance(error, BayouError):
         return error
     text = str(error)
+    place = f"topic {topic!r}: " if topic else ""
     ours = _OURS.findall(text)
     if ours:
         kind, message = ours[-1][0], ours[-1][1].strip()
@@ -71,20 +72,20 @@ def as_error(error: Exception, topic: str, state_path: Path | None = None) -> Ba
                 return KafkaError(message, topic=topic)
             case "StorageError":
                 return StorageError(message, path="")
-        return PipelineError(f"topic {topic!r}: {message}", topic=topic)
+        return PipelineError(f"{place}{message}", topic=topic)
     code = _end_of_jvm(error)
     if code is not None:
         return SparkEndedError(_told_end(code), topic=topic)
     if state_path is not None and (full := _FULL.search(text)):
         return PrerequisiteError(
-            f"topic {topic!r}: the state path {state_path} can't be written: {full[0]}; free some "
+            f"{place}the state path {state_path} can't be written: {full[0]}; free some "
             "space and run it again, or set connector.state-path. Nothing is lost.",
             what="state-path",
         )
     found = _PYTHON.findall(text)
     lines = text.strip().splitlines() or [type(error).__name__]
     reason = f"{found[-1][0]}: {found[-1][1]}" if found else lines[0]
-    return SparkFailedError(f"topic {topic!r}: Spark failed: {reason.strip()}", topic=topic)
+    return SparkFailedError(f"{place}Spark failed: {reason.strip()}", topic=topic)
 
 
 def records_lost(message: str, topic: str) -> RecordsLostError:
