@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import (
-    CommitConflictError,
     ConcurrentTransactionError,
     PipelineError,
     SchemaError,
@@ -26,6 +25,7 @@ from bayou.ingest.offsets import (
 from bayou.ingest.restores import INGEST, check_not_restored
 from bayou.ingest.rows import RowLayout, record_part
 from bayou.ingest.target_checks import KEY_COLUMNS, check_target
+from bayou.ingest.uncommitted import unless_committed
 from bayou.ingest.upsert import DELETED, UpsertOutcome, UpsertTable
 from bayou.kernel import Operation, Snapshot, Table, Transaction, delete_data_files, write_data
 from bayou.kernel.arrow_types import to_arrow_schema
@@ -376,11 +376,8 @@ class TargetTable:
         rows = winners.filter(pc.invert(winners.column(DELETED))).select(layout.schema.names)
         state = transaction.transaction_state(self._engine)
         adds = write_data(self._engine, state, rows.combine_chunks().to_batches())
-        try:
+        with unless_committed(lambda: self.discard(adds)):
             version = self.commit(transaction, adds, spans)
-        except CommitConflictError:
-            self.discard(adds)
-            raise
         assert version is not None  # a table that isn't there covers nothing
         return UpsertOutcome(version=version, inserted=rows.num_rows, updated=0, deleted=0)
 

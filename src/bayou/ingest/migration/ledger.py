@@ -26,9 +26,10 @@ import pyarrow as pa
 
 from bayou.api import SnapshotHandle
 from bayou.engines import for_path
-from bayou.errors import CommitConflictError, ConcurrentTransactionError
+from bayou.errors import ConcurrentTransactionError
 from bayou.ingest.migration.json_files import path_below
 from bayou.ingest.target_table import ENGINE_INFO
+from bayou.ingest.uncommitted import unless_committed
 from bayou.kernel import Engine, Operation, Snapshot, Table, delete_data_files, write_data
 from bayou.kernel.arrow_types import from_arrow_schema
 
@@ -195,11 +196,8 @@ class Ledger:
             .build(self._engine)
         )
         adds = write_data(self._engine, transaction.transaction_state(self._engine), [rows])
-        try:
+        with unless_committed(lambda: delete_data_files(self._engine, self._path, adds)):
             result = transaction.commit(self._engine, adds)
-        except CommitConflictError:
-            delete_data_files(self._engine, self._path, adds)
-            raise
         result.run_post_commit_hooks(self._engine)
 
     def _snapshot(self) -> Snapshot | None:
