@@ -32,6 +32,7 @@ from bayou.ingest.inspection import TopicTables
 from bayou.ingest.inspection.seen_offsets import TopicOffsets
 from bayou.ingest.masks import masked
 from bayou.ingest.offsets import OffsetSpan, covered_offsets
+from bayou.ingest.partition_texts import with_partition_texts
 from bayou.ingest.rows import RowLayout, record_part
 from bayou.ingest.schema_policy import check_masks
 from bayou.ingest.schemas import topic_schemas
@@ -40,6 +41,7 @@ from bayou.ingest.uncommitted import unless_committed
 from bayou.ingest.upsert_replay import upsert_letters
 from bayou.kernel import Operation, delete_data_files, write_data
 from bayou.kernel.engine import Engine
+from bayou.kernel.writes.data_writer import folders_show_values
 from bayou.kernel.writes.schema_evolution import merge_schemas
 from bayou.protocol.schema import StructType
 from bayou.version import ENGINE_INFO
@@ -190,7 +192,8 @@ class _Replay:
             .with_operation_parameters({"mode": "Append", "replayedFrom": self._dead_letters.path})
             .build(self._engine)
         )
-        rows = self._rows(letters, covered, seen, layout)
+        folders = folders_show_values(snapshot.kernel.properties, snapshot.partition_columns)
+        rows = self._rows(letters, covered, seen, layout, folders=folders)
         if dry_run:
             for _ in rows:
                 pass
@@ -248,17 +251,23 @@ class _Replay:
         covered: Mapping[int, int],
         seen: TopicOffsets,
         layout: RowLayout,
+        *,
+        folders: bool,
     ) -> Iterator[pa.RecordBatch]:
+        config = self._topic.config
         read_at = time.time_ns() // 1000
         decoder = self._decoder(layout, discover=False)
         for batch in letters.to_batches(filter=self._where):
             waiting = self._waiting(batch, covered, seen, count=True)
             decoded = decoder.decode(waiting.column("value"))
+            decoded = replace(decoded, columns=masked(decoded.columns, config.column_masks))
+            decoded = with_partition_texts(
+                decoded, config.destination.partition_columns, folders=folders
+            )
             self._note(decoded, waiting)
             seen.add(self._done[-1])  # a letter that is there twice becomes one row
             if len(decoded.positions):
-                rows = masked(decoded.columns, self._topic.config.column_masks)
-                yield layout.rows(replace(decoded, columns=rows), waiting, read_at)
+                yield layout.rows(decoded, waiting, read_at)
 
     def _waiting(
         self,

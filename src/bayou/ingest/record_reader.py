@@ -12,6 +12,7 @@ from bayou.ingest.dead_letters import dead_letter_rows
 from bayou.ingest.decode import Decoded, DecodePlan, merge_fields
 from bayou.ingest.decode.formats import RecordDecoder, RecordFormat
 from bayou.ingest.masks import masked
+from bayou.ingest.partition_texts import with_partition_texts
 from bayou.ingest.rows import RowLayout
 from bayou.ingest.upsert import DELETED, ChangeReader, UpsertKeys
 from bayou.protocol.schema import StructType
@@ -31,6 +32,8 @@ class RecordReading:
         masks: by the path of a field, see `masked`.
         upsert: the key where rows are upserted; None where they are appended.
         debezium: records are in Debezium's envelope.
+        partition_columns: the table's.
+        folders: whether their values are in the names of folders.
     """
 
     plan: DecodePlan
@@ -40,6 +43,8 @@ class RecordReading:
     masks: Mapping[str, str] = field(default_factory=dict)
     upsert: UpsertKeys | None = None
     debezium: bool = False
+    partition_columns: tuple[str, ...] = ()
+    folders: bool = True
 
 
 class RecordReader:
@@ -76,12 +81,15 @@ class RecordReader:
             if self.new_fields.fields:
                 continue  # go on to learn the other new fields; nothing of this will stay
             letters = rows = None
-            if len(decoded.bad_positions):
-                letters = dead_letter_rows(decoded, part, reading.ingestion_timestamp)
-            if len(decoded.positions):
-                good = decoded
-                if reading.masks:
-                    good = replace(decoded, columns=masked(decoded.columns, reading.masks))
+            good = decoded
+            if reading.masks:
+                good = replace(good, columns=masked(good.columns, reading.masks))
+            good = with_partition_texts(
+                good, reading.partition_columns, folders=reading.folders and not deleted
+            )
+            if len(good.bad_positions):
+                letters = dead_letter_rows(good, part, reading.ingestion_timestamp)
+            if len(good.positions):
                 rows = reading.layout.rows(good, part, reading.ingestion_timestamp)
                 if reading.upsert is not None:
                     flags: Any = pa.repeat(pa.scalar(deleted), rows.num_rows)

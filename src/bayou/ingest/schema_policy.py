@@ -173,6 +173,8 @@ class SchemaPolicy:
             masks=self._topic.config.column_masks,
             upsert=self._topic.upsert_keys,
             debezium=self._topic.config.decode == "debezium",
+            partition_columns=self._topic.config.destination.partition_columns,
+            folders=self._target.folders_show_values,
         )
 
     def widened(self, columns: StructType, new_fields: StructType) -> StructType:

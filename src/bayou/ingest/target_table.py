@@ -30,6 +30,7 @@ from bayou.ingest.upsert import DELETED, UpsertOutcome, UpsertTable
 from bayou.kernel import Operation, Snapshot, Table, Transaction, delete_data_files, write_data
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.kernel.engine import Engine
+from bayou.kernel.writes.data_writer import folders_show_values
 from bayou.kernel.writes.schema_evolution import merge_schemas
 from bayou.protocol.actions import AddFile
 from bayou.protocol.properties import CHECKPOINT_INTERVAL, TYPE_WIDENING
@@ -89,6 +90,13 @@ class TargetTable:
     def widens(self) -> bool:
         """Whether its columns may become wider."""
         return self._snapshot is not None and TYPE_WIDENING.read(self._snapshot.properties)
+
+    @property
+    def folders_show_values(self) -> bool:
+        """Whether partition values are in the names of folders."""
+        if self._snapshot is None:
+            return True
+        return folders_show_values(self._snapshot.properties, self._snapshot.partition_columns)
 
     def open(self) -> None:
         """Read the latest version, whatever was known before.

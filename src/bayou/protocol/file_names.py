@@ -17,6 +17,7 @@ __all__ = [
     "HIVE_DEFAULT_PARTITION",
     "LAST_CHECKPOINT",
     "LOG_DIRECTORY",
+    "LONGEST_FOLDER_NAME",
     "SIDECAR_DIRECTORY",
     "STAGED_COMMIT_DIRECTORY",
     "ChecksumFile",
@@ -50,6 +51,8 @@ STAGED_COMMIT_DIRECTORY = "_staged_commits"
 LAST_CHECKPOINT = "_last_checkpoint"
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """Folder name of a NULL partition value; readers take the value from the log, never from here."""
+LONGEST_FOLDER_NAME = 255
+"""Bytes of one part of `partition_directory`; file systems take no more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

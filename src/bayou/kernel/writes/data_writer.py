@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from bayou.errors import BayouError, SchemaError
 from bayou.kernel.arrow_types import relabelled, to_arrow_type
 from bayou.kernel.closeable import CloseableIterator
+from bayou.kernel.column_mapping import column_mapping_mode
 from bayou.kernel.engine import DataFileStatus, Engine
 from bayou.kernel.predicates.model import LiteralValue
 from bayou.kernel.read_ahead import mapped_ahead
@@ -28,11 +29,16 @@ from bayou.kernel.writes.state import TransactionState, WriteContext
 from bayou.kernel.writes.variants import with_bytes_in_nulls
 from bayou.protocol import partition_values as wire
 from bayou.protocol.actions import AddCDCFile, AddFile
-from bayou.protocol.file_names import data_file_path_to_uri, partition_directory
+from bayou.protocol.file_names import (
+    LONGEST_FOLDER_NAME,
+    data_file_path_to_uri,
+    partition_directory,
+)
 from bayou.protocol.properties import TableProperties
 
 __all__ = [
     "delete_data_files",
+    "folders_show_values",
     "generate_append_actions",
     "get_write_context",
     "physical_rows",
@@ -43,7 +49,6 @@ __all__ = [
 ]
 
 _LOG = logging.getLogger(__name__)
-_LONGEST_NAME = 255
 _BUFFERED_BYTES = 256 << 20
 
 
@@ -247,24 +252,30 @@ def _check_folder(state: TransactionState, folder: str) -> None:
     """File systems don't take longer names, and say so only once rows were written."""
     for name, segment in zip(state.partition_columns, folder.split("/"), strict=False):
         size = len(segment.encode())
-        if size > _LONGEST_NAME:
+        if size > LONGEST_FOLDER_NAME:
             raise SchemaError(
                 f"A value of partition column {name!r} of {state.table} is too long for the name "
-                f"of a folder: {segment[:60]}... has {size} bytes, {_LONGEST_NAME} are the most. "
-                "Partition by another column, or set delta.randomizeFilePrefixes, by which folders "
-                "don't show values.",
+                f"of a folder: {segment[:60]}... has {size} bytes, {LONGEST_FOLDER_NAME} are the "
+                "most. Partition by another column, or set delta.randomizeFilePrefixes, by which "
+                "folders don't show values.",
                 table=state.table,
                 column=name,
             )
 
 
+def folders_show_values(configuration: Mapping[str, str], partition_columns: Sequence[str]) -> bool:
+    """Whether files lie in folders that are named by their partition values."""
+    # As delta-spark: directories don't show values under names that nobody gave.
+    mapped = bool(partition_columns) and column_mapping_mode(configuration) != "none"
+    return not (TableProperties(configuration).randomize_file_prefixes or mapped)
+
+
 def write_context(state: TransactionState, values: Mapping[str, str | None]) -> WriteContext:
     """`get_write_context` for serialized values by physical names."""
-    properties = TableProperties(state.configuration)
     names = [state.physical_name(name) for name in state.partition_columns]
-    # As delta-spark: directories don't show values under names that nobody gave.
-    if properties.randomize_file_prefixes or (names and state.column_mapping != "none"):
-        folder = uuid.uuid4().hex[: properties.random_prefix_length]
+    if not folders_show_values(state.configuration, names):
+        length = TableProperties(state.configuration).random_prefix_length
+        folder = uuid.uuid4().hex[:length]
     else:
         folder = partition_directory(names, values)
         _check_folder(state, folder)
