@@ -24,13 +24,13 @@ from bayou.ingest.dead_letters import dead_letters_path
 from bayou.ingest.decode import (
     Decoded,
     DecodePlan,
-    additions,
     merge_fields,
 )
 from bayou.ingest.decode.formats import RecordDecoder
 from bayou.ingest.inspection import TopicTables
 from bayou.ingest.inspection.seen_offsets import TopicOffsets
 from bayou.ingest.masks import masked
+from bayou.ingest.new_columns import with_new_columns
 from bayou.ingest.offsets import OffsetSpan, covered_offsets
 from bayou.ingest.partition_texts import with_partition_texts
 from bayou.ingest.rows import RowLayout, record_part
@@ -43,7 +43,7 @@ from bayou.kernel import Operation, delete_data_files, write_data
 from bayou.kernel.engine import Engine
 from bayou.kernel.writes.data_writer import folders_show_values
 from bayou.kernel.writes.schema_evolution import merge_schemas
-from bayou.protocol.schema import StructType
+from bayou.protocol.schema import StructField, StructType
 from bayou.version import ENGINE_INFO
 
 __all__ = ["ReplayOutcome", "drop_letters", "replay_letters"]
@@ -238,12 +238,14 @@ class _Replay:
             waiting = self._waiting(batch, covered, seen)
             decoded = self._decoder(self._layout(columns)).decode(waiting.column("value"))
             new = merge_fields(new, decoded.new_fields)
-        for _, field in additions(columns, new):
+
+        def with_column(columns: StructType, field: StructField) -> StructType | None:
             try:
-                columns = merge_schemas(path, columns, StructType((field,)))
+                return merge_schemas(path, columns, StructType((field,)))
             except SchemaError:
-                continue  # its letters stay
-        return columns
+                return None  # its letters stay
+
+        return with_new_columns(columns, new, with_column)[0]
 
     def _rows(
         self,

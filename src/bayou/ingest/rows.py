@@ -28,7 +28,7 @@ from bayou.ingest.decode import Decoded
 from bayou.kernel.arrow_types import to_arrow_schema, to_arrow_type
 from bayou.protocol.schema import BINARY, INTEGER, LONG, STRING, TIMESTAMP, StructField, StructType
 
-__all__ = ["KAFKA_COLUMNS", "RECORD_COLUMNS", "RowLayout", "record_part"]
+__all__ = ["KAFKA_COLUMNS", "RECORD_COLUMNS", "TIME_PARTS", "RowLayout", "record_part"]
 
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
@@ -51,7 +51,8 @@ RECORD_COLUMNS = StructType(
 )
 """More of what Kafka says of a record; a layout has those that its topic asks for."""
 
-_TIME_PARTS = {"year": (pc.year, 4), "month": (pc.month, 2), "day": (pc.day, 2)}
+TIME_PARTS = {"year": (pc.year, 4), "month": (pc.month, 2), "day": (pc.day, 2)}
+"""Partition columns that are made where a record has no such field: what gives them, how wide."""
 _UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
 
 
@@ -80,7 +81,7 @@ class RowLayout:
         more: Sequence[str] = (),
     ) -> RowLayout:
         """The layout for records with these fields."""
-        parts = tuple(c for c in partition_columns if c in _TIME_PARTS and record.get(c) is None)
+        parts = tuple(c for c in partition_columns if c in TIME_PARTS and record.get(c) is None)
         return cls(record=record, time_parts=parts, event_time=event_time, more=tuple(more))
 
     @property
@@ -160,7 +161,7 @@ def record_part(
     made = {*KAFKA_COLUMNS.names, *more}
     for name in partition_columns:
         field = schema.get(name)
-        if field and name in _TIME_PARTS and field.data_type == STRING and not field.nullable:
+        if field and name in TIME_PARTS and field.data_type == STRING and not field.nullable:
             made.add(name)
     return StructType(tuple(f for f in schema if f.name not in made))
 
@@ -170,6 +171,6 @@ def _repeated(microseconds: int, count: int) -> pa.Array[Any]:
 
 
 def _time_part(part: str, moments: pa.Array[Any]) -> pa.Array[Any]:
-    function, width = _TIME_PARTS[part]
+    function, width = TIME_PARTS[part]
     text: pa.Array[Any] = pc.utf8_lpad(function(moments).cast(pa.string()), width, "0")
     return text

@@ -13,17 +13,18 @@ from collections.abc import Sequence
 
 from bayou.errors import PipelineError
 from bayou.ingest.config import Topic
-from bayou.ingest.decode import DecodePlan, additions, widened
+from bayou.ingest.decode import DecodePlan, widened
 from bayou.ingest.decode.formats import RecordFormat
 from bayou.ingest.key_columns import check_keys
 from bayou.ingest.masks import has_field, unfit_mask
+from bayou.ingest.new_columns import with_new_columns
 from bayou.ingest.record_reader import RecordReading
-from bayou.ingest.rows import RowLayout
+from bayou.ingest.rows import TIME_PARTS, RowLayout
 from bayou.ingest.target_table import TargetTable
 from bayou.ingest.topic_format import validated_by
 from bayou.ingest.upsert import DELETED, FORCED
 from bayou.kernel.arrow_types import to_arrow_schema
-from bayou.protocol.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, StructType
+from bayou.protocol.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, StructField, StructType
 
 __all__ = ["SchemaPolicy", "check_masks", "told_in_history", "unseen_masks"]
 
@@ -148,13 +149,16 @@ class SchemaPolicy:
     def plan(self, layout: RowLayout) -> DecodePlan:
         """How records become rows of a layout; without any column yet all fields are new ones."""
         policy = self._topic.config.policy
+        taken = layout.taken
+        if not layout.record.fields:  # records have yet to tell whether they have these
+            taken -= frozenset(layout.time_parts)
         return DecodePlan(
             columns=layout.record,
             json_schema=validated_by(self._topic, self._json_schema),
             discover=policy == "evolve" or not layout.record.fields,
             ignore=policy == "freeze" and bool(layout.record.fields),
             widens=policy == "evolve" and self._target.widens,
-            taken=layout.taken | self._refused_names | {DELETED, FORCED},
+            taken=taken | self._refused_names | {DELETED, FORCED},
         )
 
     def reading(self, layout: RowLayout, format: RecordFormat, read_at: int) -> RecordReading:
@@ -181,10 +185,13 @@ class SchemaPolicy:
         """Columns with new fields; one that can't be a column is refused from then on."""
         if self._target.widens:
             columns = widened(columns, new_fields)
-        for path, field in additions(columns, new_fields):
-            wider = self._target.with_column(columns, field)
-            if wider is None:
-                self._refused_names |= {path.lower()}
-            else:
-                columns = wider
+        columns, refused = with_new_columns(columns, new_fields, self._with_column)
+        self._refused_names |= refused
         return columns
+
+    def _with_column(self, columns: StructType, field: StructField) -> StructType | None:
+        partitions = self._topic.config.destination.partition_columns
+        meant = {name.lower() for name in partitions if name in TIME_PARTS}
+        if field.name.lower() in meant and field.name not in partitions:
+            return None  # the pipeline makes the one that is meant
+        return self._target.with_column(columns, field)

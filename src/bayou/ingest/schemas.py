@@ -10,14 +10,12 @@ from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.decode import read_json_schema
 from bayou.ingest.key_columns import unfit_key
 from bayou.ingest.masks import has_field, unfit_mask
-from bayou.ingest.rows import KAFKA_COLUMNS
+from bayou.ingest.rows import KAFKA_COLUMNS, TIME_PARTS
 from bayou.ingest.topic_format import topic_columns
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.protocol.schema import DATE, TIMESTAMP, StructType
 
 __all__ = ["topic_schemas"]
-
-_TIME_PARTS = ("year", "month", "day")
 
 
 def topic_schemas(configuration: Configuration) -> Mapping[str, str | None]:
@@ -45,7 +43,7 @@ def _schema(configuration: Configuration, topic: Topic) -> str | None:
             "pipeline makes; rename it.",
             file=str(topic.schema_file),
         )
-    known = {*fields, *KAFKA_COLUMNS.names, *_TIME_PARTS}
+    known = {*fields, *KAFKA_COLUMNS.names, *TIME_PARTS}
     config = topic.config
     destination = config.destination
     named = {"partition-columns": destination.partition_columns}
