@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import sys
 from collections.abc import Iterator
 
 import typer
@@ -40,11 +41,24 @@ def explained(output: Output) -> Iterator[None]:
     except KeyboardInterrupt as error:
         output.notice("stopped; run the same command again to go on")
         raise typer.Exit(INTERRUPTED) from error
+    except BrokenPipeError as error:  # `| head` has seen enough
+        _let_go_of_stdout()
+        raise typer.Exit(FAILED) from error
     except Exception as error:
         if os.environ.get("BAYOU_DEBUG"):
             raise
-        output.error(_sentence(error), kind=type(error).__name__)
+        try:
+            output.error(_sentence(error), kind=type(error).__name__)
+        except OSError:  # stdout has no room for it, which may be the error itself
+            _let_go_of_stdout()
+            typer.echo(f"error: {_sentence(error)}", err=True)
         raise typer.Exit(_code(error)) from error
+
+
+def _let_go_of_stdout() -> None:
+    """What it still holds would be an error of the interpreter's, at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _code(error: Exception) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -62,6 +63,9 @@ def main() -> None:
     if sys.version_info < (3, 11):  # noqa: UP036  # pip checks it, a copied tree doesn't
         sys.stderr.write("error: Bayou needs Python 3.11 or newer.\n")
         raise SystemExit(1)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # what the locale's encoding can't say
     if not os.environ.get("BAYOU_DEBUG"):
         # What the libraries log about an error, the command says in a sentence.
         logging.basicConfig(handlers=[logging.NullHandler()])

@@ -12,6 +12,7 @@ from bayou.cli.arguments import AsJson, Config, Settings
 from bayou.cli.exits import FAILED, explained
 from bayou.cli.opened_table import of_topic
 from bayou.cli.output import Output, output_for
+from bayou.cli.output.unheard import Unheard
 from bayou.cli.unseen_masks import told_unseen
 from bayou.ingest.progress import (
     AttemptFailed,
@@ -19,6 +20,7 @@ from bayou.ingest.progress import (
     MaintenanceReport,
     MigrationReport,
     RecordsLost,
+    Reporter,
     TopicStarted,
     TopicSummary,
 )
@@ -47,19 +49,26 @@ def run(
         from bayou.ingest.monitoring import Listeners, monitored
         from bayou.ingest.pipeline import run_pipeline
 
-        stop = threading.Event()
+        stop, unread = threading.Event(), threading.Event()
         signal.signal(signal.SIGTERM, lambda *_: stop.set())
+
+        def nobody_reads() -> None:
+            unread.set()
+            stop.set()
+
         with monitored(configuration, watch=output.is_live and not once) as monitor:
             if monitor.url is not None:
                 output.notice(f"status page: {monitor.url}")
             with output.run() if once else output.watch(monitor) as shown:
-                told = (shown,) if shown is monitor.store else (monitor.store, shown)
+                told: tuple[Reporter, ...] = (_Complaints(output),)
+                if shown is not monitor.store:
+                    told = (shown, *told)
+                heard = (Unheard(listener, nobody_reads) for listener in told)
                 summaries = run_pipeline(
-                    configuration,
-                    once=once,
-                    reporter=Listeners(*told, _Complaints(output)),
-                    stop=stop,
+                    configuration, once=once, reporter=Listeners(monitor.store, *heard), stop=stop
                 )
+        if unread.is_set():
+            raise BrokenPipeError
         if any(summary.error is not None for summary in summaries):
             raise typer.Exit(FAILED)
 

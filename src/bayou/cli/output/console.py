@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -35,10 +36,10 @@ class ConsoleOutput:
     """Implements `Output`."""
 
     def __init__(self) -> None:
-        self._out = Console(highlight=False, soft_wrap=True)
+        self._out = _Console(highlight=False, soft_wrap=True)
         if not self._out.is_terminal:
             self._out.width = _NOT_FOLDED
-        self._err = Console(highlight=False, stderr=True, soft_wrap=True)
+        self._err = _Console(highlight=False, stderr=True, soft_wrap=True)
 
     def step(self, text: str) -> None:
         self._out.print(Text.assemble(("• ", "cyan"), text))
@@ -112,6 +113,13 @@ class ConsoleOutput:
         if title:
             self._out.print()
             self._out.print(Text(title, style="bold"))
+
+
+class _Console(Console):
+    """Says that nobody reads any more; rich's ends the thread, which may be a batch's."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, "nobody reads the output")
 
 
 def _shown(value: Any) -> str:

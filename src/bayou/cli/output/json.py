@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import io
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +36,10 @@ __all__ = ["JsonOutput"]
 
 class JsonOutput:
     """Implements `Output`."""
+
+    def __init__(self) -> None:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")  # as JSON is, whatever the locale
 
     def step(self, text: str) -> None:
         _write({"event": "step", "text": text})
@@ -113,6 +118,8 @@ def _encoded(value: object) -> Any:
 
 def _write(row: Mapping[str, Any]) -> None:
     line = msgspec.json.encode(row, enc_hook=_encoded).decode() + "\n"
+    if sys.stdout is None:  # closed by whoever started the command
+        return
     with _WRITING:  # topics report from threads of their own
         sys.stdout.write(line)
         sys.stdout.flush()
