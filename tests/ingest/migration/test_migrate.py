@@ -319,11 +319,20 @@ def test_an_array_may_begin_with_a_byte_order_mark(events, tmp_path):
     assert ids(events) == [1]
 
 
-def test_a_record_of_an_array_that_is_nested_too_deeply_is_named(events, tmp_path):
-    deep = "[" * 20_000 + "]" * 20_000
-    (tmp_path / "a.json").write_text('[{"id": 1}, {"id": ' + deep + "}]")
-    with pytest.raises(PipelineError, match="behind its record 1"):
-        events.migrate(str(tmp_path / "a.json"))
+@pytest.mark.parametrize(
+    "odd",
+    ["[" * 20_000 + "]" * 20_000, "1e400", '"\\ud800"', "123456789012345678901234567890"],
+    ids=["deep", "beyond doubles", "half a pair", "beyond long"],
+)
+@pytest.mark.parametrize("form", ["[%s]", "%s"], ids=["array", "lines"])
+def test_one_odd_record_is_a_dead_letter_in_an_array_as_in_a_line(events, tmp_path, odd, form):
+    records = ['{"id": 1}', '{"id": ' + odd + "}", '{"id": 2}']
+    text = form % (",\n" if "[" in form else "\n").join(records)
+    (tmp_path / "a.json").write_text(text)
+    report = events.migrate(str(tmp_path / "a.json"))
+    assert (report.records, report.rows, report.dead_letters) == (3, 2, 1)
+    assert ids(events) == [1, 2]
+    assert [check.problem for check in events.verify_migration(str(tmp_path / "a.json"))] == [None]
 
 
 LINES = b"".join(b'{"id": %d, "x": "%s"}\n' % (n, os.urandom(9).hex().encode()) for n in range(99))

@@ -11,12 +11,9 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
-
-import ijson
-import msgspec
 
 from bayou.errors import FileMissingError, PipelineError
+from bayou.ingest.migration.json_elements import ArrayError, array_elements
 from bayou.kernel import Engine
 from bayou.kernel.engine import ByteRange, FileStatus
 
@@ -82,7 +79,7 @@ def path_below(folder: str, name: str) -> str:
 
 
 def records_of(engine: Engine, file: JsonFile) -> Iterator[bytes]:
-    """The JSON text of each record; lines as they stand.
+    """The JSON text of each record, as it stands.
 
     Raises:
         PipelineError: an array can't be read on, the message says behind which record; a packed
@@ -168,33 +165,13 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 def _elements(file: JsonFile, chunks: Iterator[bytes]) -> Iterator[bytes]:
     number = 0
-    encoder = msgspec.json.Encoder()
     try:
-        for element in ijson.items(_Stream(chunks), "item", use_float=True):
-            yield encoder.encode(element)
+        for element in array_elements(chunks):
+            yield element
             number += 1
-    except (ijson.JSONError, RecursionError) as error:
+    except ArrayError as error:
         raise PipelineError(
             f"{file.path} can't be read behind its record {number}: {error}. Repair the file and "
             "start again: what was migrated stays.",
             topic="",
         ) from error
-
-
-class _Stream:
-    """What ijson reads from."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._waiting = b""
-
-    def read(self, size: int) -> Any:
-        if size == 0:
-            return b""
-        while not self._waiting:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                return b""
-            self._waiting = chunk
-        given, self._waiting = self._waiting[:size], self._waiting[size:]
-        return given
