@@ -47,7 +47,7 @@ class Ends:
     def __init__(self) -> None:
         self.end = 10
 
-    def latest(self):
+    def latest(self, names):
         self.end += 50
         return {"t": {0: self.end - 50}}
 
@@ -65,9 +65,9 @@ def test_a_run_that_drains_ends_also_where_retention_led_it_beyond_its_target():
 @pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_stop_while_brokers_are_asked_is_no_error():
     class Stopping(Ends):
-        def latest(self):
+        def latest(self, names):
             turns.stop()
-            return super().latest()
+            return super().latest(names)
 
     run = Run()
     turns = Turns([run], SimpleNamespace(), Stopping(), once=True)
@@ -92,7 +92,7 @@ def test_a_topic_that_ends_during_its_maintenance_holds_up_no_other():
             self.position = {0: self.position[0] + 1}
 
     class Still(Ends):
-        def latest(self):
+        def latest(self, names):
             return {"t": {0: self.end}}
 
     ends, first, other = Still(), Maintained(), Slow()

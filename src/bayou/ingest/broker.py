@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from typing import TypeVar
 
 from bayou.errors import ArgumentError, KafkaError
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan, recreated_error
@@ -47,20 +48,18 @@ def describe_topic(name: str, properties: Mapping[str, str]) -> KafkaTopic:
 
 
 def topic_ends(names: Collection[str], properties: Mapping[str, str]) -> dict[str, dict[int, int]]:
-    """For each topic that exists, and each of its partitions, the offset behind the last record.
+    """For each topic, and each of its partitions, the offset behind the last record.
+
+    A topic that isn't there, or that the brokers don't tell about, is left out.
 
     Raises:
         KafkaError: no broker answers, or a property isn't usable.
     """
     try:
-        cluster = KafkaCluster(parse_properties(properties))
+        ends = EndsOfTopics(properties)
     except ArgumentError as error:
         raise KafkaError(f"connector.kafka isn't usable: {error.message}", topic=None) from error
-    ends: dict[str, dict[int, int]] = {}
-    partitions = cluster.partitions(TopicSelection(topics=tuple(sorted(names))))
-    for partition, end in cluster.latest(partitions).items():
-        ends.setdefault(partition.topic, {})[partition.partition] = end
-    return ends
+    return ends.latest(names)
 
 
 def topic_names(properties: Mapping[str, str]) -> set[str]:
@@ -83,25 +82,48 @@ class EndsOfTopics:
         properties: librdkafka's properties, `bootstrap.servers` among them.
     """
 
-    def __init__(self, names: Collection[str], properties: Mapping[str, str]) -> None:
-        self._selection = TopicSelection(topics=tuple(sorted(set(names))))
+    def __init__(self, properties: Mapping[str, str]) -> None:
         self._cluster = KafkaCluster(parse_properties(properties))
         self._partitions: list[TopicPartition] = []
         self._known_until = 0.0
 
-    def latest(self) -> dict[str, dict[int, int]]:
+    def latest(self, names: Collection[str]) -> dict[str, dict[int, int]]:
         """As `topic_ends`; new partitions are found out now and then.
 
         Raises:
             KafkaError: no broker answers.
         """
         if time.monotonic() >= self._known_until:
-            self._partitions = self._cluster.partitions(self._selection)
+            self._partitions = _of_told(names, self._partitions_of)
             self._known_until = time.monotonic() + _PARTITIONS_EVERY
         ends: dict[str, dict[int, int]] = {}
-        for partition, end in self._cluster.latest(self._partitions).items():
+        for partition, end in _of_told(names, self._ends_of).items():
             ends.setdefault(partition.topic, {})[partition.partition] = end
         return ends
+
+    def _partitions_of(self, names: Collection[str]) -> list[TopicPartition]:
+        return self._cluster.partitions(TopicSelection(topics=tuple(sorted(names))))
+
+    def _ends_of(self, names: Collection[str]) -> dict[TopicPartition, int]:
+        self._partitions = [p for p in self._partitions if p.topic in names]
+        return self._cluster.latest(self._partitions)
+
+
+Answer = TypeVar("Answer")
+
+
+def _of_told(names: Collection[str], ask: Callable[[Collection[str]], Answer]) -> Answer:
+    """An answer about those topics that the brokers tell about: one that this client may not see
+    hides no other.
+    """
+    left = set(names)
+    while True:
+        try:
+            return ask(left)
+        except KafkaError as refused:
+            if refused.topic not in left:
+                raise
+            left.discard(refused.topic)
 
 
 _PARTITIONS_EVERY = 10.0

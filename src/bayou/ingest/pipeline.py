@@ -129,8 +129,7 @@ def _wait(
 def _turns(
     configuration: Configuration, runs: Sequence[TopicRun], spark: SparkSession, *, once: bool
 ) -> Turns:
-    names = {run.topic.config.kafka_topic for run in runs}
-    ends = EndsOfTopics(names, configuration.connector.kafka.client_properties())
+    ends = EndsOfTopics(configuration.connector.kafka.client_properties())
     return Turns(runs, spark, ends, once=once)
 
 

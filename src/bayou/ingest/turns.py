@@ -74,7 +74,7 @@ class Turns:
             if not going:
                 return
             try:
-                ends = self._ends.latest()
+                ends = self._ends.latest({line.run.topic.config.kafka_topic for line in going})
                 self._failures = 0
             except BayouError as error:
                 self._brokers_failed(going, error)

@@ -75,3 +75,15 @@ def test_a_table_that_does_not_answer_is_told_until_it_is_looked_at_again(small_
     watch._tables_due.clear()
     watch.look()
     assert store.status().watch_error is None
+
+
+def test_a_running_topic_that_brokers_do_not_tell_about_is_named_and_not_counted_as_fresh(
+    small_pipeline,
+):
+    small_pipeline.kafka_topic = "gone"
+    small_pipeline.write_file()
+    store = StatusStore(small_pipeline.configuration)
+    store.topic_started(started(small_pipeline, {0: 2, 1: 0}))
+    Watch(small_pipeline.configuration, store, interval=10).look()
+    assert "'events'" in store.status().watch_error
+    assert store.status().topics[0].checks == 0

@@ -83,3 +83,19 @@ def test_what_never_passes_is_told_at_once():
         cluster(refused).latest([PARTITION])
     with pytest.raises(KafkaError, match="don't describe topic 't'"):
         cluster(refused).topic_id("t")
+
+
+def test_a_partition_without_a_leader_is_named_where_others_are_told():
+    lost = TopicPartition("lost", 1)
+
+    class Half(Admin):
+        def list_offsets(self, asked, **_):
+            answers = super().list_offsets([p for p in asked if p.topic == "t"])
+            self.errors = [ClientError._NOENT]
+            return answers | super().list_offsets([p for p in asked if p.topic == "lost"])
+
+    found = cluster(timeout=0.2)
+    found._admin = Half()
+    with pytest.raises(KafkaError, match=r"the offsets of topic 'lost' partition 1") as raised:
+        found.latest([PARTITION, lost])
+    assert raised.value.topic == "lost"

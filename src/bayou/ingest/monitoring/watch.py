@@ -61,9 +61,16 @@ class Watch:
         topics = [topic for topic in self._configuration.topics if topic.key in behind]
         if topics:
             try:
-                self._brokers(topics)
+                untold = self._brokers(topics) & running
             except BayouError as refused:
                 error = refused.message
+            else:
+                if untold:
+                    names = ", ".join(repr(key) for key in sorted(untold))
+                    error = (
+                        f"The Kafka brokers don't tell where these topics end: {names}. They "
+                        "aren't there, or the user may not describe them."
+                    )
         for topic in topics:
             if topic.key in running and self._tables_due.get(topic.key, 0.0) <= time.monotonic():
                 self._table_errors.pop(topic.key, None)
@@ -85,12 +92,17 @@ class Watch:
                 self._store.watched(f"Unexpected {type(error).__name__} while looking: {error}")
             pause = self._interval if self._store.active() else pause
 
-    def _brokers(self, topics: list[Topic]) -> None:
+    def _brokers(self, topics: list[Topic]) -> set[str]:
+        """Look at all; gives those that the brokers don't tell about."""
         ends = topic_ends({topic.config.kafka_topic for topic in topics}, self._properties)
+        untold = {t.key for t in topics if t.config.kafka_topic not in ends}
         for topic in topics:
+            if topic.key in untold and topic.key in self._store.active():
+                continue  # what was known is no look
             found = ends.get(topic.config.kafka_topic, {})
             unknown = self._store.unknown_arrivals(topic.key, found)
             self._store.ends_seen(topic.key, found, self._arrivals(topic, unknown, found))
+        return untold
 
     def _arrivals(
         self, topic: Topic, unknown: Mapping[int, int], ends: Mapping[int, int]

@@ -14,6 +14,7 @@ from bayou.spark.kafka.options import TopicSelection
 from bayou.spark.kafka.properties import PREFIX, KafkaProperties, parse_properties
 
 if TYPE_CHECKING:
+    from confluent_kafka import KafkaError as ClientError
     from confluent_kafka.admin._metadata import ClusterMetadata, TopicMetadata
 
 
@@ -160,6 +161,7 @@ class KafkaCluster:
         deadline = time.monotonic() + self._timeout
         found: dict[TopicPartition, int] = {}
         wanted = set(partitions)
+        asked_again: dict[TopicPartition, ClientError] = {}
         while wanted:
             asked = {ClientPartition(p.topic, p.partition): spec for p in sorted(wanted)}
             answers = self._admin.list_offsets(
@@ -173,16 +175,23 @@ class KafkaCluster:
                     error = failure.args[0]
                     if error.name() not in _GONE:
                         if passes(error):
+                            asked_again[partition] = error
                             continue
-                        raise KafkaError(
-                            f"The Kafka brokers {self._properties.bootstrap_servers} don't tell "
-                            f"the offsets of {partition}: {self._properties.scrub(error.str())}.",
-                            topic=partition.topic,
-                        ) from None
+                        raise self._untold(partition, error) from None
                 wanted.discard(partition)
             if wanted:
+                if found and time.monotonic() > deadline:  # brokers answer, but not about these
+                    partition = min(wanted)
+                    raise self._untold(partition, asked_again[partition])
                 self._wait(deadline)
         return found
+
+    def _untold(self, partition: TopicPartition, error: ClientError) -> KafkaError:
+        return KafkaError(
+            f"The Kafka brokers {self._properties.bootstrap_servers} don't tell the offsets of "
+            f"{partition}: {self._properties.scrub(error.str())}.",
+            topic=partition.topic,
+        )
 
     def _described(self, topic: str) -> Any:
         from confluent_kafka import KafkaException, TopicCollection

@@ -1,0 +1,61 @@
+"""Where topics end, asked for many at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayou.errors import KafkaError
+from bayou.ingest.broker import EndsOfTopics
+from bayou.spark.kafka.offsets import TopicPartition
+
+
+class Cluster:
+    """Tells about all topics but those that it refuses, the first time or later."""
+
+    def __init__(self, *, hidden=(), without_leader=()):
+        self.hidden, self.without_leader = hidden, without_leader
+
+    def partitions(self, selection):
+        self._refuse(selection.topics, self.hidden)
+        return [TopicPartition(name, 0) for name in selection.topics if name != "deleted"]
+
+    def latest(self, partitions):
+        self._refuse([p.topic for p in partitions], self.without_leader)
+        return dict.fromkeys(partitions, 7)
+
+    def _refuse(self, names, refused):
+        for name in names:
+            if name in refused:
+                raise KafkaError("not told", topic=name)
+
+
+def ends(**refused):
+    found = EndsOfTopics({"bootstrap.servers": "127.0.0.1:1"})
+    found._cluster = Cluster(**refused)
+    return found
+
+
+@pytest.mark.parametrize("refused", [{"hidden": ["b"]}, {"without_leader": ["b"]}])
+def test_a_topic_that_brokers_do_not_tell_about_hides_no_other(refused):
+    asked = ends(**refused)
+    for _ in range(2):
+        assert asked.latest(["a", "b", "c", "deleted"]) == {"a": {0: 7}, "c": {0: 7}}
+
+
+def test_a_topic_that_may_be_seen_again_is_found():
+    asked = ends(hidden=["b"])
+    assert asked.latest(["b"]) == {}
+    asked._cluster.hidden = ()
+    asked._known_until = 0.0
+    assert asked.latest(["b"]) == {"b": {0: 7}}
+
+
+def test_brokers_that_do_not_answer_are_an_error_for_all():
+    asked = ends()
+
+    def silent(selection):
+        raise KafkaError("No answer")
+
+    asked._cluster.partitions = silent
+    with pytest.raises(KafkaError, match="No answer"):
+        asked.latest(["a", "b"])
