@@ -161,7 +161,9 @@ class ChangeReader:
                 return bytes(envelope.after), None
             case "d":
                 if _said(envelope.before):
-                    before = _decoded(_OBJECT, envelope.before, "before isn't an object")
+                    before = self._flat(
+                        _decoded(_OBJECT, envelope.before, "before isn't an object")
+                    )
                     if all(name in before for name in self._keys.columns):
                         return None, self._picked(before)
                 return None, self._of_kafka_key(source, at)
@@ -178,30 +180,41 @@ class ChangeReader:
         key: Any = source.column("key")[at].as_py()
         if key is None:
             raise _UnfitError("the record has neither value nor key")
+        if key[:1] == b"\0":
+            raise _UnfitError(
+                "the Kafka key of a record without value is neither JSON nor text, as with a "
+                "schema registry's header"
+            )
+        text = _utf8(key)
         try:
-            told: Any = msgspec.json.decode(key)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            told = None
-        if isinstance(told, dict) and "payload" in told and columns[0] not in told:
+            told: Any = msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError):
+            told = text
+        if isinstance(told, dict) and "payload" in told and columns[0] not in self._flat(told):
             told = told["payload"]
+            text = "" if told is None else msgspec.json.encode(told).decode()
         if isinstance(told, dict):
-            missing = [name for name in columns if name not in told]
+            fields = self._flat(told)
+            missing = [name for name in columns if name not in fields]
             if missing:
                 raise _UnfitError(f"the Kafka key of a record without value has no {missing[0]!r}")
-            return self._picked(told)
+            return self._picked(fields)
         if len(columns) > 1:
             raise _UnfitError(
                 "the Kafka key of a record without value isn't a JSON object with "
                 f"{', '.join(columns)}"
             )
-        if self._text_key and not isinstance(told, str):
-            try:
-                told = key.decode()
-            except UnicodeDecodeError as error:
-                raise _UnfitError("the Kafka key isn't UTF-8") from error
+        if self._text_key and text and not isinstance(told, str):
+            told = text
         if told is None:
             raise _UnfitError(f"the Kafka key of a record without value isn't {columns[0]!r}")
         return self._picked({columns[0]: told})
+
+    def _flat(self, told: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self._decoder.flat(told)
+        except ValueError as error:
+            raise _UnfitError(str(error)) from error
 
     def _picked(self, told: dict[str, Any]) -> bytes:
         picked = {n: told[n] for n in self._narrow.names if n in told}
@@ -257,6 +270,13 @@ def _decoded(decoder: msgspec.json.Decoder[Any], value: Any, what: str) -> Any:
         return decoder.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _UnfitError(f"{what}: {error}"[:300]) from error
+
+
+def _utf8(key: bytes) -> str:
+    try:
+        return key.decode()
+    except UnicodeDecodeError as error:
+        raise _UnfitError("the Kafka key isn't UTF-8") from error
 
 
 def _said(part: msgspec.Raw) -> bool:

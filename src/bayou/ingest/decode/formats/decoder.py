@@ -93,6 +93,17 @@ class RecordDecoder:
             ignored=decoded.ignored,
         )
 
+    def flat(self, record: dict[str, Any]) -> dict[str, Any]:
+        """A record, or a part of one, without nested objects where the format has none.
+
+        Raises:
+            ValueError: it can't be.
+        """
+        separator = self._format.flatten
+        if separator is None:
+            return record
+        return flattened(record, separator, self._names, self._masks)
+
     def with_timestamps(self, record: dict[str, Any]) -> dict[str, Any]:
         """A record whose timestamps are moments in UTC.
 
@@ -103,14 +114,13 @@ class RecordDecoder:
 
     def _text(self, value: bytes) -> bytes:
         record, columns = self._read(value)
-        separator = self._format.flatten
-        if separator is not None:
+        if self._format.flatten is not None:
             if not isinstance(record, dict):
                 raise ValueError("not an object")  # of the record
             if self._validator is not None and not self._validator.is_valid(record):
                 error = next(iter(self._validator.iter_errors(record)))
                 raise ValueError(f"schema: {error.message}")
-            record = flattened(record, separator, self._names, self._masks)
+            record = self.flat(record)
         if self._format.timestamps and isinstance(record, dict):
             record = self.with_timestamps(record)
             for name in self._format.timestamps:

@@ -1,0 +1,112 @@
+"""Which key a record without value deletes, and which key a delete of Debezium."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import bayou
+from bayou.ingest import TopicTable, load_configuration
+from bayou.ingest.dead_letters import dead_letters_path
+from bayou.ingest.direct_writer import DirectWriter, record_batch
+
+CONFIG = """\
+connector:
+  topics:
+    rows:
+      kafka-topic: rows
+      {more}
+      destination:
+        table-path: rows
+        key-columns: [{key}]
+        delta-config: {{enable-upsert: true, enable-schema-evolution: true}}
+"""
+
+
+class Rows:
+    """A topic's table that takes records as if they had come from Kafka."""
+
+    def __init__(self, folder, key, more="", schema=None):
+        if schema is not None:
+            (folder / "schema.json").write_text(json.dumps(schema))
+            more = "schema-file: schema.json"
+        (folder / "p.yaml").write_text(CONFIG.format(key=key, more=more))
+        self._configuration = load_configuration(folder / "p.yaml", environment={})
+        self.table = TopicTable(self._configuration, "rows")
+        self._next = 0
+
+    def send(self, *records):
+        """Pairs of key and value; what isn't bytes is written as JSON."""
+        keys, values = (
+            [p if p is None or isinstance(p, bytes) else json.dumps(p).encode() for p in part]
+            for part in zip(*records, strict=True)
+        )
+        moments = range(self._next, self._next + len(values))
+        batch = record_batch(
+            "rows", values, partition=0, first=self._next, timestamps=moments, keys=keys
+        )
+        self._next += len(values)
+        topic = self.table.topic
+        return DirectWriter(self._configuration, topic, records_of_topic=True).write([batch], {})
+
+    def column(self, name):
+        return sorted(self.table.read(columns=[name])[name].to_pylist())
+
+    def reasons(self):
+        letters = bayou.table(dead_letters_path(self.table.topic.table_path))
+        return letters.to_arrow().column("reason").to_pylist() if letters.exists() else []
+
+
+def test_with_flatten_a_nested_key_is_found_in_a_tombstone(tmp_path):
+    rows = Rows(tmp_path, "place_id", "flatten: _")
+    rows.send(*((None, {"place": {"id": n}}) for n in range(3)))
+    rows.send(({"place": {"id": 1}}, None), ({"place_id": 2}, None))
+    assert (rows.column("place_id"), rows.reasons()) == ([0], [])
+
+
+def test_with_flatten_a_nested_key_is_found_in_what_debezium_says_was_before(tmp_path):
+    rows = Rows(tmp_path, "place_id", "flatten: _\n      decode: debezium")
+    rows.send(*((None, {"op": "c", "after": {"place": {"id": n}}}) for n in range(3)))
+    rows.send(
+        (None, {"op": "d", "before": {"place": {"id": 1}}}),
+        ({"payload": {"place": {"id": 2}}}, {"op": "d", "before": None}),
+    )
+    assert (rows.column("place_id"), rows.reasons()) == ([0], [])
+
+
+def test_the_payload_of_a_connect_envelope_is_the_key_whatever_its_type(tmp_path):
+    rows = Rows(tmp_path, "id")
+    rows.send((None, {"id": "5"}), (None, {"id": "a"}), (None, {"id": "true"}))
+    envelopes = [{"schema": {"type": "any"}, "payload": payload} for payload in (5, "a", None)]
+    rows.send(*((envelope, None) for envelope in envelopes))
+    assert rows.column("id") == ["true"]
+    assert rows.reasons() == ["the Kafka key of a record without value isn't 'id'"]
+    rows.send((b"true", None))
+    assert rows.column("id") == []
+
+
+def test_a_key_with_the_header_of_a_schema_registry_is_no_text(tmp_path):
+    rows = Rows(tmp_path, "id")
+    rows.send((None, {"id": "abc"}))
+    rows.send((b"\0\0\0\0\x01\x06abc", None))
+    assert rows.column("id") == ["abc"]
+    assert "with a schema registry's header" in rows.reasons()[0]
+
+
+@pytest.mark.parametrize(
+    ("form", "value", "bad"),
+    [
+        ("date", "2024-01-05", b"soon"),
+        ("date-time", "2024-01-05T10:00:00+01:00", b"2024-01-05T10:00:00"),
+    ],
+)
+def test_a_date_may_be_the_bare_text_of_a_key(tmp_path, form, value, bad):
+    schema = {"properties": {"day": {"type": "string", "format": form}}}
+    rows = Rows(tmp_path, "day", schema=schema)
+    rows.send((None, {"day": value}))
+    rows.send((bad, None))
+    assert len(rows.column("day")) == 1
+    assert "doesn't fit its type" in rows.reasons()[0]
+    rows.send((value.encode(), None))
+    assert rows.column("day") == []
