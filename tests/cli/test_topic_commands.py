@@ -112,7 +112,9 @@ def test_status_says_where_topics_stand(taken_in, events):
     assert row["maintenance"]["optimize"]["result"] == "done"
 
 
-def test_status_says_what_failed_of_the_maintenance(taken_in, invoke):
+def test_status_says_what_failed_of_the_maintenance_while_it_is_asked_for(taken_in, invoke):
+    taken_in.more = "          enable-vacuum: true\n"
+    taken_in.write_file()
     LastRuns(load_configuration(taken_in.file).state_path, "events").keep(
         MaintenanceReport(
             topic="events",
@@ -127,6 +129,9 @@ def test_status_says_what_failed_of_the_maintenance(taken_in, invoke):
     assert result.exit_code == 0
     assert "1970-01-01 00:00:00 FAILED" in result.stdout
     assert "vacuum failed at 1970-01-01 00:00:00: the disk is full" in result.stderr
+    taken_in.more = ""
+    taken_in.write_file()
+    assert "FAILED" not in invoke("status", taken_in.file).stdout
 
 
 def test_status_of_a_late_topic_is_exit_code_1(taken_in, invoke):

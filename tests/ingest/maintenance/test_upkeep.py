@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
+import time
 
 import pyarrow as pa
 import pytest
@@ -125,6 +126,63 @@ def test_a_vacuum_that_failed_is_tried_again_at_the_next_look(made, monkeypatch)
     ]
 
 
+def test_what_an_earlier_process_failed_at_is_tried_again_and_told_when_it_succeeds(
+    made, monkeypatch
+):
+    settings = "{enable-optimize: true, enable-vacuum: true}"
+    upkeep, _, path = made(settings, every=0.0)
+    write(path)
+    upkeep._last_vacuum = 0.0
+    upkeep.took(BatchReport(topic="t", rows=3), more_waits=False)
+
+    def refuse(*_):
+        raise StorageError("no", path=path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TableHandle, "vacuum", refuse)
+        patched.setattr(TableHandle, "optimize", refuse)
+        upkeep.complete()
+    upkeep, listener, _ = made(settings, every=0.0)  # another process, no new record
+    upkeep.complete()
+    upkeep.complete()
+    told = [(d.task, d.result) for d in listener.done]
+    assert told == [("optimize", "done"), ("vacuum", "nothing")]
+
+
+@pytest.mark.parametrize("status", [None, "FAILED", "COMPLETED"])
+def test_a_vacuum_that_did_not_end_well_is_none_after_a_start(made, status, monkeypatch):
+    upkeep, listener, path = made("{enable-vacuum: true}", every=0.0)
+    write(path)
+    now = round(time.time() * 1000)
+    end = {
+        "operation": "VACUUM END",
+        "operationParameters": {"status": status},
+        "timestamp": now,
+    }
+    commits = [
+        *([] if status is None else [end]),
+        {"operation": "VACUUM START", "timestamp": now},
+        {"operation": "WRITE", "timestamp": now - 30 * 3_600_000},
+    ]
+    monkeypatch.setattr(TableHandle, "history", lambda *_: commits)
+    upkeep.complete()
+    assert len(listener.done) == (status != "COMPLETED")
+
+
+def test_a_vacuum_in_the_future_keeps_none_from_being_done(made, monkeypatch):
+    upkeep, listener, path = made("{enable-vacuum: true}", every=0.0)
+    write(path)
+    later = {
+        "operation": "VACUUM END",
+        "operationParameters": {"status": "COMPLETED"},
+        "timestamp": round(time.time() * 1000) + 10**10,
+    }
+    monkeypatch.setattr(TableHandle, "history", lambda *_: [later])
+    upkeep.complete()
+    upkeep.complete()
+    assert [d.task for d in listener.done] == ["vacuum"]
+
+
 def test_what_was_left_while_it_was_written_is_packed_in_the_end(made):
     upkeep, listener, path = made("{enable-optimize: true, optimize-interval: 1}")
     write(path)
@@ -230,3 +288,51 @@ def test_deleted_keys_are_forgotten_by_the_clock_whatever_else_is_done(tmp_path,
     assert bayou.table(beside).to_arrow()["id"].to_pylist() == [1]
     done(kept)
     assert len(reports.done) == 1  # nothing is no news
+
+
+def test_that_forgetting_works_again_is_told_though_no_key_is_old_enough(
+    tmp_path, reports, monkeypatch
+):
+    topic, kept = keyed(tmp_path, reports, "enable-upsert: true", every=0)
+    written(topic.table_path, 1)
+    beside = f"{topic.table_path}_deleted_keys"
+    now = pa.array([dt.datetime.now(dt.UTC)], pa.timestamp("us", tz="UTC"))
+    bayou.write(beside, pa.table({"id": [1], "_kafka_timestamp": now, "_remembered_at": now}))
+
+    def refuse(*_):
+        raise StorageError("no", path=beside)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TableHandle, "vacuum", refuse)
+        done(kept)
+    done(kept)
+    done(kept)
+    assert [(r.task, r.result) for r in reports.done] == [
+        ("forget", "failed"),
+        ("forget", "nothing"),
+    ]
+
+
+def test_deleted_keys_that_could_not_be_packed_are_tried_again_by_the_clock(
+    tmp_path, reports, monkeypatch
+):
+    topic, kept = keyed(tmp_path, reports, "enable-upsert: true, enable-optimize: true", every=0)
+    beside = f"{topic.table_path}_deleted_keys"
+    for _ in range(2):
+        written(topic.table_path, 1)
+        bayou.write(beside, pa.table({"id": [1]}))
+    whole = TableHandle.optimize
+
+    def refuse(handle, *arguments, **options):
+        if handle.path == beside:
+            raise StorageError("no", path=beside)
+        return whole(handle, *arguments, **options)
+
+    kept.took(batch(2, seconds=-60), more_waits=False)
+    with monkeypatch.context() as patched:
+        patched.setattr(TableHandle, "optimize", refuse)
+        done(kept)
+    done(kept)
+    assert bayou.table(beside).snapshot().files().num_rows == 1
+    optimized = [r.result for r in reports.done if r.task == "optimize"]
+    assert optimized == ["failed", "nothing"]

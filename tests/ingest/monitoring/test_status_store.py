@@ -6,6 +6,7 @@ import pytest
 
 from bayou.errors import PipelineError, StorageError
 from bayou.ingest.config import load_configuration
+from bayou.ingest.maintenance import LastRuns
 from bayou.ingest.monitoring import Listeners, StatusStore
 from bayou.ingest.monitoring.metrics import exposition
 from bayou.ingest.offsets import OffsetSpan
@@ -174,6 +175,33 @@ def test_maintenance_that_is_told_late_does_not_turn_the_version_back(store):
             )
         )
         assert topic(store).version == 5
+
+
+def test_maintenance_that_an_earlier_process_failed_at_is_known_while_it_is_asked_for(tmp_path):
+    file = tmp_path / "p.yaml"
+    text = (
+        "connector:\n  state-path: state\n  topics:\n    a: {kafka-topic: a, destination: "
+        "{table-path: a, delta-config: {enable-vacuum: true}}}\n"
+    )
+    file.write_text(text)
+    configuration = load_configuration(file, environment={})
+    for task in ("vacuum", "optimize"):  # the latter isn't enabled any more
+        LastRuns(configuration.state_path, "a").keep(
+            MaintenanceReport(
+                topic="a",
+                task=task,
+                table_path="a",
+                started=100.0,
+                result="failed",
+                error=StorageError("no space", path="a"),
+            )
+        )
+    status = StatusStore(configuration).status()
+    (run,) = status.topics[0].maintenance
+    assert (run.task, run.at, run.result, run.runs) == ("vacuum", 100.0, "failed: no space", 0)
+    metrics = exposition(status)
+    assert b'bayou_maintenance_ok{task="vacuum",topic="a"} 0.0' in metrics
+    assert b'bayou_maintenance_runs_total{task="vacuum",topic="a"} 0.0' in metrics
 
 
 def test_memory_is_bounded(store, clock):

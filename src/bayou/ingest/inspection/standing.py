@@ -13,7 +13,7 @@ from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.errand import Errand
 from bayou.ingest.inspection.kafka_records import first_record_time
 from bayou.ingest.inspection.topic_tables import TopicTables, row_count
-from bayou.ingest.maintenance import LastRun, LastRuns
+from bayou.ingest.maintenance import LastRun, last_runs, task_of
 from bayou.ingest.migration import migrated_offsets
 from bayou.ingest.offsets import (
     KafkaTopic,
@@ -25,8 +25,6 @@ from bayou.ingest.offsets import (
 from bayou.ingest.state import runs_here
 
 __all__ = ["PartitionStanding", "TopicStanding", "topic_standings"]
-
-_MAINTENANCE = {"OPTIMIZE": "optimize", "VACUUM END": "vacuum"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +126,7 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
         table_path=topic.table_path,
         objective_seconds=topic.config.slo.freshness_seconds,
         running=runs_here(configuration.state_path, topic.key),
-        maintenance=LastRuns(configuration.state_path, topic.key).read(),
+        maintenance=last_runs(configuration, topic),
     )
     tables = TopicTables.of(configuration, topic)
     transactions: Mapping[str, int] | None = None
@@ -170,18 +168,19 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
 
 
 def _table_facts(
-    tables: TopicTables, rows: int, last_runs: Mapping[str, LastRun]
+    tables: TopicTables, rows: int, known_runs: Mapping[str, LastRun]
 ) -> dict[str, Any]:
     detail = tables.target.detail()
     commits = tables.target.history(1000)
-    maintenance = dict(last_runs)
+    maintenance = dict(known_runs)
     for commit in commits:
-        task = _MAINTENANCE.get(str(commit.get("operation")))
-        if task is None:
+        found = task_of(commit)
+        if found is None:
             continue
+        task, result = found
         told = maintenance.get(task)
         if told is None or told.at < commit["timestamp"]:
-            maintenance[task] = LastRun(at=commit["timestamp"], result="done")
+            maintenance[task] = LastRun(at=commit["timestamp"], result=result)
     return {
         "version": detail.version,
         "last_commit": detail.last_modified,

@@ -7,13 +7,15 @@ import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from bayou.ingest.progress import MaintenanceReport
+from bayou.ingest.config import Configuration, Topic
+from bayou.ingest.progress import MaintenanceReport, MaintenanceTask
 from bayou.ingest.state import topic_folder
 
-__all__ = ["LastRun", "LastRuns"]
+__all__ = ["LastRun", "LastRuns", "last_runs", "task_of"]
 
 
 class LastRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,3 +61,30 @@ class LastRuns:
             beside = self._file.with_suffix(".new")
             beside.write_bytes(msgspec.json.encode({**self.read(), report.task: run}))
             os.replace(beside, self._file)
+
+
+def last_runs(configuration: Configuration, topic: Topic) -> dict[str, LastRun]:
+    """Those of the tasks that the configuration still asks for: what failed before it was turned
+    off fails no more.
+    """
+    delta = topic.config.destination.delta_config
+    asked: dict[MaintenanceTask, bool] = {
+        "compaction": delta.enable_compaction,
+        "optimize": delta.enable_optimize,
+        "vacuum": delta.enable_vacuum,
+        "forget": topic.upsert_keys is not None,
+    }
+    known = LastRuns(configuration.state_path, topic.key).read()
+    return {task: known[task] for task, wanted in asked.items() if wanted and task in known}
+
+
+def task_of(commit: Mapping[str, Any]) -> tuple[MaintenanceTask, str] | None:
+    """The task that a commit of a table's history ends, and its result; None for other commits."""
+    match commit.get("operation"):
+        case "OPTIMIZE":
+            return "optimize", "done"
+        case "VACUUM END":
+            status = (commit.get("operationParameters") or {}).get("status")
+            return "vacuum", "failed" if status == "FAILED" else "done"
+        case _:
+            return None

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +16,7 @@ from bayou.engines import for_path
 from bayou.errors import BayouError, PipelineError
 from bayou.ingest.config import Topic
 from bayou.ingest.errand import Errand
-from bayou.ingest.maintenance.last_runs import LastRuns
+from bayou.ingest.maintenance.last_runs import LastRuns, task_of
 from bayou.ingest.maintenance.steps import maintain_table
 from bayou.ingest.progress import BatchReport, MaintenanceReport, MaintenanceTask, Reporter
 from bayou.ingest.upsert import DeletedKeys, deleted_keys_path
@@ -69,11 +70,17 @@ class TopicUpkeep:
         self._compacted = self._optimized = 0
         self._since = 0  # what an earlier process left is looked at once
         self._last_batch = 0
-        self._behind = self._left = False
+        self._failed: set[str] = {
+            task for task, run in last_runs.read().items() if run.result == "failed"
+        }
+        self._behind = False
+        self._left = False
         self._stopped = threading.Event()
         self._errand: Errand | None = None
         self._last_vacuum: float | None = None
         self._last_vacuum_of_keys = 0.0
+        for task in self._failed:
+            self._again(task)
 
     def took(self, report: BatchReport, *, more_waits: bool) -> None:
         """Count a batch.
@@ -149,6 +156,7 @@ class TopicUpkeep:
                 with self._slots:
                     report = self._maintained(task, final=final)
             except Exception as fault:  # noqa: BLE001  # whatever it is, the topic goes on
+                self._again(task)
                 report = MaintenanceReport(
                     topic=self._topic.key,
                     task=task,
@@ -160,9 +168,28 @@ class TopicUpkeep:
                         f"{task}: {type(fault).__name__}: {fault}", topic=self._topic.key
                     ),
                 )
-            if report is not None and not (report.left and report.result == "nothing"):
+            if report is not None and self._is_news(report):
                 self._last_runs.keep(report)
                 self._reporter.maintenance_finished(report)
+
+    def _is_news(self, report: MaintenanceReport) -> bool:
+        """Not that there was nothing to do, unless the last that was told is a failure."""
+        failed_before = report.task in self._failed
+        if report.error is not None:
+            self._failed.add(report.task)
+        else:
+            self._failed.discard(report.task)
+        nothing = report.result == "nothing" and (report.left > 0 or report.task == "forget")
+        return failed_before or not nothing
+
+    def _again(self, task: str) -> None:
+        """It is due at the next look, though no record comes and no day goes by."""
+        if task == "vacuum":
+            self._last_vacuum = 0.0
+        elif task == "forget":
+            self._last_vacuum_of_keys = 0.0
+        else:
+            self._left = True
 
     def _maintained(self, task: MaintenanceTask, *, final: bool) -> MaintenanceReport | None:
         """None where it isn't due after all, or not worth telling."""
@@ -191,11 +218,8 @@ class TopicUpkeep:
             stopped=self._stopped.is_set,
             alone=alone,
         )
-        if task == "vacuum":
-            if report.error is not None:
-                self._last_vacuum = 0.0  # due again at the next look
-        else:
-            self._left = report.left > 0 or report.error is not None
+        if task != "vacuum":
+            self._left = report.left > 0
             if report.error is None:
                 self._since = behind
         beside = open_table(deleted_keys_path(self._topic.table_path), self._storage_options)
@@ -205,6 +229,8 @@ class TopicUpkeep:
                 self._topic.key, beside, task, stopped=self._stopped.is_set, alone=alone
             )
             report = report if of_keys.error is None else of_keys
+        if report.error is not None:
+            self._again(task)
         return report
 
     def _forgotten(self, *, final: bool) -> MaintenanceReport | None:
@@ -233,8 +259,9 @@ class TopicUpkeep:
             self._last_vacuum_of_keys = began
             vacuumed = maintain_table(self._topic.key, beside, "vacuum")
             if vacuumed.error is not None:
-                return vacuumed
-        return report if count else None
+                self._again("forget")
+                return replace(report, result="failed", error=vacuumed.error)
+        return report
 
     def _between_batches(self) -> AbstractContextManager[Any]:
         return self._batches
@@ -247,14 +274,14 @@ class TopicUpkeep:
                 commits = handle.history(_HISTORY) if handle.exists() else []
             except BayouError:
                 return True  # the vacuum will say what is wrong
-            vacuums = [c for c in commits if str(c.get("operation")).startswith("VACUUM")]
+            vacuums = [c for c in commits if task_of(c) == ("vacuum", "done")]
             if not vacuums and len(commits) == _HISTORY:
                 self._last_vacuum = now
                 return True  # nobody knows: at most once in so many commits
             known = (vacuums or commits[-1:])[:1]
             stamp = known[0].get("timestamp") if known else None
             self._last_vacuum = now if stamp is None else _seconds(stamp)
-        if now - self._last_vacuum < _BETWEEN_VACUUMS:
+        if abs(now - self._last_vacuum) < _BETWEEN_VACUUMS:  # a clock may have been far ahead
             return False
         self._last_vacuum = now
         return True

@@ -69,7 +69,8 @@ class ShownCommit:
 class MaintenanceRun:
     """The last run of a maintenance task of a topic; `at` in seconds since the epoch.
 
-    `result` is `done`, `nothing` where there was nothing to do, or `failed: ` and why.
+    `result` is `done`, `nothing` where there was nothing to do, or `failed: ` and why. `runs`
+    counts those since the start: 0 where the last one was an earlier process'.
     """
 
     task: str

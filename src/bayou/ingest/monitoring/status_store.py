@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bayou.ingest.config import Configuration
+from bayou.ingest.maintenance import last_runs
 from bayou.ingest.monitoring.status import (
     Histogram,
     MaintenanceRun,
@@ -63,6 +64,12 @@ class StatusStore:
                 kafka_topic=topic.config.kafka_topic,
                 table_path=topic.table_path,
                 objective=topic.config.slo.freshness_seconds,
+                maintenance={
+                    task: MaintenanceRun(
+                        task=task, at=run.at / 1000, result=_result(run.result, run.reason), runs=0
+                    )
+                    for task, run in last_runs(configuration, topic).items()
+                },
             )
             for topic in configuration.topics
         }
@@ -115,7 +122,7 @@ class StatusStore:
             topic.dead_letters += event.dead_letters
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:
-        result = event.result if event.error is None else f"failed: {event.error.message}"
+        result = _result(event.result, None if event.error is None else event.error.message)
         at = event.started + event.seconds
         with self._lock:
             topic = self._topics[event.topic]
@@ -197,6 +204,10 @@ class StatusStore:
                 commits=tuple(self._commits),
                 watch_error=self._watch_error,
             )
+
+
+def _result(result: str, reason: str | None) -> str:
+    return result if reason is None else f"failed: {reason}"
 
 
 @dataclass(slots=True, kw_only=True)
