@@ -151,6 +151,18 @@ def test_a_mask_that_would_leave_a_field_in_clear_is_refused(tmp_path):
             table(tmp_path, masks, schema="s.json").write([{"mail": "a@b.c"}])
 
 
+def test_a_later_record_that_would_stay_in_clear_is_a_dead_letter_and_stops_no_other(tmp_path):
+    found = table(tmp_path, "{place.street: hash, mail: hash, tags.x: drop}")
+    found.write([{"id": 1}])
+    records = [{"place": "secret"}, {"mail": 5}, {"tags": ["secret"]}, {"id": 2}]
+    report = found.write(records)
+    assert (report.rows, report.dead_letters) == (1, 3)
+    assert found.read(columns=["id"])["id"].to_pylist() == [1, 2]
+    report = found.write([{"place": {"street": "x"}, "mail": "x", "tags": [{"x": "x"}]}])
+    assert (report.rows, report.dead_letters) == (1, 0)
+    assert {"place", "mail", "tags"} <= set(found.read().column_names)
+
+
 def test_a_dead_letter_whose_field_would_stay_in_clear_becomes_no_row(tmp_path):
     table(tmp_path, "{}")
     file = tmp_path / "p.yaml"

@@ -41,11 +41,15 @@ def check_masks(topic: Topic, columns: StructType) -> None:
     Raises:
         PipelineError: a column can't be masked so, and would stay in clear.
     """
+    reason = _unfit_masks(topic, columns)
+    if reason is not None:
+        raise PipelineError(f"topic {topic.key!r}: masks: {reason}.", topic=topic.key)
+
+
+def _unfit_masks(topic: Topic, columns: StructType) -> str | None:
     schema = to_arrow_schema(columns)
-    for path, mask in topic.config.column_masks.items():
-        reason = unfit_mask(schema, path, mask)
-        if reason is not None:
-            raise PipelineError(f"topic {topic.key!r}: masks: {reason}.", topic=topic.key)
+    found = (unfit_mask(schema, path, mask) for path, mask in topic.config.column_masks.items())
+    return next((reason for reason in found if reason is not None), None)
 
 
 def unseen_masks(topic: Topic, columns: StructType) -> tuple[str, ...]:
@@ -87,13 +91,17 @@ class SchemaPolicy:
         self._json_schema = json_schema
         self._schema_columns = schema_columns
         self._refused_names: frozenset[str] = frozenset()
+        self._unmaskable: frozenset[str] = frozenset()
 
     def columns(self) -> StructType:
         """The record's fields that have a column, those of the schema file included.
 
+        Here a batch begins: what the one before refused for its type may come with another.
+
         Raises:
             PipelineError: the schema file doesn't fit the table.
         """
+        self._unmaskable = frozenset()
         known = self._target.columns
         merged = self._target.merged(known, self._schema_columns)
         if known.fields and merged != known and self._topic.config.policy != "evolve":
@@ -158,7 +166,7 @@ class SchemaPolicy:
             discover=policy == "evolve" or not layout.record.fields,
             ignore=policy == "freeze" and bool(layout.record.fields),
             widens=policy == "evolve" and self._target.widens,
-            taken=taken | self._refused_names | {DELETED, FORCED},
+            taken=taken | self._refused_names | self._unmaskable | {DELETED, FORCED},
         )
 
     def reading(self, layout: RowLayout, format: RecordFormat, read_at: int) -> RecordReading:
@@ -185,9 +193,24 @@ class SchemaPolicy:
         """Columns with new fields; one that can't be a column is refused from then on."""
         if self._target.widens:
             columns = widened(columns, new_fields)
-        columns, refused = with_new_columns(columns, new_fields, self._with_column)
-        self._refused_names |= refused
+        if not self._masks_bind:
+            columns, refused = with_new_columns(columns, new_fields, self._with_column)
+            self._refused_names |= refused
+            return columns
+        possible, never = with_new_columns(columns, new_fields, self._with_column)
+        columns, refused = with_new_columns(columns, possible, self._with_masked_column)
+        self._refused_names |= never
+        self._unmaskable |= refused
         return columns
+
+    @property
+    def _masks_bind(self) -> bool:
+        """Whether masks say which columns may come; of a table's first ones they are checked."""
+        return bool(self._topic.config.masks) and self._target.version is not None
+
+    def _with_masked_column(self, columns: StructType, field: StructField) -> StructType | None:
+        wider = self._with_column(columns, field)
+        return None if wider is None or _unfit_masks(self._topic, wider) is not None else wider
 
     def _with_column(self, columns: StructType, field: StructField) -> StructType | None:
         partitions = self._topic.config.destination.partition_columns

@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from bayou.ingest.decode.formats.avro import AvroReader
-from bayou.ingest.decode.formats.flattening import flat_columns, flattened
+from bayou.ingest.decode.formats.flattening import flat_columns, flattened, takes_objects
 from bayou.ingest.decode.formats.protobuf import ProtobufReader
 from bayou.ingest.decode.formats.record_format import RecordFormat
 from bayou.ingest.decode.formats.timestamps import converted, timestamp_columns
@@ -40,7 +40,7 @@ class RecordDecoder:
     def __init__(self, format: RecordFormat, plan: DecodePlan) -> None:
         self._format = format
         self._plan = plan
-        self._names = frozenset(plan.columns.names)
+        self._whole = frozenset(f.name for f in plan.columns if takes_objects(f))
         self._json = JsonDecoder(plan)
         self._masks = {name.lower(): mask for name, mask in format.masks.items()}
         self._validator = (
@@ -102,7 +102,7 @@ class RecordDecoder:
         separator = self._format.flatten
         if separator is None:
             return record
-        return flattened(record, separator, self._names, self._masks)
+        return flattened(record, separator, self._whole, self._masks)
 
     def with_timestamps(self, record: dict[str, Any]) -> dict[str, Any]:
         """A record whose timestamps are moments in UTC.

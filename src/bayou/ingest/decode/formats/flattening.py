@@ -10,9 +10,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from bayou.protocol.schema import StructField, StructType
+from bayou.ingest.decode.json_schema import is_json_text
+from bayou.protocol.schema import MapType, StructField, StructType
 
-__all__ = ["flat_columns", "flattened"]
+__all__ = ["flat_columns", "flattened", "takes_objects"]
 
 
 def flat_columns(columns: StructType, separator: str) -> StructType:
@@ -23,14 +24,15 @@ def flat_columns(columns: StructType, separator: str) -> StructType:
 def flattened(
     record: Mapping[str, Any],
     separator: str,
-    columns: Container[str],
+    whole: Container[str],
     masks: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """A record without nested objects.
 
     Args:
-        columns: names of the columns of flattened records; an object that has a column, as JSON
-            text, stays.
+        whole: names of the columns that take objects as they are, see `takes_objects`. Beside any
+            other column of its name an object is taken apart: where one record has a number there,
+            those with objects are what they were.
         masks: by the name of a column in lower case; `drop` of an object leaves out all its
             fields, of which none would have this name.
 
@@ -43,7 +45,7 @@ def flattened(
         prefix, part = waiting.pop()
         for name, value in part.items():
             path = prefix + name
-            if isinstance(value, dict) and value and path not in columns:
+            if isinstance(value, dict) and value and path not in whole:
                 mask = masks.get(path.lower())
                 if mask is None:
                     waiting.append((path + separator, value))
@@ -54,6 +56,11 @@ def flattened(
             else:
                 found[path] = value
     return found
+
+
+def takes_objects(field: StructField) -> bool:
+    """Whether a column of flattened records holds objects: as JSON text, or as a map."""
+    return is_json_text(field) or isinstance(field.data_type, StructType | MapType)
 
 
 def _fields(columns: StructType, separator: str, prefix: str) -> Iterator[StructField]:
