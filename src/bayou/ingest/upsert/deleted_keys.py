@@ -17,15 +17,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.api import SnapshotHandle
+from bayou.api import SnapshotHandle, table
 from bayou.errors import PipelineError
 from bayou.ingest.upsert.ordering import DELETED, FORCED, UpsertKeys, quoted
 from bayou.kernel import Engine, Operation, Predicate, Snapshot, Table, col, lit, write_data
-from bayou.kernel.arrow_types import to_arrow_schema
+from bayou.kernel.arrow_types import from_arrow_type, to_arrow_schema
 from bayou.kernel.operations.delete import delete
 from bayou.kernel.operations.merge import MergeClause, MergeDefinition, MergeSource, merge
 from bayou.kernel.predicates.model import And, Comparison, IsNull, Or
+from bayou.protocol.properties import TYPE_WIDENING
 from bayou.protocol.schema import StructType
+from bayou.protocol.type_changes import is_widening
 
 __all__ = ["REMEMBERED_AT", "DeletedKeys", "deleted_keys_path", "rows_of_keys"]
 
@@ -88,6 +90,7 @@ class DeletedKeys:
         if snapshot is None:
             self._create(source.drop_columns([FORCED]))
             return
+        snapshot = self._as_wide(snapshot, source.schema)
         merge(
             self._engine,
             snapshot,
@@ -104,7 +107,7 @@ class DeletedKeys:
         """
         snapshot = self._snapshot()
         if snapshot is not None:
-            return snapshot
+            return self._as_wide(snapshot, winners)
         fields = [winners.field(name) for name in self._keys.all_columns]
         fields.append(pa.field(REMEMBERED_AT, pa.timestamp("us", tz="UTC")))
         self._create(pa.schema(fields).empty_table())
@@ -183,6 +186,25 @@ class DeletedKeys:
                 topic="",
             )
         return snapshot
+
+    def _as_wide(self, snapshot: Snapshot, rows: pa.Schema) -> Snapshot:
+        """The table with columns that hold what rows have: the target's may have become wider."""
+        wider = {
+            field.name: kind
+            for field in snapshot.schema
+            if field.name in self._keys.all_columns
+            and is_widening(
+                field.data_type,
+                kind := from_arrow_type(rows.field(field.name).type, column=field.name),
+            )
+        }
+        if not wider:
+            return snapshot
+        alter = table(self._table.path, engine=self._engine).alter
+        alter.set_properties({TYPE_WIDENING.key: "true"})
+        for name, kind in wider.items():
+            alter.change_type([name], kind)
+        return self._table.latest_snapshot(self._engine)
 
     def _create(self, rows: pa.Table) -> None:
         source = MergeSource.read(rows.schema, rows.to_batches())

@@ -1,0 +1,64 @@
+"""The table of deleted keys follows its target."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import bayou
+from bayou.ingest import TopicTable, load_configuration
+from bayou.ingest.direct_writer import DirectWriter, record_batch
+from bayou.ingest.upsert import deleted_keys_path
+
+CONFIG = """\
+connector:
+  topics:
+    t:
+      kafka-topic: t
+      decode: avro
+      schema-file: s.avsc
+      destination:
+        table-path: t
+        key-columns: [id]
+        {ordering}
+        delta-config: {{enable-upsert: true, enable-schema-evolution: true}}
+"""
+
+
+@pytest.mark.parametrize("ordering", ["", "ordering-column: at"])
+def test_keys_of_a_wider_type_are_remembered_once_the_target_has_them(tmp_path, ordering):
+    (tmp_path / "p.yaml").write_text(CONFIG.format(ordering=ordering))
+    count = 0
+
+    def send(*records):
+        nonlocal count
+        keys = [json.dumps(key).encode() for key, _ in records]
+        values = [None if row is None else json.dumps(row).encode() for _, row in records]
+        moments = [100 + count] * len(records)
+        batch = record_batch("t", values, partition=0, first=count, timestamps=moments, keys=keys)
+        count += len(records)
+        configuration = load_configuration(tmp_path / "p.yaml", environment={})
+        topic = configuration.topic("t")
+        DirectWriter(configuration, topic).write([batch], {})
+        return TopicTable(configuration, "t")
+
+    def declare(kind):
+        fields = [{"name": name, "type": ["null", kind]} for name in ("id", "at")]
+        schema = {"type": "record", "name": "R", "fields": fields}
+        (tmp_path / "s.avsc").write_text(json.dumps(schema))
+
+    declare("int")
+    send((1, {"id": 1, "at": 1}), (2, {"id": 2, "at": 1}))
+    table = send((1, None))
+    table.handle.alter.set_properties({"delta.enableTypeWidening": "true"})
+    declare("long")
+    far = 1 << 40
+    send((far, {"id": far, "at": far}), (3, {"id": 3, "at": 1}))
+    table = send((far, None))
+    assert sorted(table.read(columns=["id"])["id"].to_pylist()) == [2, 3]
+    gone = bayou.table(deleted_keys_path(table.topic.table_path)).to_arrow()
+    assert sorted(gone.column("id").to_pylist()) == [1, far]
+    count = -1  # older than the delete
+    table = send((far, {"id": far, "at": 1}))
+    assert sorted(table.read(columns=["id"])["id"].to_pylist()) == [2, 3]
