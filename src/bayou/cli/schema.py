@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,9 @@ from bayou.cli.arguments import AsJson, AtTime, AtVersion, Settings
 from bayou.cli.exits import FAILED, WRONG_USAGE, explained
 from bayou.cli.opened_table import FromConfig, TablePath, named_topics, opened_table
 from bayou.cli.output import output_for
+
+if TYPE_CHECKING:
+    from bayou.api import SnapshotHandle, TableHandle
 
 __all__ = ["schema"]
 
@@ -87,8 +90,8 @@ def diff(
             (topic,) = named_topics(configuration, [table])
             changes = schema_file_changes(configuration, topic, handle.snapshot())
         else:
-            first = before if before is not None else handle.history()[-1]["version"]
-            changes = compare_schemas(handle.snapshot(first).schema, handle.snapshot(after).schema)
+            first = handle.snapshot(before) if before is not None else _first(handle)
+            changes = compare_schemas(first.schema, handle.snapshot(after).schema)
         output.rows(
             "",
             [{"column": c.column, "before": c.before, "after": c.after} for c in changes],
@@ -97,3 +100,15 @@ def diff(
         )
         if changes:
             raise typer.Exit(FAILED)
+
+
+def _first(handle: TableHandle) -> SnapshotHandle:
+    """The earliest version that can be read; commits before it may still be there."""
+    from bayou.errors import VersionNotFoundError
+
+    try:
+        return handle.snapshot(handle.history()[-1]["version"])
+    except VersionNotFoundError as gone:
+        if gone.earliest is None:
+            raise
+        return handle.snapshot(gone.earliest)

@@ -38,6 +38,8 @@ __all__ = ["DeleteFiles", "VacuumMetrics", "vacuum"]
 pc: Any = pyarrow.compute
 
 _HOUR = 3_600_000
+_LONGEST = 24 * 366 * 10_000
+"""Hours; what is longer has no moment that it goes back to."""
 _BATCH = 1000
 _SIDE_BY_SIDE = 8
 
@@ -173,10 +175,10 @@ def _asked(state: TableState, hours: float | None, default: int, *, enforce: boo
     """The retention asked for in ms, None for the table's."""
     if hours is None:
         return None
-    if not hours >= 0:
+    if not 0 <= hours <= _LONGEST:
         raise ArgumentError(
             f"A retention of {hours} hours isn't one; it is 0 or more "
-            "(DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE).",
+            f"(DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE), {_LONGEST} at most.",
             argument="retention_hours",
         )
     asked = round(hours * _HOUR)
