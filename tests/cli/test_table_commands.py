@@ -132,6 +132,13 @@ def test_a_dry_vacuum_lists_and_deletes_nothing(events, table):
     assert sorted(table.glob("*.parquet")) == before
 
 
+@pytest.mark.parametrize("hours", ["inf", "1e300"])
+def test_a_retention_beyond_all_time_is_refused(invoke, table, hours):
+    result = invoke("vacuum", table, "--retention-hours", hours)
+    assert result.exit_code == 2
+    assert "isn't one" in result.stderr
+
+
 def test_a_retention_below_the_tables_own_is_refused(invoke, table):
     result = invoke("vacuum", table, "--retention-hours", 1)
     assert result.exit_code == 2
@@ -156,6 +163,17 @@ def test_a_schemas_difference_is_exit_code_1(events, invoke, table):
         ("column_change", "place", None, "struct"),
         ("column_change", "place.city", None, "string"),
     ]
+
+
+def test_schemas_are_compared_from_the_first_version_that_can_be_read(events, tmp_path):
+    path = tmp_path / "cleaned"
+    for number in range(12):
+        bayou.write(str(path), pa.table({"id": [number]}))
+    for version in range(5):  # as delta-spark cleans: the commits up to the checkpoint stay
+        (path / "_delta_log" / f"{version:020}.json").unlink()
+    bayou.write(str(path), pa.table({"id": [1], "more": ["x"]}), merge_schema=True)
+    code, rows = events("schema", "diff", path)
+    assert (code, [row["column"] for row in rows]) == (1, ["more"])
 
 
 def test_the_schema_file_is_compared_with_the_table(events, tmp_path, table, config):
@@ -184,6 +202,36 @@ def test_tables_are_verified_and_what_is_none_is_named(invoke, events, table, tm
     result = invoke("verify", table, tmp_path / "nothing")
     assert result.exit_code == 1
     assert f"{tmp_path / 'nothing'} isn't a Delta table" in result.stderr
+
+
+def test_a_table_that_can_not_be_read_is_not_called_none(invoke, events, table):
+    commit = table / "_delta_log" / f"{2:020}.json"
+    commit.write_text("no commit")
+    for stray in commit.parent.glob("*.crc"):
+        stray.unlink()
+    code, (told,) = events("verify", table)
+    assert (code, told["type"]) == (1, "CorruptTableError")
+    assert "isn't a Delta table" not in invoke("verify", table).stderr
+
+
+def test_moments_that_python_does_not_have_are_texts(events, invoke, tmp_path):
+    path = tmp_path / "far"
+    far = pa.array([5_000_000, -5_000_000, 0, None], pa.date32())
+    moment = pa.array([4 * 10**17, -(10**17), 0, None], pa.timestamp("us", "UTC"))
+    bayou.write(str(path), pa.table({"date": far, "moment": moment}))
+    code, rows = events("read", path)
+    assert code == 0
+    assert [row["row"]["date"] for row in rows] == [
+        "15659-07-15",
+        "-11720-06-19",
+        "1970-01-01",
+        None,
+    ]
+    assert rows[0]["row"]["moment"].startswith("14645-")
+    for command in ("read", "verify"):
+        result = invoke(command, path)
+        assert result.exit_code == 0
+        assert "15659-07-15" in result.stdout
 
 
 def test_what_to_verify_has_to_be_said(invoke):

@@ -39,14 +39,16 @@ def read(
     """Print rows of a table, now or as they were."""
     output = output_for(as_json=as_json)
     with explained(output):
+        from bayou.api.python_rows import python_rows
+
         snapshot = opened_table(table, config, settings).snapshot(version, timestamp)
         names = None if columns is None else [c.strip() for c in columns.split(",")]
         reader = snapshot.to_batches(names, filter, limit or None)
         if as_json:
             for batch in reader:  # beside `event` a column of that name would be lost
-                output.rows("", [{"row": row} for row in batch.to_pylist()], event="row")
+                output.rows("", [{"row": row} for row in python_rows(batch)], event="row")
             return
-        rows = [row for batch in reader for row in batch.to_pylist()]
+        rows = [row for batch in reader for row in python_rows(batch)]
         shown = len(rows)
         output.rows(
             "",

@@ -14,6 +14,7 @@ from bayou.cli.history import history_rows
 from bayou.cli.opened_table import FromConfig, named_topics, opened_table
 from bayou.cli.output import Output, output_for
 from bayou.cli.read import cell
+from bayou.errors import TableNotFoundError
 
 if TYPE_CHECKING:
     from bayou.ingest.inspection import OffsetProof, TableReport
@@ -71,12 +72,13 @@ def _of_configuration(
     *,
     as_json: bool,
 ) -> list[bool]:
-    from bayou.errors import BayouError
+    from bayou.errors import BayouError, KafkaError
     from bayou.ingest.config import load_configuration
     from bayou.ingest.inspection import TopicTables, prove_offsets, table_report
 
     configuration = load_configuration(config, settings=settings or ())
     fine: list[bool] = []
+    brokers_answer = True
     for topic in named_topics(configuration, names):
         tables = TopicTables.of(configuration, topic)
         report = table_report(topic.table_path, tables.target)
@@ -85,10 +87,14 @@ def _of_configuration(
             fine.append(False)
             continue
         configuration.check_runnable()
+        if not brokers_answer:  # each would be waited for again
+            fine.append(False)
+            continue
         try:
             proof = prove_offsets(configuration, topic)
         except BayouError as error:
             output.error(error.message, kind=type(error).__name__)
+            brokers_answer = not (isinstance(error, KafkaError) and error.topic is None)
             fine.append(False)
             continue
         _show_proof(output, proof, as_json=as_json)
@@ -97,8 +103,12 @@ def _of_configuration(
 
 
 def _show_report(output: Output, report: TableReport, *, as_json: bool) -> None:
+    if isinstance(report.error, TableNotFoundError):
+        told = f"{report.path} isn't a Delta table: {report.error.message}"
+        output.error(told, kind="NotATable")
+        return
     if report.error is not None:
-        output.error(f"{report.path} isn't a Delta table: {report.error}", kind="NotATable")
+        output.error(f"{report.path}: {report.error.message}", kind=type(report.error).__name__)
         return
     facts: dict[str, Any] = {
         "version": report.version,

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
-__all__ = ["Errand"]
+__all__ = ["Errand", "all_at_once"]
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 
 class Errand:
@@ -42,3 +47,16 @@ class Errand:
             self._work()
         except Exception as fault:  # noqa: BLE001  # `finish` raises it
             self._fault = fault
+
+
+def all_at_once(ask: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
+    """Ask about each in a thread of its own, so that what doesn't answer is waited for once."""
+    answers: dict[int, Answer] = {}
+
+    def keep(number: int) -> None:
+        answers[number] = ask(items[number])
+
+    errands = [Errand(partial(keep, number)) for number in range(len(items))]
+    for errand in errands:
+        errand.finish()
+    return [answers[number] for number in range(len(items))]

@@ -10,13 +10,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from functools import partial
 
 from pyspark.sql import SparkSession
 
 from bayou.ingest.broker import EndsOfTopics
 from bayou.ingest.config import Configuration, without_delta_spark
-from bayou.ingest.errand import Errand
+from bayou.ingest.errand import all_at_once
 from bayou.ingest.progress import Reporter, TopicSummary
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.session import pipeline_session, start_workers, stop_session
@@ -96,9 +95,7 @@ def run_pipeline(
 
 def _prepare(runs: Sequence[TopicRun], *, once: bool) -> None:
     """All at once: a broker or a store that doesn't answer is waited for once, not once a topic."""
-    errands = [Errand(partial(run.prepare, once=once)) for run in runs]
-    for errand in errands:
-        errand.finish()
+    all_at_once(lambda run: run.prepare(once=once), runs)
     for run in runs:
         run.tell_if_idle()
 

@@ -15,10 +15,12 @@ from bayou.ingest.broker import describe_topic
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letter_table import DeadLetterTable
 from bayou.ingest.decode import additions
+from bayou.ingest.errand import all_at_once
 from bayou.ingest.inspection.kafka_records import kafka_records
 from bayou.ingest.inspection.run_cost import RunCost, run_cost
 from bayou.ingest.migration import migrated_offsets
 from bayou.ingest.offsets import (
+    KafkaTopic,
     OffsetSpan,
     behind_lost,
     lost_offsets,
@@ -86,10 +88,25 @@ def plan_run(configuration: Configuration, topics: tuple[Topic, ...]) -> tuple[T
         ConfigurationError: a schema file isn't usable.
     """
     schemas = topic_schemas(configuration)
-    return tuple(_plan(configuration, topic, schemas[topic.key]) for topic in topics)
+    described = all_at_once(lambda topic: _described(configuration, topic), topics)
+    return tuple(
+        _plan(configuration, topic, schemas[topic.key], kafka)
+        for topic, kafka in zip(topics, described, strict=True)
+    )
 
 
-def _plan(configuration: Configuration, topic: Topic, schema: str | None) -> TopicPlan:
+def _described(configuration: Configuration, topic: Topic) -> KafkaTopic | BayouError:
+    """What the brokers say of a topic; brokers that are away say it of all at the same time."""
+    properties = configuration.connector.kafka.client_properties()
+    try:
+        return describe_topic(topic.config.kafka_topic, properties)
+    except BayouError as error:
+        return error
+
+
+def _plan(
+    configuration: Configuration, topic: Topic, schema: str | None, kafka: KafkaTopic | BayouError
+) -> TopicPlan:
     plan = TopicPlan(
         topic=topic.key,
         kafka_topic=topic.config.kafka_topic,
@@ -99,9 +116,8 @@ def _plan(configuration: Configuration, topic: Topic, schema: str | None) -> Top
         new_columns={},
     )
     try:
-        kafka = describe_topic(
-            topic.config.kafka_topic, configuration.connector.kafka.client_properties()
-        )
+        if isinstance(kafka, BayouError):
+            raise kafka
         options = configuration.connector.storage.storage_options()
         engine = for_path(topic.table_path, options)
         target = TargetTable(engine, topic, kafka)

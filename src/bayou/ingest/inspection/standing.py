@@ -10,7 +10,7 @@ from typing import Any
 from bayou.errors import BayouError
 from bayou.ingest.broker import describe_topic
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.errand import Errand
+from bayou.ingest.errand import all_at_once
 from bayou.ingest.inspection.kafka_records import first_record_time
 from bayou.ingest.inspection.topic_tables import TopicTables, row_count
 from bayou.ingest.maintenance import LastRun, last_runs, task_of
@@ -108,15 +108,7 @@ def topic_standings(
     configuration: Configuration, topics: tuple[Topic, ...]
 ) -> tuple[TopicStanding, ...]:
     """Ask brokers and tables, all topics at once; what fails is said in `error`."""
-    found: dict[str, TopicStanding] = {}
-
-    def look(topic: Topic) -> None:
-        found[topic.key] = _standing(configuration, topic)
-
-    errands = [Errand(lambda topic=topic: look(topic)) for topic in topics]  # type: ignore[misc]
-    for errand in errands:
-        errand.finish()
-    return tuple(found[topic.key] for topic in topics)
+    return tuple(all_at_once(lambda topic: _standing(configuration, topic), topics))
 
 
 def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:

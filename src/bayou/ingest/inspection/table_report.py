@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayou.api import TableHandle
+from bayou.api.python_rows import python_rows
 from bayou.errors import BayouError
 from bayou.ingest.inspection.topic_tables import row_count
 
@@ -22,7 +23,8 @@ class TableReport:
 
     Attributes:
         path: where it was looked for.
-        error: why it can't be read as a Delta table; then nothing else is known.
+        error: why it can't be read; then nothing else is known. `TableNotFoundError`: it isn't a
+            Delta table.
         version: the latest one.
         rows, files, bytes: of it.
         schema: column and type.
@@ -32,7 +34,7 @@ class TableReport:
     """
 
     path: str
-    error: str | None = None
+    error: BayouError | None = None
     version: int | None = None
     rows: int = 0
     files: int = 0
@@ -61,8 +63,8 @@ def table_report(path: str, table: TableHandle) -> TableReport:
             bytes=detail.size_in_bytes,
             schema={field.name: str(field.data_type) for field in snapshot.schema},
             partition_columns=tuple(snapshot.partition_columns),
-            sample=tuple(snapshot.to_arrow(limit=_SAMPLE).to_pylist()),
+            sample=tuple(python_rows(snapshot.to_arrow(limit=_SAMPLE))),
             history=tuple(table.history(_COMMITS)),
         )
     except BayouError as error:
-        return TableReport(path=path, error=error.message, schema={})
+        return TableReport(path=path, error=error, schema={})

@@ -51,8 +51,9 @@ def list_topics(configuration: Configuration, *, every: bool = False) -> list[Li
             try:
                 bounds = describe_topic(name, properties).bounds
                 partitions, offsets = len(bounds), sum(s.end - s.start for s in bounds.values())
-            except KafkaError:
-                pass  # deleted since
+            except KafkaError as error:
+                if error.topic is None:
+                    raise  # of no topic in particular: the brokers have gone away
         found.append(
             ListedTopic(
                 kafka_topic=name,
