@@ -126,7 +126,7 @@ def looked(tmp_path_factory):
     file.write_text(CONFIG)
     configuration = replace(load_configuration(file, environment={}), file="pipeline.yaml")
     clock = Clock()
-    store = StatusStore(configuration, clock)
+    store = StatusStore(configuration, clock, clock)
     an_hour(store, clock)
     server = StatusServer(configuration.connector.monitoring, store)
     pictures = Path(os.environ.get("BAYOU_UI_PICTURES", folder)).resolve()

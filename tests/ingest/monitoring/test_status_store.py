@@ -22,9 +22,13 @@ from bayou.ingest.progress import (
 
 class Clock:
     now = 1_000.0
+    set_by = 0.0
 
     def __call__(self):
-        return self.now
+        return self.now + self.set_by
+
+    def steady(self):
+        return self.now - 500.0
 
 
 @pytest.fixture
@@ -40,7 +44,7 @@ def store(tmp_path, clock):
         "    a: {kafka-topic: a, destination: {table-path: a}, slo: {freshness-seconds: 30}}\n"
         "    b: {kafka-topic: b, destination: {table-path: b}}\n"
     )
-    return StatusStore(load_configuration(file, environment={}), clock)
+    return StatusStore(load_configuration(file, environment={}), clock, clock.steady)
 
 
 def started(topic="a", **positions):
@@ -202,6 +206,33 @@ def test_maintenance_that_an_earlier_process_failed_at_is_known_while_it_is_aske
     metrics = exposition(status)
     assert b'bayou_maintenance_ok{task="vacuum",topic="a"} 0.0' in metrics
     assert b'bayou_maintenance_runs_total{task="vacuum",topic="a"} 0.0' in metrics
+
+
+@pytest.mark.parametrize("days", [-400, -0.04, 0.04, 400])
+def test_a_clock_that_jumps_changes_no_age_and_no_rate(store, clock, days):
+    store.topic_started(started(p0=0))
+    store.ends_seen("a", {0: 0}, {})
+    clock.now += 20
+    store.batch_committed(batch(0, 100))
+    store.ends_seen("a", {0: 105}, {})
+    clock.set_by = days * 24 * 3600
+    clock.now += 20
+    store.ends_seen("a", {0: 105}, {})
+    found = topic(store)
+    assert (found.freshness, found.rows_per_second) == (40.0, 2.5)
+    assert (found.checks, found.misses) == (3, 1)
+    status = store.status()
+    assert (status.at, status.at - status.began) == (clock(), 40.0)
+    assert clock() - found.last_commit == 20.0  # by the clock that whoever asks has
+    assert [round(clock() - s.at) for s in found.samples] == [40, 20, 0, 0]
+    assert clock() - status.commits[0].at == 20.0
+
+
+def test_records_that_waited_before_the_start_keep_their_age_after_a_jump(store, clock):
+    store.topic_started(started(p0=5))
+    clock.set_by = 5_000.0
+    store.ends_seen("a", {0: 9}, {0: clock() - 500})
+    assert topic(store).freshness == 500.0
 
 
 def test_memory_is_bounded(store, clock):

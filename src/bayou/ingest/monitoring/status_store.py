@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeVar
 
 from bayou.ingest.config import Configuration
 from bayou.ingest.maintenance import last_runs
@@ -44,16 +44,25 @@ _ARRIVALS = 1_024
 class StatusStore:
     """Listens to a run and remembers; safe in threads. Implements `Reporter`.
 
+    Moments are kept by a clock that doesn't jump, and told by the machine's: ages and rates stay
+    true where somebody sets that one.
+
     Args:
         configuration: names the topics.
         clock: seconds since the epoch.
+        steady: seconds that never jump, since whenever.
     """
 
     def __init__(
-        self, configuration: Configuration, clock: Callable[[], float] = time.time
+        self,
+        configuration: Configuration,
+        clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
-        self._began = clock()
+        self._steady = steady
+        self._since = clock() - steady()
+        self._began = self._now()
         self._file = configuration.file
         self._lock = threading.Lock()
         self._watch_error: str | None = None
@@ -79,10 +88,10 @@ class StatusStore:
             topic = self._topics[event.topic]
             topic.state = "running"
             topic.error = None
-            topic.follow(event.positions, self._clock())
+            topic.follow(event.positions, self._now())
 
     def batch_committed(self, event: BatchReport) -> None:
-        now = self._clock()
+        now = self._now()
         with self._lock:
             topic = self._topics[event.topic]
             topic.add(event, now)
@@ -160,9 +169,10 @@ class StatusStore:
             first_waiting: for partitions whose `unknown_arrivals` were looked up, when the first
                 record that waits was written, seconds since the epoch.
         """
-        now = self._clock()
+        now, jump = self._now(), self._jump()
+        written = {partition: moment - jump for partition, moment in first_waiting.items()}
         with self._lock:
-            self._topics[topic].saw_ends(ends, first_waiting, now)
+            self._topics[topic].saw_ends(ends, written, now)
 
     def unknown_arrivals(self, topic: str, ends: Mapping[int, int]) -> dict[int, int]:
         """Partitions with records that wait since before anybody looked, and their offsets."""
@@ -193,17 +203,33 @@ class StatusStore:
 
     def status(self) -> PipelineStatus:
         """Everything, now."""
-        now = self._clock()
+        now, jump = self._now(), self._jump()
         with self._lock:
             return PipelineStatus(
                 version=VERSION,
                 configuration=self._file,
-                began=self._began,
-                at=now,
-                topics=tuple(topic.status(now) for topic in self._topics.values()),
-                commits=tuple(self._commits),
+                began=self._began + jump,
+                at=now + jump,
+                topics=tuple(topic.status(now, jump) for topic in self._topics.values()),
+                commits=tuple(_moved(self._commits, jump)),
                 watch_error=self._watch_error,
             )
+
+    def _now(self) -> float:
+        """What the machine's clock would say if nobody had set it since the start."""
+        return self._steady() + self._since
+
+    def _jump(self) -> float:
+        """By how much it was set since then; what is less than a second is its own drift."""
+        jump = self._clock() - self._now()
+        return jump if abs(jump) > 1.0 else 0.0
+
+
+Moment = TypeVar("Moment", Sample, ShownCommit)
+
+
+def _moved(moments: Iterable[Moment], jump: float) -> Iterable[Moment]:
+    return (replace(m, at=m.at + jump) for m in moments) if jump else moments
 
 
 def _result(result: str, reason: str | None) -> str:
@@ -349,7 +375,12 @@ class _Topic:
             self.checks += 1
             self.misses += self.objective is not None and sample.freshness > self.objective
 
-    def status(self, now: float) -> TopicStatus:
+    def status(self, now: float, jump: float) -> TopicStatus:
+        """Now.
+
+        Args:
+            jump: by how much the clock was set, by which moments are told.
+        """
         sample = self._sample(now)
         return TopicStatus(
             topic=self.topic,
@@ -368,7 +399,7 @@ class _Topic:
             batch_seconds=self.batch_seconds,
             commit_seconds=self.commit_seconds,
             version=self.version,
-            last_commit=self.last_commit,
+            last_commit=None if self.last_commit is None else self.last_commit + jump,
             lag=self._lag(),
             freshness=sample.freshness,
             objective=self.objective,
@@ -380,7 +411,7 @@ class _Topic:
             table_bytes=self.table_bytes,
             letters_waiting=self.letters_waiting,
             maintenance=tuple(self.maintenance.values()),
-            samples=(*self.samples, sample),
+            samples=tuple(_moved([*self.samples, sample], jump)),
         )
 
     def _lag(self) -> dict[int, int]:
