@@ -72,6 +72,7 @@ class Running:
     def __init__(self, configuration, spark) -> None:
         self.recorder = Recorder()
         self.commits: list[float] = []
+        self.summaries: tuple = ()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(configuration, spark))
         self._thread.start()
@@ -113,7 +114,9 @@ class Running:
         return self.recorder
 
     def _run(self, configuration, spark):
-        run_pipeline(configuration, once=False, reporter=self, stop=self._stop, spark=spark)
+        self.summaries = run_pipeline(
+            configuration, once=False, reporter=self, stop=self._stop, spark=spark
+        )
 
 
 class Pipeline:
@@ -139,6 +142,7 @@ class Pipeline:
         kafka=None,
         ordering=None,
         max_queries=8,
+        others=None,
         **topic,
     ) -> None:
         if schema is not None:
@@ -163,7 +167,8 @@ class Pipeline:
                         },
                         "processing": {"batch-size": batch_size, **(processing or {})},
                         **topic,
-                    }
+                    },
+                    **(others or {}),
                 },
             }
         }

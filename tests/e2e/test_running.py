@@ -14,6 +14,9 @@ import pytest
 from deltalake import DeltaTable
 from process_memory import process_tree
 
+from bayou.errors import StorageError
+from bayou.ingest.retries import BatchFailedError
+
 pytestmark = pytest.mark.spark
 
 
@@ -99,6 +102,48 @@ def test_a_log_that_cannot_be_read_stops_the_topic_and_the_rest_comes_later(pipe
         log.unlink()
         moved.rename(log)
     assert pipeline.run().finished[0].error is None
+    assert ids(pipeline) == list(range(20))
+
+
+@pytest.mark.parametrize("max_queries", [8, 0])
+def test_a_topic_whose_store_failed_for_long_is_begun_again_while_another_goes_on(
+    pipeline, max_queries
+):
+    processing = {
+        "batch-size": 10,
+        "flush-interval": 0.3,
+        "max-retries": 0,
+        "restart-interval": 1,
+    }
+    other = {
+        "kafka-topic": "events",
+        "destination": {"table-path": "lake/other"},
+        "processing": processing,
+    }
+    pipeline.configure(processing=processing, others={"other": other}, max_queries=max_queries)
+    pipeline.broker.produce("events", records(10))
+    running = pipeline.start()
+    running.wait(lambda seen: len(seen.batches) == 2)
+    log = pipeline.table / "_delta_log"
+    moved = log.rename(pipeline.table / "log-elsewhere")
+    log.symlink_to(log)
+    pipeline.broker.produce("events", records(10, 10))
+    # Once from its batch, then again from a look before it begins.
+    running.wait(lambda seen: len(seen.finished) == 2)
+    running.wait(lambda seen: len(seen.batches) == 3)
+    log.unlink()
+    moved.rename(log)
+    running.wait(lambda seen: len(seen.batches) == 4)
+    seen = running.stop()
+    assert [event.topic for event in seen.started] == ["events", "other", "events"]
+    *stops, _, _ = seen.finished
+    assert {(stop.topic, stop.restart) for stop in stops} == {("events", 1.0)}
+    assert [type(stop.error) for stop in stops[:2]] == [BatchFailedError, StorageError]
+    assert {stop.error for stop in seen.finished[-2:]} == {None}
+    assert {whole.topic: (whole.rows, whole.error) for whole in running.summaries} == {
+        "events": (20, None),
+        "other": (20, None),
+    }
     assert ids(pipeline) == list(range(20))
 
 

@@ -50,6 +50,13 @@ def test_a_topic_that_may_be_seen_again_is_found():
     assert asked.latest(["b"]) == {"b": {0: 7}}
 
 
+def test_a_topic_that_comes_later_is_found_at_once():
+    asked = ends()
+    assert asked.latest(["a"]) == {"a": {0: 7}}
+    assert asked.latest(["a", "b"]) == {"a": {0: 7}, "b": {0: 7}}
+    assert asked.latest([]) == {}
+
+
 def test_brokers_that_do_not_answer_are_an_error_for_all():
     asked = ends()
 

@@ -55,7 +55,8 @@ class Ends:
 def test_a_run_that_drains_ends_also_where_retention_led_it_beyond_its_target():
     context = SimpleNamespace(setLocalProperty=lambda *_: None)
     run = Run()
-    turns = Turns([run], SimpleNamespace(sparkContext=context), Ends(), once=True)
+    turns = Turns(SimpleNamespace(sparkContext=context), Ends(), once=True)
+    turns.add(run)
     turns.begin()
     assert run.ended.wait(20)
     turns.stop()
@@ -70,7 +71,8 @@ def test_a_stop_while_brokers_are_asked_is_no_error():
             return super().latest(names)
 
     run = Run()
-    turns = Turns([run], SimpleNamespace(), Stopping(), once=True)
+    turns = Turns(SimpleNamespace(), Stopping(), once=True)
+    turns.add(run)
     turns.begin()
     turns._thread.join(20)
     assert run.turns == []
@@ -98,10 +100,27 @@ def test_a_topic_that_ends_during_its_maintenance_holds_up_no_other():
     ends, first, other = Still(), Maintained(), Slow()
     first.position = {0: ends.end}
     spark = SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None))
-    turns = Turns([first, other], spark, ends, once=True)
+    turns = Turns(spark, ends, once=True)
+    turns.add(first)
+    turns.add(other)
     turns.begin()
     assert other.ended.wait(10)
     assert first.active
     first.done.set()
     assert first.ended.wait(10)
+    turns.stop()
+
+
+def test_a_topic_that_comes_when_all_have_ended_is_served():
+    class Still(Ends):
+        def latest(self, names):
+            return {"t": {0: 50}} if names else {}
+
+    context = SimpleNamespace(setLocalProperty=lambda *_: None)
+    turns = Turns(SimpleNamespace(sparkContext=context), Still(), once=True)
+    turns.begin()
+    for _ in range(2):
+        run = Run()
+        turns.add(run)
+        assert run.ended.wait(20)
     turns.stop()

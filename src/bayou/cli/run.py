@@ -76,14 +76,16 @@ def run(
 class _Complaints:
     """Says at once why a topic stopped, for others may go on for days; implements `Reporter`.
 
-    What stops several topics alike, such as brokers that don't answer, is said once.
+    What stops several topics alike, such as brokers that don't answer, is said once; and what stops
+    one again, when it has been read in between.
     """
 
     def __init__(self, output: Output) -> None:
         self._output = output
-        self._told: set[str] = set()
+        self._told: dict[str, str] = {}  # by topic
 
     def topic_started(self, event: TopicStarted) -> None:
+        self._told.pop(event.topic, None)
         if event.unseen_masks:
             self._output.notice(of_topic(event.topic, told_unseen(event.unseen_masks)))
 
@@ -103,6 +105,6 @@ class _Complaints:
         """The table is complete without it; status and log say it."""
 
     def topic_finished(self, event: TopicSummary) -> None:
-        if event.error is not None and event.error.message not in self._told:
-            self._told.add(event.error.message)
+        if event.error is not None and event.error.message not in self._told.values():
+            self._told[event.topic] = event.error.message
             self._output.error(event.error.message, kind=type(event.error).__name__)

@@ -84,6 +84,7 @@ class EndsOfTopics:
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._cluster = KafkaCluster(parse_properties(properties))
+        self._names: frozenset[str] = frozenset()
         self._partitions: list[TopicPartition] = []
         self._known_until = 0.0
 
@@ -93,7 +94,8 @@ class EndsOfTopics:
         Raises:
             KafkaError: no broker answers.
         """
-        if time.monotonic() >= self._known_until:
+        if time.monotonic() >= self._known_until or not self._names.issuperset(names):
+            self._names = frozenset(names)
             self._partitions = _of_told(names, self._partitions_of)
             self._known_until = time.monotonic() + _PARTITIONS_EVERY
         ends: dict[str, dict[int, int]] = {}

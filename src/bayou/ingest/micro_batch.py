@@ -25,7 +25,7 @@ from bayou.ingest.decode.formats import RecordFormat
 from bayou.ingest.gathered import driver_bytes, gathered_rows
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.progress import AttemptFailed, BatchReport
-from bayou.ingest.retries import WORTH_A_RETRY, failed_attempt, pause_before
+from bayou.ingest.retries import WORTH_A_RETRY, BatchFailedError, failed_attempt, pause_before
 from bayou.ingest.rows import RowLayout
 from bayou.ingest.schema_policy import SchemaPolicy, told_in_history
 from bayou.ingest.spark_errors import records_lost, translated
@@ -367,9 +367,9 @@ class MicroBatchWriter:
             topic=self._topic.key,
         )
 
-    def _given_up(self, error: BayouError, retries: int) -> PipelineError:
+    def _given_up(self, error: BayouError, retries: int) -> BatchFailedError:
         tried = f" after {retries} retries" if retries else ""
-        return PipelineError(
+        return BatchFailedError(
             f"topic {self._topic.key!r}: a batch failed{tried}: {error.message}",
             topic=self._topic.key,
         )

@@ -2,21 +2,24 @@
 
 Each topic is a streaming query over the Kafka source. It begins where its table stands and its
 checkpoint lives no longer than the run, so that there is one truth about what was read: the table.
-Where there are many topics they take turns instead, see `bayou.ingest.turns`.
+Where there are many topics they take turns instead, see `bayou.ingest.turns`. One that stops while
+others go on may be begun again, see `bayou.ingest.restarts`.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from pyspark.sql import SparkSession
 
 from bayou.ingest.broker import EndsOfTopics
-from bayou.ingest.config import Configuration, without_delta_spark
+from bayou.ingest.config import Configuration, Topic, without_delta_spark
 from bayou.ingest.errand import all_at_once
 from bayou.ingest.progress import Reporter, TopicSummary
+from bayou.ingest.restarts import Restarts
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.session import pipeline_session, start_workers, stop_session
 from bayou.ingest.spark_errors import translated
@@ -59,16 +62,18 @@ def run_pipeline(
     configuration.check_runnable()
     schemas = topic_schemas(configuration)
     slots = threading.BoundedSemaphore(_MAINTAINED_AT_ONCE)
-    runs = [
-        TopicRun(configuration, topic, schemas[topic.key], reporter, upkeep_slots=slots)
-        for topic in configuration.topics
-    ]
+
+    def run_of(topic: Topic) -> TopicRun:
+        return TopicRun(configuration, topic, schemas[topic.key], reporter, upkeep_slots=slots)
+
+    runs = {topic.key: run_of(topic) for topic in configuration.topics}
+    restarts = Restarts(run_of)
     turns: Turns | None = None
     own: SparkSession | None = None
     try:
-        _prepare(runs, once=once)
+        _prepare(list(runs.values()), once=once)
         session = spark
-        working = [run for run in runs if run.has_work]
+        working = [run for run in runs.values() if run.has_work]
         if working:
             if session is None:
                 session = own = _session(configuration)
@@ -76,21 +81,32 @@ def run_pipeline(
                 if own is not None:
                     start_workers(own)
                 session.dataSource.register(KafkaDataSource)
-            if len(working) > configuration.connector.max_queries:
-                turns = _turns(configuration, working, session, once=once)
-                turns.begin()
-            else:
-                for run in working:
-                    run.begin(session, once=once)
-        _wait(runs, session, stop, once=once)
-        return tuple(run.finish() for run in runs)
+            # Topics that can't begin now may do so later.
+            if len(working if once else runs) > configuration.connector.max_queries:
+                ends = EndsOfTopics(configuration.connector.kafka.client_properties())
+                turns = Turns(session, ends, once=once)
+        begin = partial(_begin, turns=turns, spark=session, once=once)
+        for run in working:
+            begin(run)
+        if turns is not None:
+            turns.begin()
+        _wait(runs, session, stop, restarts, begin, once=once)
+        restarts.end()
+        return tuple(restarts.whole(run.finish()) for run in runs.values())
     finally:
         if turns is not None:
             turns.stop()
-        for run in runs:
+        for run in runs.values():
             run.abandon()
         if own is not None:
             stop_session(own)
+
+
+def _begin(run: TopicRun, *, turns: Turns | None, spark: SparkSession | None, once: bool) -> None:
+    if turns is not None:
+        turns.add(run)
+    elif spark is not None:
+        run.begin(spark, once=once)
 
 
 def _prepare(runs: Sequence[TopicRun], *, once: bool) -> None:
@@ -101,33 +117,41 @@ def _prepare(runs: Sequence[TopicRun], *, once: bool) -> None:
 
 
 def _wait(
-    runs: Sequence[TopicRun],
+    runs: dict[str, TopicRun],
     spark: SparkSession | None,
     stop: threading.Event | None,
+    restarts: Restarts,
+    begin: Callable[[TopicRun], None],
     *,
     once: bool,
 ) -> None:
-    """Until all have ended or `stop` is set; those that end are told at once."""
-    going = list(runs)
+    """Until all have ended or `stop` is set; those that end are told at once.
+
+    Args:
+        runs: by topic; one that is begun again takes the place of the one that stopped.
+    """
+    going = dict(runs)
     while going:
-        for run in [r for r in going if not r.active]:
-            if spark is None or not run.recover(spark, once=once):
-                if once:
-                    run.complete()
-                run.finish()
-                going.remove(run)
-        for run in going:
+        ended = [
+            going.pop(key)
+            for key, run in runs.items()
+            if key in going
+            and not run.active
+            and (spark is None or not run.recover(spark, once=once))
+        ]
+        for run in ended:
+            if once:
+                run.complete()
+            restarts.stopped(run, others=bool(going) and not once)
+        if going:
+            for run in restarts.ready():
+                runs[run.topic.key] = going[run.topic.key] = run
+                begin(run)
+        for run in going.values():
             run.maintain()
         if not going or (stop is not None and stop.is_set()):
             return
         time.sleep(_POLL)
-
-
-def _turns(
-    configuration: Configuration, runs: Sequence[TopicRun], spark: SparkSession, *, once: bool
-) -> Turns:
-    ends = EndsOfTopics(configuration.connector.kafka.client_properties())
-    return Turns(runs, spark, ends, once=once)
 
 
 def _session(configuration: Configuration) -> SparkSession:

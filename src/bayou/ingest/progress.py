@@ -146,6 +146,7 @@ class TopicSummary:
         version: the target's version in the end, None where there is no table.
         seconds: from the start of reading to the end of the last batch.
         error: what stopped the topic, None where it did all.
+        restart: seconds until it is begun again if others still go on then, None where it isn't.
     """
 
     topic: str
@@ -156,6 +157,7 @@ class TopicSummary:
     version: int | None = None
     seconds: float = 0.0
     error: BayouError | None = None
+    restart: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,5 +249,5 @@ class Reporter(Protocol):
         ...
 
     def topic_finished(self, event: TopicSummary) -> None:
-        """The topic's run ended, well or with an error."""
+        """The topic's run ended, well or with an error; `topic_started` may follow it."""
         ...

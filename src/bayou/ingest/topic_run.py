@@ -28,7 +28,7 @@ from bayou.ingest.micro_batch import MicroBatchWriter
 from bayou.ingest.migration import migrate_json
 from bayou.ingest.offsets import batch_end, ranges_between
 from bayou.ingest.progress import Reporter, TopicStarted, TopicSummary
-from bayou.ingest.retries import failed_attempt, pause_before
+from bayou.ingest.retries import failed_attempt, pause_before, restart_interval
 from bayou.ingest.schema_policy import unseen_masks
 from bayou.ingest.spark_errors import SparkFailedError, as_error, translated
 from bayou.ingest.start_positions import start_positions
@@ -213,8 +213,12 @@ class TopicRun:
         if self._error is None and self.has_work:
             self._upkeep.complete()
 
-    def finish(self) -> TopicSummary:
-        """End the query after its running batch, and tell; a second call changes nothing."""
+    def finish(self, *, restart: bool = False) -> TopicSummary:
+        """End the query after its running batch, and tell; a second call changes nothing.
+
+        Args:
+            restart: another run of the topic follows where what stopped it may pass.
+        """
         if self._summary is not None:
             return self._summary
         self._end_recovery()
@@ -238,6 +242,7 @@ class TopicRun:
             version=self._version,
             seconds=self._last - self._began,
             error=self._error,
+            restart=restart_interval(self._topic, self._error) if restart else None,
         )
         self._reporter.topic_finished(self._summary)
         return self._summary

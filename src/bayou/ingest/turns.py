@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -34,32 +34,33 @@ _SHORTEST = 0.1
 
 
 class Turns:
-    """Serves topics until they have ended.
+    """Serves topics until `stop`.
 
     Args:
-        runs: prepared, with work.
-        ends: tells where their topics end.
+        ends: tells where topics end.
         once: each ends where its topic ends now.
     """
 
-    def __init__(
-        self, runs: Sequence[TopicRun], spark: SparkSession, ends: EndsOfTopics, *, once: bool
-    ) -> None:
+    def __init__(self, spark: SparkSession, ends: EndsOfTopics, *, once: bool) -> None:
         self._spark = spark
         self._ends = ends
         self._once = once
-        self._lines = [_Line(run) for run in runs]
+        self._lines: list[_Line] = []
         self._failures = 0
         self._news = threading.Event()
         self._over = threading.Event()
-        self._pool = ThreadPoolExecutor(min(_THREADS, len(runs)), thread_name_prefix="bayou-turn")
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="bayou-turn")
         self._thread = threading.Thread(target=self._deal, name="bayou-turns", daemon=True)
 
     def begin(self) -> None:
-        """Begin to serve them, in threads of its own."""
-        for line in self._lines:
-            line.run.begin_turns()
+        """Begin to serve topics, in threads of its own."""
         self._thread.start()
+
+    def add(self, run: TopicRun) -> None:
+        """Serve a topic whose run is prepared and has work, before `begin` or after it."""
+        run.begin_turns()
+        self._lines = [*(line for line in self._lines if line.run.active), _Line(run)]
+        self._news.set()
 
     def stop(self) -> None:
         """No further turn begins; those that run are not waited for."""
@@ -71,10 +72,9 @@ class Turns:
         while not self._over.is_set():
             self._news.clear()
             going = [line for line in self._lines if line.run.active]
-            if not going:
-                return
+            names = {line.run.topic.config.kafka_topic for line in going}
             try:
-                ends = self._ends.latest({line.run.topic.config.kafka_topic for line in going})
+                ends = self._ends.latest(names)
                 self._failures = 0
             except BayouError as error:
                 self._brokers_failed(going, error)

@@ -115,6 +115,7 @@ class LogReporter:
             commits=event.commits,
             version=event.version,
             error=None if event.error is None else event.error.message,
+            restart=event.restart,
         )
 
     def _tell(self, name: str, *, level: str = "info", **facts: Any) -> None:

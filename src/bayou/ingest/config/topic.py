@@ -29,6 +29,12 @@ class ProcessingConfig(Section):
         description="Retries of a failed batch, and of brokers that don't answer, before the "
         "topic stops with an error.",
     )
+    restart_interval: Annotated[float, Field(ge=0)] = Field(
+        default=300,
+        description="Seconds after which a topic that failed brokers, a store or Spark stopped is "
+        "begun again, while other topics go on. 0: it stays stopped. Where all have stopped the "
+        "run ends.",
+    )
 
 
 class ObjectiveConfig(Section):
