@@ -47,7 +47,7 @@ def test_version_and_timestamp_together_are_wrong_usage(invoke, table):
 
 def test_a_filter_that_means_nothing_is_one_sentence(invoke, table):
     result = invoke("read", table, "--filter", "nope = 1")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "nope" in result.stderr
     assert "bug" not in result.stderr
 

@@ -19,7 +19,13 @@ from collections.abc import Iterator
 import typer
 
 from bayou.cli.output.interface import Output
-from bayou.errors import ArgumentError, BayouError, ConfigurationError
+from bayou.errors import (
+    ArgumentError,
+    BayouError,
+    ConfigurationError,
+    EvaluationError,
+    PredicateError,
+)
 
 __all__ = ["FAILED", "INTERRUPTED", "WRONG_USAGE", "explained"]
 
@@ -62,7 +68,13 @@ def _let_go_of_stdout() -> None:
 
 
 def _code(error: Exception) -> int:
-    return WRONG_USAGE if isinstance(error, ConfigurationError | ArgumentError) else FAILED
+    match error:
+        case EvaluationError():  # of a row: the expression is one
+            return FAILED
+        case ConfigurationError() | ArgumentError() | PredicateError():
+            return WRONG_USAGE
+        case _:
+            return FAILED
 
 
 def _sentence(error: Exception) -> str:

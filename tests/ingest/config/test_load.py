@@ -387,6 +387,22 @@ def test_an_interval_without_its_switch_is_said_to_have_no_effect(tmp_path):
     assert "not used without enable-vacuum: true" in notice.text
 
 
+def test_maintenance_by_the_clock_that_is_off_is_said_to_do_nothing(tmp_path):
+    switches = ("enable-optimize", "enable-compaction", "enable-vacuum")
+    text = MINIMAL + "        delta-config:\n          optimize-interval: 5\n"
+    text += "".join(f"          {switch}: true\n" for switch in switches)
+    assert load(tmp_path, text).notices == ()
+    found = load(tmp_path, text + "  maintenance: {schedule: off}\n").notices
+    assert [notice.key.rsplit(".", 1)[-1] for notice in found] == list(switches[1:])
+    assert "does nothing with maintenance.schedule: off; bayou vacuum does it" in found[1].text
+
+
+@pytest.mark.parametrize("value", [".inf", ".nan"])
+def test_a_number_is_a_number(tmp_path, value):
+    text = MINIMAL + f"      processing: {{flush-interval: {value}}}\n"
+    assert "flush-interval: should be a finite number" in problem(tmp_path, text).message
+
+
 def test_files_of_a_topic_that_there_is_not_are_no_migration(tmp_path):
     text = MINIMAL + "  migration: {enabled: true, json-path: {event: old/json}}\n"
     error = problem(tmp_path, text)

@@ -49,6 +49,13 @@ _ONLY_KEYS = (
     "key-columns mean an upsert; write enable-upsert: true for one row for each key, or "
     "enable-upsert: false to append every record"
 )
+_BY_THE_CLOCK = {
+    "enable_optimize": ("optimize_interval", "write optimize-interval"),
+    "enable_compaction": ("compaction_interval", "write compaction-interval"),
+    "enable_vacuum": (None, "bayou vacuum does it by hand"),
+}
+"""What is done when a look at the table falls due, the interval that does without, and what else
+helps."""
 _NO_ENVELOPE = (
     "Debezium's changes are put into one row for each key; write enable-upsert: true and "
     "key-columns, or decode: json to append the envelopes as they are"
@@ -85,6 +92,11 @@ def notices(
             if getattr(delta, name) is not None and not getattr(delta, switch):
                 at = (*_delta_path(key), name.replace("_", "-"))
                 note(at, f"not used without {switch.replace('_', '-')}: true")
+        if config.connector.maintenance.seconds is None:
+            for switch, (interval, instead) in _BY_THE_CLOCK.items():
+                if getattr(delta, switch) and not (interval and getattr(delta, interval)):
+                    at = (*_delta_path(key), switch.replace("_", "-"))
+                    note(at, f"does nothing with maintenance.schedule: off; {instead}")
         if delta.enable_upsert and not topic.destination.upsert_keys:
             note((*_delta_path(key), "enable-upsert"), _NO_KEYS)
         if topic.destination.ordering_column is not None and not topic.destination.upsert_keys:

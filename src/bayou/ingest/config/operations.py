@@ -52,7 +52,9 @@ class MaintenanceConfig(Section):
 
     schedule: str = Field(
         default="hourly",
-        description="How often: hourly, daily, off, or a number with s, m or h, such as 15m.",
+        description="How often: hourly, daily, off, or a number with s, m or h, such as 15m. off: "
+        "only optimize-interval and compaction-interval have something done; nothing is vacuumed, "
+        "and an upsert forgets no deleted key.",
     )
 
     @field_validator("schedule")

@@ -26,6 +26,7 @@ class Section(BaseModel):
         alias_generator=kebab,
         populate_by_name=True,
         hide_input_in_errors=True,
+        allow_inf_nan=False,
     )
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
