@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bayou
+from bayou.ingest import TopicTable
 from bayou.ingest.inspection import prove_offsets
 from bayou.ingest.offsets import OffsetSpan
 from bayou.spark.kafka.embedded_broker import ProducedRecord
@@ -100,6 +101,49 @@ def test_whatever_comes_the_proof_holds(new_pipeline, steps):
             pipeline.take_in()
         else:
             send(pipeline, row(key, str(number)) if what == "row" else gone(key))
+    pipeline.take_in()
+    found, _ = proof(pipeline)
+    assert found.holds
+
+
+RANKED = {
+    "properties": {
+        "id": {"type": "integer"},
+        "name": {"type": "string"},
+        "rank": {"type": "integer"},
+    }
+}
+
+sources = st.sampled_from(["row", "row", "gone", "take in", "write", "migrate"])
+ranked_steps = st.lists(
+    st.tuples(st.integers(1, 3), sources, st.sampled_from([None, 1, 2, 3])), max_size=14
+)
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=ranked_steps)
+def test_with_an_ordering_column_it_holds_whoever_wrote_the_rows_beside_kafka(new_pipeline, steps):
+    pipeline = new_pipeline(upserts=True)
+    pipeline.write_schema(RANKED)
+    keys = "        key-columns: [id]\n"
+    text = pipeline.file.read_text().replace(keys, f"{keys}        ordering-column: rank\n")
+    pipeline.file.write_text(text)
+    table = TopicTable(pipeline.configuration, "events")
+    send(pipeline, row(1, "first"))
+    pipeline.take_in()
+    for number, (key, what, rank) in enumerate(steps):
+        record = {"id": key, "name": str(number), **({} if rank is None else {"rank": rank})}
+        if what == "take in":
+            pipeline.take_in()
+        elif what == "write":
+            table.write([record])
+        elif what == "migrate":
+            (pipeline.folder / "json").mkdir(exist_ok=True)
+            (pipeline.folder / "json" / f"{number}.json").write_text(json.dumps(record))
+            table.migrate(str(pipeline.folder / "json"))
+        else:
+            written = ProducedRecord(json.dumps(record).encode(), partition=0)
+            send(pipeline, written if what == "row" else gone(key))
     pipeline.take_in()
     found, _ = proof(pipeline)
     assert found.holds

@@ -95,9 +95,10 @@ def prove_keys(
     names = [n for n in keys.all_columns if n in snapshot.schema.names]
     rows = snapshot.to_arrow(columns=names)
     records = _Records(configuration, topic, kafka, keys, rows.schema)
-    expected = records.decided(_without(rows, readable), _gone(configuration, topic, readable))
+    deleted = _deleted(configuration, topic)
+    expected = records.decided(_without(rows, readable), _without(deleted, readable), deleted)
     for part in records.read(readable, letters):
-        expected = records.decided(expected, part)
+        expected = records.decided(expected, part, deleted)
     expected = expected.filter(pc.invert(expected.column(DELETED))).select(names)
     return _compared(keys, expected, rows, records.refused)
 
@@ -132,11 +133,19 @@ class _Records:
         self._properties = configuration.connector.kafka.client_properties()
         self.refused: dict[int, BitMap64] = {}
 
-    def decided(self, before: pa.Table, more: pa.Table) -> pa.Table:
-        """The rows that count of two sets of them, deletes among them."""
+    def decided(self, before: pa.Table, more: pa.Table, deleted: pa.Table) -> pa.Table:
+        """The rows that count of two sets of them, deletes among them.
+
+        Args:
+            deleted: keys as they were deleted: tombstones have their ordering values from there,
+                too, for some came from rows that aren't Kafka's.
+        """
         rows = pa.concat_tables([self._fitted(before), self._fitted(more)])
         nothing = rows.drop_columns([DELETED]).slice(0, 0)
-        return last_of_each_key(self._keys, rows, nothing, nothing).drop_columns([FORCED])
+        orderings = self._fitted(deleted).select(
+            [n for n in nothing.column_names if n != "_kafka_timestamp"]
+        )
+        return last_of_each_key(self._keys, rows, nothing, orderings).drop_columns([FORCED])
 
     def read(self, readable: Mapping[int, OffsetSpan], letters: TopicOffsets) -> Iterator[pa.Table]:
         """Rows of a part of the topic, dead letters left out."""
@@ -180,15 +189,12 @@ class _Records:
         )
 
 
-def _gone(
-    configuration: Configuration, topic: Topic, readable: Mapping[int, OffsetSpan]
-) -> pa.Table:
-    """Keys that were deleted by records which the brokers have no more."""
+def _deleted(configuration: Configuration, topic: Topic) -> pa.Table:
+    """The keys that were deleted."""
     options = configuration.connector.storage.storage_options()
     handle = table(deleted_keys_path(topic.table_path), options)
-    if not handle.exists():
-        return pa.table({})
-    rows = _without(handle.to_arrow(), readable)
+    columns = {_PARTITION: pa.array([], pa.int32()), _OFFSET: pa.array([], pa.int64())}
+    rows = handle.to_arrow() if handle.exists() else pa.table(columns)
     flags = pa.repeat(pa.scalar(True), rows.num_rows)
     return rows.append_column(DELETED, pa.chunked_array([flags]))
 
