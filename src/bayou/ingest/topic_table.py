@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
 from bayou.api import TableHandle
@@ -15,6 +14,7 @@ from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.direct_writer import WRITTEN, DirectWriter, record_batch
 from bayou.ingest.maintenance import maintain_table
 from bayou.ingest.migration import FileCheck, migrate_json, verify_migration
+from bayou.ingest.program_records import json_records
 from bayou.ingest.progress import (
     BatchReport,
     MaintenanceReport,
@@ -61,12 +61,14 @@ class TopicTable:
 
         They are validated, partitioned, appended or upserted as the configuration says; what
         doesn't fit is among the dead letters. `_kafka_partition` is -2, `_kafka_offset` the
-        record's place.
+        record's place. Dates, decimals and bytes are written as texts, NaN and infinity as null;
+        values of numpy are what they hold.
 
         Raises:
+            ArgumentError: a record holds what can't be written as JSON.
             BayouError: it can't be done, and nothing was.
         """
-        values = [msgspec.json.encode(record) for record in records]
+        values = json_records(records, argument="records")
         now = time.time_ns() // 1000
         batch = record_batch(
             self._topic.config.kafka_topic,
@@ -84,9 +86,10 @@ class TopicTable:
             The table's schema.
 
         Raises:
+            ArgumentError: a message holds what can't be written as JSON.
             PipelineError: the topic's schema policy has no new columns.
         """
-        values = [msgspec.json.encode(message) for message in messages]
+        values = json_records(messages, argument="messages")
         return self._writer().merge_schema(values)
 
     def optimize(self) -> MaintenanceReport:
