@@ -54,6 +54,29 @@ def test_commented_keys_are_keys(small_pipeline, invoke, tmp_path):
     assert configuration.connector.kafka.security.mechanism == "SCRAM-SHA-512"
 
 
+@pytest.mark.parametrize("topic", ["null", "true", "on", "123", "1e3", "0x1f", "2024-01-05", "a.b"])
+def test_a_topic_may_be_called_what_yaml_takes_for_something_else(invoke, tmp_path, topic):
+    assert invoke("init", topic, "--samples", 0, "--folder", tmp_path).exit_code == 0
+    (found,) = load_configuration(tmp_path / "pipeline.yaml", environment={}).topics
+    assert (found.key, found.config.kafka_topic) == (topic.replace(".", "-"), topic)
+
+
+def test_a_table_may_stand_anywhere(invoke, tmp_path):
+    path = str(tmp_path / 'a "b" \\new {c} ü')
+    result = invoke("init", "t", "--samples", 0, "--folder", tmp_path, "--table", path)
+    assert result.exit_code == 0
+    (found,) = load_configuration(tmp_path / "pipeline.yaml", environment={}).topics
+    assert found.table_path == path
+
+
+def test_what_makes_no_configuration_leaves_no_file(invoke, tmp_path):
+    for _ in range(2):
+        result = invoke("init", "no topic!", "--samples", 0, "--folder", tmp_path)
+        assert result.exit_code == 2
+        assert "'no topic!' can't be a Kafka topic" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_to_try_next_can_be_copied_into_a_shell(invoke, tmp_path):
     folder = tmp_path / "Ana's files"
     result = invoke("init", "t", "--samples", 0, "--folder", folder)

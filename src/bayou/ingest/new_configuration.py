@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from bayou.errors import ArgumentError, PipelineError, PrerequisiteError
+from bayou.errors import ArgumentError, ConfigurationError, PipelineError, PrerequisiteError
 from bayou.ingest.broker import describe_topic, topic_names
 from bayou.ingest.config import load_configuration
 from bayou.ingest.config.connections import KafkaConfig
 from bayou.ingest.inferred_schema import inferred_schema
-from bayou.ingest.inspection.kafka_records import kafka_records
+from bayou.ingest.inspection.kafka_records import sampled_records
 from bayou.ingest.offsets import OffsetSpan
 
 __all__ = ["NewConfiguration", "write_configuration"]
@@ -63,11 +63,13 @@ def write_configuration(
         security: how to log in to them, by the keys of `connector.kafka.security`. The password is
             used and not written; the file takes it from the environment's KAFKA_PASSWORD.
         table: where the table goes; `lake/<topic>` beside the file where None.
-        samples: most records of each partition to look at, the newest; 0 looks at none.
+        samples: most records of each partition to look at, of the newest, fewer where they are
+            large; 0 looks at none.
         overwrite: replace files that are there.
 
     Raises:
         ArgumentError: a file is there, and may not be replaced; security isn't usable.
+        ConfigurationError: what was given makes no configuration; then nothing is written.
         KafkaError: the brokers don't answer.
         PipelineError: there is no such topic, or its records aren't JSON objects.
         PrerequisiteError: the folder can't be written.
@@ -90,17 +92,17 @@ def write_configuration(
         if sampled and not records:
             raise PipelineError(
                 f"None of the {sampled:,} records of {kafka_topic!r} that were looked at is a JSON "
-                "object; Bayou takes in JSON objects from a topic. --samples 0 writes the "
-                "configuration all the same.",
+                "object. --samples 0 writes a configuration all the same; where they are Avro, "
+                "Protobuf, CSV or text, set decode in it.",
                 topic=key,
             )
         schema = inferred_schema(records, kafka_topic) if records else None
     text = _TEXT.format(
-        topic=kafka_topic,
-        key=key,
-        servers=bootstrap_servers,
+        topic=json.dumps(kafka_topic),
+        key=json.dumps(key) if key.lower() in _NO_TEXT or key[0].isdigit() else key,
+        servers=json.dumps(bootstrap_servers),
         security=_security_lines(security or {}),
-        table=path,
+        table=json.dumps(path, ensure_ascii=False),
         schema=_schema_lines(schema, key, sampled),
         event_time=_event_time(schema),
     )
@@ -116,7 +118,13 @@ def write_configuration(
             "--folder.",
             what="folder",
         ) from error
-    load_configuration(file)
+    try:
+        load_configuration(file)
+    except ConfigurationError:
+        file.unlink()  # else --force would be needed to do it right
+        if schema is not None:
+            schema_file.unlink()
+        raise
     return NewConfiguration(
         file=file,
         schema_file=None if schema is None else schema_file,
@@ -167,7 +175,7 @@ def _records(
     ]
     records: list[dict[str, Any]] = []
     looked = 0
-    for batch in kafka_records(properties, kafka_topic, spans):
+    for _, batch in sampled_records(properties, kafka_topic, spans):
         for value in batch.column("value").to_pylist():
             looked += 1
             try:
@@ -203,6 +211,9 @@ def _event_time(schema: Mapping[str, Any] | None) -> str:
     return f"      # event-time: {name}"
 
 
+_NO_TEXT = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
+"""Names that YAML, of one version or another, takes for something else, as it does numbers."""
+
 _NO_SECURITY = """\
     # Brokers that want a password; properties of librdkafka go beside it by their own names.
     # security:
@@ -224,7 +235,7 @@ _TEXT = """\
 # Every key is in docs/reference/configuration.md
 connector:
   kafka:
-    bootstrap-servers: "{servers}"
+    bootstrap-servers: {servers}
 {security}
   # Tables on S3; what isn't said here comes from the environment (AWS_ACCESS_KEY_ID, ...).
   # storage:
@@ -237,14 +248,14 @@ connector:
 
   topics:
     {key}:
-      kafka-topic: "{topic}"
+      kafka-topic: {topic}
 {schema}      # Where to begin the first time: "earliest", or "latest" for new records only.
       starting-offsets: "earliest"
       # The field that gives the partition columns year, month and day; else Kafka's timestamp.
 {event_time}
       destination:
         # A folder beside this file, or s3a://bucket/path.
-        table-path: "{table}"
+        table-path: {table}
         # Worth it from some GB a day on; can't be changed later.
         # partition-columns: ["year", "month", "day"]
         delta-config:

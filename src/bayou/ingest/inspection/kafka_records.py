@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +11,11 @@ import pyarrow as pa
 from bayou.ingest.offsets import OffsetSpan
 from bayou.spark.kafka import KafkaShares, OffsetRange, TopicPartition
 
-__all__ = ["first_record_time", "kafka_records"]
+__all__ = ["first_record_time", "kafka_records", "sampled_records"]
+
+_SAMPLE_BYTES = 64 << 20
+_LEAST = 20
+"""Records of a partition that are looked at, however large they are."""
 
 
 def kafka_records(
@@ -34,6 +38,37 @@ def kafka_records(
     shares = KafkaShares.of(options, ranges, tasks=1)
     for share in range(len(shares.shares)):
         yield from shares.read(share)
+
+
+def sampled_records(
+    properties: Mapping[str, str],
+    topic: str,
+    spans: Sequence[tuple[int, OffsetSpan]],
+    *,
+    most_bytes: int = _SAMPLE_BYTES,
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Records for whoever keeps all of them: the first of each span, fewer where they are large.
+
+    Args:
+        most_bytes: about how many bytes; each partition has its share.
+
+    Raises:
+        KafkaError: as for `kafka_records`.
+    """
+    share = most_bytes // max(1, len(spans))
+    count = size = 0
+    for partition, span in spans:
+        fitting = max(_LEAST, share * count // size) if size else span.end - span.start
+        wanted = OffsetSpan(start=span.start, end=min(span.end, span.start + fitting))
+        taken = 0
+        with contextlib.closing(kafka_records(properties, topic, [(partition, wanted)])) as batches:
+            for batch in batches:
+                yield partition, batch
+                taken += batch.nbytes
+                count += batch.num_rows
+                if taken > share:
+                    break
+        size += taken
 
 
 def first_record_time(

@@ -16,7 +16,7 @@ from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letter_table import DeadLetterTable
 from bayou.ingest.decode import additions
 from bayou.ingest.errand import all_at_once
-from bayou.ingest.inspection.kafka_records import kafka_records
+from bayou.ingest.inspection.kafka_records import sampled_records
 from bayou.ingest.inspection.run_cost import RunCost, run_cost
 from bayou.ingest.migration import migrated_offsets
 from bayou.ingest.offsets import (
@@ -198,14 +198,14 @@ def _sampled(
 def _first_records(
     configuration: Configuration, plan: TopicPlan
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The first `_SAMPLE` records of each partition, and which it is."""
+    """The first `_SAMPLE` records of each partition, fewer of large ones, and which it is."""
     properties = configuration.connector.kafka.client_properties()
-    for partition, span in plan.spans.items():
-        if not span.empty:
-            end = min(span.end, span.start + _SAMPLE)
-            wanted = [(partition, OffsetSpan(start=span.start, end=end))]
-            for batch in kafka_records(properties, plan.kafka_topic, wanted):
-                yield partition, batch
+    wanted = [
+        (partition, OffsetSpan(start=span.start, end=min(span.end, span.start + _SAMPLE)))
+        for partition, span in plan.spans.items()
+        if not span.empty
+    ]
+    return sampled_records(properties, plan.kafka_topic, wanted)
 
 
 def _of_one_batch(
