@@ -79,3 +79,11 @@ def test_where_records_call_it_year_in_other_letters_the_made_one_stays(tmp_path
     report = table.write([{"n": 1, "Year": 2013}, {"n": 2}])
     assert (report.rows, report.dead_letters) == (1, 1)
     assert [sorted(row) for row in rows(table)] == [["n", "year"]]
+
+
+def test_a_table_that_has_made_partitions_keeps_them(tmp_path):
+    table = events(tmp_path, "[year]")
+    assert table.write([{}]).rows == 1
+    report = table.write([{"n": 1, "year": 2013}, {"n": 2}])
+    assert (report.rows, report.dead_letters) == (1, 1)
+    assert len({row["year"] for row in rows(table)}) == 1

@@ -158,7 +158,8 @@ class SchemaPolicy:
         """How records become rows of a layout; without any column yet all fields are new ones."""
         policy = self._topic.config.policy
         taken = layout.taken
-        if not layout.record.fields:  # records have yet to tell whether they have these
+        if not layout.record.fields and self._target.version is None:
+            # Records have yet to tell whether they have these.
             taken -= frozenset(layout.time_parts)
         return DecodePlan(
             columns=layout.record,

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bayou.ingest.decode import DecodePlan, JsonDecoder, record_columns
-from bayou.protocol.schema import StructType
+from bayou.protocol.schema import FLOAT, StructField, StructType
 
 SCHEMA = json.dumps(
     {
@@ -288,3 +288,16 @@ def test_a_nested_field_without_a_value_is_no_new_field():
     decoded = decode(values, schema=NESTED, columns=record_columns(NESTED))
     assert len(decoded.bad_positions) == 0
     assert len(decoded.positions) == 2
+
+
+def test_a_number_beyond_all_floats_does_not_become_infinite():
+    columns = StructType((StructField(name="f", data_type=FLOAT),))
+    plan = DecodePlan(columns=columns, json_schema=None, discover=False)
+    largest = 3.4028234663852886e38
+    values = [b'{"f": 1e39}', b'{"f": -3.5e38}', json.dumps({"f": largest}).encode()]
+    decoded = JsonDecoder(plan).decode(pa.array(values, pa.binary()))
+    assert decoded.columns["f"].to_pylist() == [largest]
+    assert decoded.reasons.to_pylist() == [
+        "field 'f': 1e39 doesn't fit its type float",
+        "field 'f': -3.5e38 doesn't fit its type float",
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from base64 import b64decode
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
@@ -76,6 +77,8 @@ def _primitive(value: Any, kind: PrimitiveType, path: str) -> Any:
                 return int(value)
         case ("double" | "float", int() | float()) if not isinstance(value, bool):
             try:
+                if kind.name == "float":
+                    struct.pack("f", value)  # Arrow would make it infinite
                 return float(value)
             except OverflowError as error:
                 raise _unfit(value, kind, path) from error
