@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -259,3 +260,16 @@ def test_a_shell_that_asks_is_answered_with_commands():
         },
     )
     assert set(run.stdout.split()) == {"validate", "vacuum"}
+
+
+@pytest.mark.parametrize("metrics", ['{"numOutputRows":"many"}', "[1]", "null", '"none"'])
+def test_a_history_shows_commits_whose_metrics_mean_nothing(invoke, tmp_path, metrics):
+    path = tmp_path / "foreign"
+    bayou.write(str(path), pa.table({"id": [1]}))
+    commit = path / "_delta_log" / f"{0:020}.json"
+    told = f'"operationMetrics":{metrics}'
+    text = re.sub(r'"operationMetrics":\{[^}]*\}', told, commit.read_text())
+    commit.write_text(text)
+    assert told in text
+    for command in ("history", "verify"):
+        assert invoke(command, path).exit_code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -50,6 +51,8 @@ def history_rows(commits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _metric(commit: Mapping[str, Any], *names: str) -> int | None:
     metrics = commit.get("operationMetrics") or {}
     for name in names:
-        if name in metrics:
+        with contextlib.suppress(
+            KeyError, TypeError, ValueError
+        ):  # other writers write what they like
             return int(metrics[name])
     return None

@@ -1,8 +1,12 @@
 """What is remembered of a topic's maintenance."""
 
+import pytest
+
 from bayou.errors import PipelineError
-from bayou.ingest.maintenance import LastRun, LastRuns
+from bayou.ingest.maintenance import LastRun, LastRuns, task_of
 from bayou.ingest.progress import MaintenanceReport
+
+DONE, FAILED = ("vacuum", "done"), ("vacuum", "failed")
 
 
 def report(task, result="done", **more):
@@ -35,3 +39,20 @@ def test_a_state_path_that_is_no_folder_or_holds_something_else_fails_nothing(tm
     assert broken.read() == {}
     broken.keep(report("vacuum"))
     assert set(broken.read()) == {"vacuum"}
+
+
+@pytest.mark.parametrize(
+    ("commit", "expected"),
+    [
+        ({"operation": "OPTIMIZE"}, ("optimize", "done")),
+        ({"operation": "VACUUM START"}, None),
+        ({"operation": "VACUUM END", "operationParameters": {"status": "COMPLETED"}}, DONE),
+        ({"operation": "VACUUM END", "operationParameters": {"status": "FAILED"}}, FAILED),
+        ({"operation": "VACUUM END", "operationParameters": "as another writer likes"}, DONE),
+        ({"operation": "VACUUM END", "operationParameters": None}, DONE),
+        ({"operation": None}, None),
+        ({}, None),
+    ],
+)
+def test_a_commit_tells_the_task_that_it_ends(commit, expected):
+    assert task_of(commit) == expected

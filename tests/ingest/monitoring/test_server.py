@@ -136,6 +136,19 @@ def test_without_a_token_another_host_name_is_refused(monitor):
     assert get(monitor.url, "/status.json", host="localhost")[0] == 200
 
 
+def test_a_host_that_is_none_is_refused(monitor):
+    assert get(monitor.url, "/status.json", host="[::1")[0] == 403
+
+
+def test_a_token_may_have_any_letters(tmp_path):
+    token = "tökén"
+    with monitored(configuration(tmp_path, f"{{port: 0, token: {token}}}")) as found:
+        shown = {"Authorization": f"Bearer {token}".encode()}
+        assert get(found.url, "/status.json", **shown)[0] == 200
+        assert get(found.url, "/status.json?token=t%C3%B6k%C3%A9n")[0] == 200
+        assert get(found.url, "/status.json", Authorization="Bearer token")[0] == 401
+
+
 def test_with_a_token_only_those_who_show_it_read(tmp_path):
     with monitored(configuration(tmp_path, f"{{port: 0, token: {TOKEN}}}")) as found:
         for path in ("/", "/status.json", "/metrics"):

@@ -84,7 +84,8 @@ def task_of(commit: Mapping[str, Any]) -> tuple[MaintenanceTask, str] | None:
         case "OPTIMIZE":
             return "optimize", "done"
         case "VACUUM END":
-            status = (commit.get("operationParameters") or {}).get("status")
-            return "vacuum", "failed" if status == "FAILED" else "done"
+            parameters = commit.get("operationParameters")
+            failed = isinstance(parameters, Mapping) and parameters.get("status") == "FAILED"
+            return "vacuum", "failed" if failed else "done"
         case _:
             return None

@@ -150,8 +150,11 @@ class _Handler(BaseHTTPRequestHandler):
         if self.token is None:
             return True
         kind, _, given = self.headers.get("Authorization", "").partition(" ")
-        shown = given if kind.lower() == "bearer" else query.get("token", [""])[0]
-        return hmac.compare_digest(shown.encode(), self.token.encode())
+        if kind.lower() == "bearer":
+            shown = given.encode("latin-1")  # as http.server reads a header's bytes
+        else:
+            shown = query.get("token", [""])[0].encode()
+        return hmac.compare_digest(shown, self.token.encode())
 
     def _host_is_ours(self) -> bool:
         """Without a token only this machine's own names count: a web page elsewhere that has its
@@ -159,7 +162,10 @@ class _Handler(BaseHTTPRequestHandler):
         """
         if self.token is not None:
             return True
-        host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
+        try:
+            host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
+        except ValueError:
+            return False
         return host is not None and is_loopback(host)
 
     def _answer(self, code: HTTPStatus, kind: str, body: bytes) -> None:
