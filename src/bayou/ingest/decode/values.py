@@ -78,7 +78,7 @@ def _primitive(value: Any, kind: PrimitiveType, path: str) -> Any:
         case ("double" | "float", int() | float()) if not isinstance(value, bool):
             try:
                 if kind.name == "float":
-                    struct.pack("f", value)  # Arrow would make it infinite
+                    struct.pack("<f", value)  # Arrow would make it infinite
                 return float(value)
             except OverflowError as error:
                 raise _unfit(value, kind, path) from error
