@@ -57,6 +57,13 @@ def test_a_topic_that_comes_later_is_found_at_once():
     assert asked.latest([]) == {}
 
 
+def test_a_topic_that_is_asked_for_later_is_told_at_once():
+    asked = ends()
+    assert asked.latest(["a"]) == {"a": {0: 7}}
+    assert asked.latest(["a", "b"]) == {"a": {0: 7}, "b": {0: 7}}
+    assert asked.latest([]) == {}
+
+
 def test_brokers_that_do_not_answer_are_an_error_for_all():
     asked = ends()
 

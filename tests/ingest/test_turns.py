@@ -38,6 +38,7 @@ class Run:
         self.position = {0: 50}
 
     def end_turns(self, error=None):
+        self.error = error
         self.ended.set()
 
 
@@ -124,3 +125,31 @@ def test_a_topic_that_comes_when_all_have_ended_is_served():
         turns.add(run)
         assert run.ended.wait(20)
     turns.stop()
+
+
+def test_what_nobody_expected_ends_topics_and_leaves_none_waiting():
+    class Broken(Ends):
+        def latest(self, names):
+            raise ValueError("no such thing")
+
+    run = Run()
+    turns = Turns(SimpleNamespace(), Broken(), once=False)
+    turns.add(run)
+    turns.begin()
+    assert run.ended.wait(10)
+    assert "ValueError: no such thing" in str(run.error)
+    again = Run()  # a topic that is begun again later
+    turns.add(again)
+    assert again.ended.wait(10)
+    turns.stop()
+
+
+def test_a_turn_that_can_not_begin_ends_its_topic_and_is_not_dealt_for_ever():
+    run = Run()
+    turns = Turns(SimpleNamespace(sparkContext=None), Ends(), once=True)
+    turns.add(run)
+    turns.begin()
+    assert run.ended.wait(10)
+    turns.stop()
+    assert run.turns == []
+    assert run.error is not None

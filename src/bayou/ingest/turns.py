@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from bayou.errors import BayouError
+from bayou.errors import BayouError, PipelineError
 from bayou.ingest.broker import EndsOfTopics
 from bayou.ingest.errand import Errand
 from bayou.ingest.spark_errors import translated
@@ -76,11 +76,13 @@ class Turns:
             try:
                 ends = self._ends.latest(names)
                 self._failures = 0
-            except BayouError as error:
-                self._brokers_failed(going, error)
-            else:
                 for line in going:
                     self._look(line, ends.get(line.run.topic.config.kafka_topic))
+            except BayouError as error:
+                self._brokers_failed(going, error)
+            except Exception as fault:  # noqa: BLE001  # whatever it is, no topic waits for ever
+                for line in going:
+                    self._end(line, _unexpected(line.run.topic.key, fault))
             self._over.wait(_SHORTEST)
             self._news.wait(_LOOK)
 
@@ -127,8 +129,9 @@ class Turns:
                 context.setLocalProperty("spark.scheduler.pool", line.run.topic.key)
             pause = line.run.turn(self._spark, end)
             line.not_before = 0.0 if pause is None else time.monotonic() + pause
-        except BayouError as error:
-            line.run.end_turns(error)
+        except Exception as fault:  # noqa: BLE001  # whatever it is, the others go on
+            key = line.run.topic.key
+            line.run.end_turns(fault if isinstance(fault, BayouError) else _unexpected(key, fault))
         finally:
             line.busy = False
             self._news.set()
@@ -164,6 +167,10 @@ class _Line:
     not_before: float = 0.0
     target: Mapping[int, int] | None = None
     ended: bool = False
+
+
+def _unexpected(topic: str, fault: Exception) -> PipelineError:
+    return PipelineError(f"topic {topic!r}: {type(fault).__name__}: {fault}", topic=topic)
 
 
 def _limited(limit: int, position: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
