@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
+from rich.progress import Progress
 
 from bayou.cli.output.live import LiveView
 from bayou.cli.output.log_lines import LogReporter, log_line
+from bayou.cli.output.progress import RunProgress
 from bayou.errors import PipelineError
 from bayou.ingest.monitoring import PipelineStatus, TopicStatus
 from bayou.ingest.offsets import OffsetSpan
-from bayou.ingest.progress import BatchReport, TopicSummary
+from bayou.ingest.progress import AttemptFailed, BatchReport, TopicSummary
 
 TOPIC = TopicStatus(
     topic="events",
@@ -42,6 +45,19 @@ def test_the_view_shows_every_topic_and_its_error(width):
         assert "1,234,567" in shown
         assert "90 s of 30 s" in shown
         assert " 12 " in shown
+
+
+def test_what_a_terminal_obeys_is_shown_and_not_sent():
+    command = "\x1b]52;c;cm0gLXJmIH4=\x07\x9b31m"
+    error = PipelineError(f"rows break a CHECK: {command}", topic="a")
+    out = io.StringIO()
+    console = Console(file=out, width=200)
+    topic = replace(TOPIC, error=error.message)
+    console.print(LiveView(lambda: replace(STATUS, topics=(topic,)), None))
+    failed = AttemptFailed(topic="a", what="batch", retry=1, of=3, pause=0.5, error=error)
+    RunProgress(Progress(console=console)).attempt_failed(failed)
+    assert not set(out.getvalue()) & {"\x1b", "\x07", "\x9b"}
+    assert out.getvalue().count(r"\x1b]52;c;cm0gLXJmIH4=\x07\x9b31m") == 2
 
 
 def test_a_line_quotes_what_has_blanks_and_leaves_out_what_says_nothing():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from bayou.cli.output.harmless import harmless
 from bayou.cli.output.interface import Row
 from bayou.cli.output.log_lines import LogReporter
 from bayou.cli.output.progress import LineReporter, RunProgress
@@ -29,9 +29,6 @@ _NOT_FOLDED = 4_000
 """Columns of a pipe or a file, where a path or a reason is to stay on one line."""
 
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
 class ConsoleOutput:
     """Implements `Output`."""
 
@@ -42,19 +39,19 @@ class ConsoleOutput:
         self._err = _Console(highlight=False, stderr=True, soft_wrap=True)
 
     def step(self, text: str) -> None:
-        self._out.print(Text.assemble(("• ", "cyan"), text))
+        self._out.print(Text.assemble(("• ", "cyan"), harmless(text)))
 
     def notice(self, text: str) -> None:
-        self._err.print(Text.assemble(("note: ", "yellow"), _harmless(text)))
+        self._err.print(Text.assemble(("note: ", "yellow"), harmless(text)))
 
     def error(self, message: str, *, kind: str) -> None:
         for line in message.splitlines():
-            self._err.print(Text.assemble(("error: ", "bold red"), _harmless(line)))
+            self._err.print(Text.assemble(("error: ", "bold red"), harmless(line)))
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
         table = Table.grid(padding=(0, 2))
         for name, value in facts.items():
-            table.add_row(Text(_harmless(name), style="dim"), Text(_shown(value)))
+            table.add_row(Text(harmless(name), style="dim"), Text(_shown(value)))
         self._titled(title, table)
 
     def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
@@ -65,7 +62,7 @@ class ConsoleOutput:
         for name, value in rows[0].items():
             number = isinstance(value, int | float) and not isinstance(value, bool)
             table.add_column(
-                Text(_harmless(name)), justify="right" if number else "left", overflow="fold"
+                Text(harmless(name)), justify="right" if number else "left", overflow="fold"
             )
         for row in rows:
             table.add_row(*(Text(_shown(value)) for value in row.values()))
@@ -74,12 +71,12 @@ class ConsoleOutput:
     def text(self, title: str, text: str) -> None:
         self._title(title)
         for line in text.splitlines():  # a padded text would be cropped at the console's width
-            self._out.print(Text(f"{'  ' if title else ''}{line}"))
+            self._out.print(Text(f"{'  ' if title else ''}{harmless(line)}"))
 
     @contextlib.contextmanager
     def run(self) -> Iterator[Reporter]:
         if not self._out.is_terminal:
-            yield LineReporter(lambda line: self._out.print(Text(line)))
+            yield LineReporter(lambda line: self._out.print(Text(harmless(line))))
             return
         progress = Progress(
             SpinnerColumn(),
@@ -98,7 +95,7 @@ class ConsoleOutput:
     @contextlib.contextmanager
     def watch(self, monitor: Monitor) -> Iterator[Reporter]:
         if not self._out.is_terminal:
-            yield LogReporter(lambda line: self._out.print(Text(line)))
+            yield LogReporter(lambda line: self._out.print(Text(harmless(line))))
             return
         from bayou.cli.output.live import LiveView, live
 
@@ -127,9 +124,4 @@ def _shown(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:,}" if isinstance(value, int) else _harmless(str(value))
-
-
-def _harmless(text: str) -> str:
-    """Records may hold what a terminal obeys."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return f"{value:,}" if isinstance(value, int) else harmless(str(value))

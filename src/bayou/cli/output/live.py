@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from bayou.cli.output.harmless import harmless
 from bayou.ingest.monitoring import PipelineStatus, TopicStatus
 
 __all__ = ["LiveView", "live"]
@@ -37,7 +38,7 @@ class LiveView:
         yield table
         for topic in status.topics:
             if topic.error is not None:
-                yield Text.assemble(("error: ", "bold red"), topic.error)
+                yield Text.assemble(("error: ", "bold red"), harmless(topic.error))
         where = f"{self._url}  " if self._url else ""
         yield Text(f"{where}up {_span(status.at - status.began)}, Ctrl-C stops", style="dim")
 
@@ -53,7 +54,7 @@ def _cells(topic: TopicStatus) -> list[Text]:
     if topic.objective is not None:
         freshness += f" of {_span(topic.objective)}"
     return [
-        Text(topic.topic, style="bold"),
+        Text(harmless(topic.topic), style="bold"),
         Text(topic.state, style=_STATES[topic.state]),
         Text(last),
         Text("" if topic.version is None else str(topic.version)),

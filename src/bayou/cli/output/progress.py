@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rich.progress import Progress, TaskID
 
+from bayou.cli.output.harmless import harmless
 from bayou.ingest.progress import (
     AttemptFailed,
     BatchReport,
@@ -106,21 +107,24 @@ class RunProgress:
         )
 
     def attempt_failed(self, event: AttemptFailed) -> None:
-        self._progress.console.print(f"{event.topic}: {_retry(event)}", markup=False)
+        self._say(event.topic, _retry(event))
 
     def records_lost(self, event: RecordsLost) -> None:
-        self._progress.console.print(f"{event.topic}: {_lost(event)}", markup=False)
+        self._say(event.topic, _lost(event))
 
     def migrated(self, event: MigrationReport) -> None:
-        self._progress.console.print(f"{event.topic}: {_migrated(event)}", markup=False)
+        self._say(event.topic, _migrated(event))
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:
-        self._progress.console.print(f"{event.topic}: {_upkeep(event)}", markup=False)
+        self._say(event.topic, _upkeep(event))
 
     def topic_finished(self, event: TopicSummary) -> None:
         if event.topic in self._bars and event.error is None:
             bar = self._bars[event.topic]
             self._progress.update(bar, total=1, completed=1, status=_end(event))
+
+    def _say(self, topic: str, text: str) -> None:
+        self._progress.console.print(harmless(f"{topic}: {text}"), markup=False)
 
 
 def _start(event: TopicStarted) -> str:
