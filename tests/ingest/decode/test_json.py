@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bayou.ingest.decode import DecodePlan, JsonDecoder, record_columns
-from bayou.protocol.schema import FLOAT, StructField, StructType
+from bayou.protocol.schema import FLOAT, DecimalType, StructField, StructType
 
 SCHEMA = json.dumps(
     {
@@ -301,3 +302,14 @@ def test_a_number_beyond_all_floats_does_not_become_infinite():
         "field 'f': 1e39 doesn't fit its type float",
         "field 'f': -3.5e38 doesn't fit its type float",
     ]
+
+
+@pytest.mark.parametrize("digits", [28, 29, 38])
+def test_decimals_of_all_digits_that_a_column_has_are_taken(digits):
+    columns = StructType((StructField(name="n", data_type=DecimalType(precision=digits, scale=2)),))
+    plan = DecodePlan(columns=columns, json_schema=None, discover=False)
+    text = "9" * (digits - 2) + ".99"
+    values = [json.dumps({"n": n}).encode() for n in (text, f"-{text}", f"9{text}")]
+    decoded = JsonDecoder(plan).decode(pa.array(values, pa.binary()))
+    assert decoded.columns["n"].to_pylist() == [Decimal(text), Decimal(f"-{text}")]
+    assert decoded.bad_positions.to_pylist() == [2]

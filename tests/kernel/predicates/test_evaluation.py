@@ -82,6 +82,7 @@ def test_zeros_of_both_signs_are_equal():
     assert truths("f < 0", f=f) == [False, False]
     assert truths("f IN (0)", f=f) == [True, True]
     assert truths(col("f").is_in(-0.0, 5.0), f=f) == [True, True]
+    assert truths("f IN (CAST(0 AS FLOAT))", f=f.cast(pa.float32())) == [True, True]
 
 
 def test_a_list_with_null_is_never_false():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from base64 import b64decode
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
@@ -23,6 +23,8 @@ from bayou.protocol.schema import (
 
 __all__ = ["UnfitValueError", "column_value"]
 
+_DIGITS = Context(prec=76)
+"""Python's own holds 28 digits, a decimal column 38."""
 _INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 
 
@@ -113,7 +115,7 @@ def _decimal(value: Any, kind: DecimalType, path: str) -> Decimal:
         raise _unfit(value, kind, path)
     try:
         number = Decimal(str(value))
-        exact = number.quantize(Decimal(1).scaleb(-kind.scale))
+        exact = number.quantize(Decimal(1).scaleb(-kind.scale), context=_DIGITS)
     except InvalidOperation as error:
         raise _unfit(value, kind, path) from error
     if exact != number or len(exact.as_tuple().digits) > kind.precision:

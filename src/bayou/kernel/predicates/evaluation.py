@@ -280,7 +280,9 @@ class Evaluation:
 
 def _without_negative_zero(values: Any) -> Any:
     """`is_in` tells -0.0 from 0.0."""
-    return pc.add(values, 0.0) if pa.types.is_float64(values.type) else values
+    if pa.types.is_floating(values.type):
+        return pc.add(values, pa.scalar(0.0, values.type))
+    return values
 
 
 def _column(path: tuple[str, ...], batch: pa.RecordBatch, schema: StructType) -> Datum:
