@@ -143,6 +143,17 @@ def test_status_of_a_late_topic_is_exit_code_1(taken_in, invoke):
     assert "LATE" in result.stdout
 
 
+def test_what_can_not_be_read_is_not_known_to_be_none(taken_in, events, invoke):
+    commit = taken_in.folder / "lake" / "events" / "_delta_log" / f"{0:020}.json"
+    commit.write_text("no commit")
+    for stray in commit.parent.glob("*.crc"):
+        stray.unlink()
+    code, (row, error) = events("status", taken_in.file)
+    assert (code, error["event"]) == (1, "error")
+    assert {row[name] for name in ("version", "rows", "files", "bytes", "dead_letters")} == {None}
+    assert invoke("status", taken_in.file).stdout.count("?") == 5
+
+
 def test_status_before_the_first_run(small_pipeline, events):
     code, (row,) = events("status", small_pipeline.file)
     assert code == 0

@@ -55,12 +55,12 @@ def _for_people(standing: TopicStanding) -> dict[str, Any]:
         "topic": standing.topic,
         "pipeline": "runs here" if standing.running else "",
         "version": None if standing.version is None else str(standing.version),
-        "rows": f"{standing.rows:,}",
-        "files": standing.files,
-        "waiting": "?" if standing.waiting is None else f"{standing.waiting:,}",
+        "rows": _counted(standing.rows),
+        "files": _counted(standing.files),
+        "waiting": _counted(standing.waiting),
         "freshness": _freshness(standing),
         "last commit (UTC)": utc_text(standing.last_commit),
-        "dead letters": standing.dead_letters,
+        "dead letters": _counted(standing.dead_letters),
         "optimized": _last_run(standing, "optimize", "compaction"),
         "vacuumed": _last_run(standing, "vacuum"),
     }
@@ -71,6 +71,10 @@ def _for_machines(standing: TopicStanding) -> dict[str, Any]:
 
     row: dict[str, Any] = msgspec.to_builtins(standing)
     return {**row, "waiting": standing.waiting, "late": standing.late}
+
+
+def _counted(number: int | None) -> int | str:
+    return "?" if number is None else number
 
 
 def _freshness(standing: TopicStanding) -> str:

@@ -63,8 +63,8 @@ class TopicStanding:
         table_path: the target.
         version: its latest version, None where there is no table yet.
         last_commit: when that was, ms since the epoch, and what.
-        rows, files, bytes: of that version.
-        dead_letters: records that wait there.
+        rows, files, bytes: of that version; None where it can't be read.
+        dead_letters: records that wait there; None likewise.
         partitions: where each stands; empty where the brokers didn't say.
         freshness_seconds: age of the oldest record that isn't in the table, 0 where all are; None
             where the brokers didn't say.
@@ -81,10 +81,10 @@ class TopicStanding:
     version: int | None = None
     last_commit: int | None = None
     last_operation: str | None = None
-    rows: int = 0
-    files: int = 0
-    bytes: int = 0
-    dead_letters: int = 0
+    rows: int | None = None
+    files: int | None = None
+    bytes: int | None = None
+    dead_letters: int | None = None
     partitions: tuple[PartitionStanding, ...] = ()
     freshness_seconds: float | None = None
     objective_seconds: float | None = None
@@ -129,10 +129,14 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
             transactions = snapshot.transactions
             facts = _table_facts(tables, row_count(snapshot), standing.maintenance)
             standing = replace(standing, **facts)
+        else:
+            standing = replace(standing, rows=0, files=0, bytes=0)
+        waiting = 0
         if tables.dead_letters.exists():
             there = tables.dead_letters.snapshot()
             letters = there.transactions
-            standing = replace(standing, dead_letters=row_count(there))
+            waiting = row_count(there)
+        standing = replace(standing, dead_letters=waiting)
         properties = configuration.connector.kafka.client_properties()
         kafka = describe_topic(topic.config.kafka_topic, properties)
         covered: dict[int, int] = {}
