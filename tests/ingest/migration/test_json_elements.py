@@ -77,7 +77,7 @@ def test_what_is_no_array_is_told_behind_the_elements_before_it(text, reason):
 
 
 def test_a_bracket_that_is_never_closed_takes_bounded_memory(monkeypatch):
-    monkeypatch.setattr(json_elements, "_LONGEST", 1 << 20)
+    monkeypatch.setattr(json_elements, "LONGEST", 1 << 20)
 
     def chunks():
         yield b'[{"a":{"b":1},'

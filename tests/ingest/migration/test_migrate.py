@@ -18,6 +18,7 @@ from bayou.errors import PipelineError
 from bayou.ingest import TopicTable, load_configuration
 from bayou.ingest.direct_writer import DirectWriter, record_batch
 from bayou.ingest.inspection import plan_run, prove_offsets, topic_standings
+from bayou.ingest.migration import json_files as reading
 from bayou.ingest.migration import migrate as migration
 from bayou.ingest.migration.json_files import json_files, records_of
 from bayou.ingest.state import topic_state
@@ -333,6 +334,25 @@ def test_one_odd_record_is_a_dead_letter_in_an_array_as_in_a_line(events, tmp_pa
     assert (report.records, report.rows, report.dead_letters) == (3, 2, 1)
     assert ids(events) == [1, 2]
     assert [check.problem for check in events.verify_migration(str(tmp_path / "a.json"))] == [None]
+
+
+def test_objects_over_several_lines_are_records_too(events, tmp_path):
+    texts = [json.dumps({"id": n, "x": {"y": [n]}}, indent=2) for n in range(5)]
+    (tmp_path / "a.json").write_text("\r\n".join(texts))
+    (tmp_path / "b.json").write_text('{\n "id": 5\n}')
+    report = events.migrate(str(tmp_path))
+    assert (report.records, report.dead_letters) == (6, 0)
+    assert ids(events) == list(range(6))
+    (tmp_path / "c.json").write_text('{\n "id": 6\n}\n{\n "id" 7\n}')
+    with pytest.raises(PipelineError, match="c.json can't be read behind its record 1"):
+        events.migrate(str(tmp_path))
+
+
+def test_a_line_without_an_end_takes_bounded_memory(events, tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "LONGEST", 5 << 20)
+    (tmp_path / "a.json").write_bytes(b'{"id": 1}\n{"all": [' + b"1," * (10 << 20))
+    with pytest.raises(PipelineError, match="behind its record 1: a line has more than 5 MB"):
+        events.migrate(str(tmp_path / "a.json"))
 
 
 LINES = b"".join(b'{"id": %d, "x": "%s"}\n' % (n, os.urandom(9).hex().encode()) for n in range(99))

@@ -1,8 +1,8 @@
-"""The elements of a JSON array as they stand in it, in flat memory, however long it is.
+"""The elements of a JSON array, or objects one after another, as they stand in a file.
 
-They are cut at their brackets and not parsed, so that each is judged by itself afterwards, as a
-line of a file is: a number that no column takes, or half of a surrogate pair, makes a dead letter
-of its record and nothing of the others.
+However long it is, memory is flat. They are cut at their brackets and not parsed, so that each is
+judged by itself afterwards, as a line of a file is: a number that no column takes, or half of a
+surrogate pair, makes a dead letter of its record and nothing of the others.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-__all__ = ["ArrayError", "array_elements"]
+__all__ = ["LONGEST", "ArrayError", "array_elements", "joined_objects"]
 
-_LONGEST = 128 << 20
+LONGEST = 128 << 20
 """Bytes of an element, at most: where a bracket is never closed so much is held in memory."""
 _MOST_BRACES = 64
 """An object is looked for by its braces up to so many that close; further ones cost more."""
@@ -50,6 +50,17 @@ def array_elements(chunks: Iterator[bytes]) -> Iterator[bytes]:
             yield text.element()
             found = text.expect(b",", b"]")
     text.expect(b"")
+
+
+def joined_objects(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The text of each object of some that follow one another, over several lines each.
+
+    Raises:
+        ArrayError: they can't be read on behind those that came.
+    """
+    text = _Text(chunks)
+    while text.next_byte():
+        yield text.element()
 
 
 class _Text:
@@ -134,8 +145,8 @@ class _Text:
         chunk = next(self._chunks, None)
         if chunk is None:
             return False
-        if len(self._read) - self._begin > _LONGEST:
-            raise ArrayError(f"an element has more than {_LONGEST >> 20} MB, or is never closed")
+        if len(self._read) - self._begin > LONGEST:
+            raise ArrayError(f"an element has more than {LONGEST >> 20} MB, or is never closed")
         self._read = self._read[self._begin :] + chunk
         self._at -= self._begin
         self._begin = 0

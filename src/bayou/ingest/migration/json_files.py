@@ -1,7 +1,7 @@
 """JSON files of a folder, local or in a store, read as records in flat memory.
 
-A file is one array of objects, or an object a line; `.gz` too. Both are told apart by the first
-character.
+A file is one array of objects, an object a line, or objects over several lines each; `.gz` too.
+They are told apart by the first characters.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from bayou.errors import FileMissingError, PipelineError
-from bayou.ingest.migration.json_elements import ArrayError, array_elements
+from bayou.ingest.migration.json_elements import (
+    LONGEST,
+    ArrayError,
+    array_elements,
+    joined_objects,
+)
 from bayou.kernel import Engine
 from bayou.kernel.engine import ByteRange, FileStatus
 
@@ -82,8 +87,8 @@ def records_of(engine: Engine, file: JsonFile) -> Iterator[bytes]:
     """The JSON text of each record, as it stands.
 
     Raises:
-        PipelineError: an array can't be read on, the message says behind which record; a packed
-            file isn't whole.
+        PipelineError: it can't be read on, the message says behind which record; a packed file
+            isn't whole.
         StorageError: the store fails.
     """
     chunks = _bytes(engine, file)
@@ -95,9 +100,12 @@ def records_of(engine: Engine, file: JsonFile) -> Iterator[bytes]:
                 break
         rest = _chained(begin, chunks)
         if begin.startswith(b"["):
-            yield from _elements(file, rest)
+            found = array_elements(rest)
+        elif _OVER_LINES.match(begin):
+            found = joined_objects(rest)
         else:
-            yield from _lines(rest)
+            found = _lines(rest)
+        yield from _told(file, found)
     except zlib.error as error:
         raise PipelineError(f"{file.path} isn't whole: {error}", topic="") from error
 
@@ -108,6 +116,7 @@ def _natural(name: str) -> tuple[list[tuple[bool, int, str]], str]:
     return [(p.isdecimal(), int(p) if p.isdecimal() else 0, p) for p in parts], name
 
 
+_OVER_LINES = re.compile(rb"\{[ \t\r]*\n")
 _SPACE = b" \t\r\n\xef\xbb\xbf"
 
 
@@ -159,15 +168,17 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
         for line in lines:
             if text := line.strip(_SPACE):
                 yield text
+        if len(waiting) > LONGEST:
+            raise ArrayError(f"a line has more than {LONGEST >> 20} MB")
     if text := waiting.strip(_SPACE):
         yield text
 
 
-def _elements(file: JsonFile, chunks: Iterator[bytes]) -> Iterator[bytes]:
+def _told(file: JsonFile, records: Iterator[bytes]) -> Iterator[bytes]:
     number = 0
     try:
-        for element in array_elements(chunks):
-            yield element
+        for record in records:
+            yield record
             number += 1
     except ArrayError as error:
         raise PipelineError(
