@@ -47,6 +47,15 @@ def columns(properties, **beside):
             {"allOf": [{"$ref": "#/$defs/point"}, {"properties": {"z": {"type": "integer"}}}]},
             "struct<x:double,y:double,z:long>",
         ),
+        (
+            {
+                "allOf": [
+                    {"properties": {"p": {"$ref": "#/$defs/point"}}},
+                    {"properties": {"p": {"properties": {"z": {"type": "integer"}}}}},
+                ]
+            },
+            "struct<p:struct<x:double,y:double,z:long>>",
+        ),
     ],
 )
 def test_a_type_becomes_the_column_of_the_table(schema, expected):

@@ -182,7 +182,10 @@ class _Columns:
         """One schema in place of `allOf` and what stands beside it; only what types need."""
         merged = {k: v for k, v in schema.items() if k != "allOf"}
         for part in (self._resolved(p, references) for p in schema["allOf"]):
-            properties = {**merged.get("properties", {}), **part.get("properties", {})}
+            properties = dict(merged.get("properties", {}))
+            for name, inner in part.get("properties", {}).items():
+                before = properties.get(name, inner)
+                properties[name] = inner if before == inner else {"allOf": [before, inner]}
             merged = {**part, **merged}
             if properties:
                 merged["properties"] = properties
