@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayou.errors import StorageError
+from bayou.errors import KafkaError, StorageError
 from bayou.ingest.progress import AttemptFailed
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.topic_run import TopicRun
@@ -52,6 +52,31 @@ def test_a_store_that_fails_for_a_while_is_asked_again(run):
     assert run.turn(None, None) is None
     assert run.active
     assert run.finish().error is None
+
+
+class Failed:
+    """A query that brokers have failed a moment ago."""
+
+    active = False
+
+    def failure(self):
+        return KafkaError("no answer")
+
+    def stop(self):
+        """There is nothing to stop."""
+
+
+def test_told_to_end_in_the_moment_of_a_failure_that_would_be_retried_it_ends_well(run):
+    run, _, _ = run
+    run._query = Failed()
+    assert run.finish().error is None
+
+
+def test_a_failure_that_would_not_be_retried_is_that_of_the_topic(run):
+    run, _, pipeline = run
+    run._failures = pipeline.topic.config.processing.max_retries
+    run._query = Failed()
+    assert isinstance(run.finish().error, KafkaError)
 
 
 def test_an_end_from_before_the_topic_was_opened_again_leads_nowhere_back(run):

@@ -230,7 +230,8 @@ class TopicRun:
         if query is not None:
             failure = None if query.active else query.failure()
             query.stop()
-            self._error = self._error or failure
+            if failure is not None and not self._is_retried(failure, self._failures + 1):
+                self._error = self._error or failure
         self._query = None
         self._resources.close()
         self._summary = TopicSummary(
@@ -333,14 +334,20 @@ class TopicRun:
     def _may_retry(self, error: BayouError) -> bool:
         """Count a failure; whether another attempt is due, which is told."""
         self._failures += 1
-        retries = self._topic.config.processing.max_retries
-        if isinstance(error, RecordsLostError):
-            retries = max(1, retries)  # whoever opens the topic again knows what to do
-        if not isinstance(error, _WORTH_A_RETRY) or self._failures > retries:
+        if not self._is_retried(error, self._failures):
             return False
         told = failed_attempt(self._topic, "query", self._failures, error)
-        self._reporter.attempt_failed(replace(told, of=retries))
+        self._reporter.attempt_failed(replace(told, of=self._retries(error)))
         return True
+
+    def _is_retried(self, error: BayouError, failures: int) -> bool:
+        """Whether another attempt follows so many failures, of which an error is the last."""
+        return isinstance(error, _WORTH_A_RETRY) and failures <= self._retries(error)
+
+    def _retries(self, error: BayouError) -> int:
+        retries = self._topic.config.processing.max_retries
+        # Whoever opens the topic again knows what to do.
+        return max(1, retries) if isinstance(error, RecordsLostError) else retries
 
     def _recover(self, spark: SparkSession, failed: BatchQuery | None, *, once: bool) -> None:
         """Start again where the table stands; while brokers or store stay away, after a pause."""
@@ -354,7 +361,7 @@ class TopicRun:
                 return
             except Exception as fault:  # noqa: BLE001  # whatever it is, the others go on
                 error = as_error(fault, self._topic.key, self._configuration.state_path)
-                if not self._may_retry(error):
+                if not self._over.is_set() and not self._may_retry(error):
                     self._error = error
                     return
 
