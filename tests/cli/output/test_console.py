@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from bayou.cli.output.console import ConsoleOutput
 
 
@@ -25,6 +27,19 @@ def test_what_goes_to_a_pipe_is_neither_folded_nor_padded(capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     assert sum(path in line for line in lines) == 2
     assert max(map(len, lines)) < len(path) + 20
+
+
+def test_a_terminal_too_narrow_for_a_table_has_a_line_for_each_value(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    rows = [{"topic": name, "rows": 1234, "last commit": "2024-01-05 10:00:00"} for name in "ab"]
+    wide, narrow = "topic    rows   last commit", "rows         1,234"
+    for width, expected, other in ((80, wide, narrow), (24, narrow, wide)):
+        monkeypatch.setenv("COLUMNS", str(width))
+        ConsoleOutput().rows("", rows, event="row")
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+        assert expected in shown
+        assert other not in shown
 
 
 def test_text_without_a_title_is_printed_as_it_stands(capsys):

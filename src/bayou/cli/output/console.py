@@ -49,10 +49,7 @@ class ConsoleOutput:
             self._err.print(Text.assemble(("error: ", "bold red"), harmless(line)))
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
-        table = Table.grid(padding=(0, 2))
-        for name, value in facts.items():
-            table.add_row(Text(harmless(name), style="dim"), Text(_shown(value)))
-        self._titled(title, table)
+        self._titled(title, _facts(facts))
 
     def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
         if not rows:
@@ -66,7 +63,19 @@ class ConsoleOutput:
             )
         for row in rows:
             table.add_row(*(Text(_shown(value)) for value in row.values()))
+        boundless = self._out.options.update(max_width=_NOT_FOLDED)
+        if self._out.measure(table, options=boundless).minimum > self._out.width:
+            self._below_one_another(title, rows)
+            return
         self._titled(title, table)
+
+    def _below_one_another(self, title: str, rows: Sequence[Row]) -> None:
+        """A terminal so narrow that a table would break words has a line for each value."""
+        self._title(title)
+        for number, row in enumerate(rows):
+            if number or not title:
+                self._out.print()
+            self._out.print(_facts(row))
 
     def text(self, title: str, text: str) -> None:
         self._title(title)
@@ -117,6 +126,13 @@ class _Console(Console):
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError(errno.EPIPE, "nobody reads the output")
+
+
+def _facts(facts: Mapping[str, Any]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for name, value in facts.items():
+        table.add_row(Text(harmless(name), style="dim"), Text(_shown(value)))
+    return table
 
 
 def _shown(value: Any) -> str:
