@@ -29,7 +29,7 @@ from bayou.kernel import (
 from bayou.kernel.engine import PredicateEvaluator
 from bayou.kernel.predicates.model import referenced_columns
 
-__all__ = ["Reading", "files_table"]
+__all__ = ["Reading", "files_table", "stated_row_count"]
 
 pc: Any = pyarrow.compute
 
@@ -183,13 +183,6 @@ def files_table(engine: Engine, snapshot: Snapshot, filter: Predicate | str | No
     for files in scan.scan_files(engine):
         add = files.selected().column("add")
         stats = pc.struct_field(add, "stats")
-        try:
-            counts = engine.json.parse_json(stats, _NUM_RECORDS).column("numRecords")
-        except SerializationError as error:
-            raise CorruptTableError(
-                f"The log of {snapshot.path} holds statistics that aren't JSON: {error}",
-                table=snapshot.path,
-            ) from error
         batches.append(
             pa.RecordBatch.from_arrays(
                 [
@@ -197,13 +190,39 @@ def files_table(engine: Engine, snapshot: Snapshot, filter: Predicate | str | No
                     pc.struct_field(add, "size"),
                     pc.struct_field(add, "modificationTime"),
                     pc.struct_field(add, "partitionValues"),
-                    counts,
+                    _record_counts(engine, snapshot, stats),
                     stats,
                 ],
                 schema=_FILES_SCHEMA,
             )
         )
     return pa.Table.from_batches(batches, schema=_FILES_SCHEMA)
+
+
+def stated_row_count(engine: Engine, snapshot: Snapshot) -> int | None:
+    """Rows by the statistics and deletion vectors of files; None where a file has no statistics."""
+    scan = snapshot.scan_builder().with_statistics().build()
+    rows = 0
+    with scan.scan_files(engine) as batches:
+        for files in batches:
+            add = files.selected().column("add")
+            counts = _record_counts(engine, snapshot, pc.struct_field(add, "stats"))
+            if counts.null_count:
+                return None
+            deleted = pc.struct_field(add, ["deletionVector", "cardinality"])
+            rows += (pc.sum(counts).as_py() or 0) - (pc.sum(deleted).as_py() or 0)
+    return rows
+
+
+def _record_counts(engine: Engine, snapshot: Snapshot, stats: pa.Array[Any]) -> pa.Array[Any]:
+    """Physical rows of files by their statistics, null where there are none."""
+    try:
+        return engine.json.parse_json(stats, _NUM_RECORDS).column("numRecords")
+    except SerializationError as error:
+        raise CorruptTableError(
+            f"The log of {snapshot.path} holds statistics that aren't JSON: {error}",
+            table=snapshot.path,
+        ) from error
 
 
 def _refuse_unknown(snapshot: Snapshot, names: Sequence[str]) -> None:

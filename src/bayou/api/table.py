@@ -15,7 +15,7 @@ from bayou.api.changes import ChangesHandle
 from bayou.api.dataset import to_dataset
 from bayou.api.layout import Layout
 from bayou.api.maintenance import Maintenance
-from bayou.api.reading import Reading, files_table
+from bayou.api.reading import Reading, files_table, stated_row_count
 from bayou.api.row_operations import RowOperations
 from bayou.api.timestamps import Timestamp, milliseconds
 from bayou.engines import for_path
@@ -252,6 +252,13 @@ class SnapshotHandle:
         has no statistics), `stats` (JSON text).
         """
         return files_table(self._engine, self._snapshot, filter)
+
+    def row_count(self) -> int:
+        """Rows of this version. No data file is opened where all have statistics."""
+        stated = stated_row_count(self._engine, self._snapshot)
+        if stated is not None:
+            return stated
+        return sum(batch.num_rows for batch in self.to_batches(columns=[]))
 
     def to_arrow(
         self,

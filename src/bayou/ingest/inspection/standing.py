@@ -12,7 +12,7 @@ from bayou.ingest.broker import describe_topic
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.errand import all_at_once
 from bayou.ingest.inspection.kafka_records import first_record_time
-from bayou.ingest.inspection.topic_tables import TopicTables, row_count
+from bayou.ingest.inspection.topic_tables import TopicTables
 from bayou.ingest.maintenance import LastRun, last_runs, task_of
 from bayou.ingest.migration import migrated_offsets
 from bayou.ingest.offsets import (
@@ -127,7 +127,7 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
         if tables.target.exists():
             snapshot = tables.target.snapshot()
             transactions = snapshot.transactions
-            facts = _table_facts(tables, row_count(snapshot), standing.maintenance)
+            facts = _table_facts(tables, snapshot.row_count(), standing.maintenance)
             standing = replace(standing, **facts)
         else:
             standing = replace(standing, rows=0, files=0, bytes=0)
@@ -135,7 +135,7 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
         if tables.dead_letters.exists():
             there = tables.dead_letters.snapshot()
             letters = there.transactions
-            waiting = row_count(there)
+            waiting = there.row_count()
         standing = replace(standing, dead_letters=waiting)
         properties = configuration.connector.kafka.client_properties()
         kafka = describe_topic(topic.config.kafka_topic, properties)

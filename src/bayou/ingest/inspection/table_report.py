@@ -9,7 +9,6 @@ from typing import Any
 from bayou.api import TableHandle
 from bayou.api.python_rows import python_rows
 from bayou.errors import BayouError
-from bayou.ingest.inspection.topic_tables import row_count
 
 __all__ = ["TableReport", "table_report"]
 
@@ -58,7 +57,7 @@ def table_report(path: str, table: TableHandle) -> TableReport:
         return TableReport(
             path=path,
             version=snapshot.version,
-            rows=row_count(snapshot),
+            rows=sum(batch.num_rows for batch in snapshot.to_batches(columns=[])),
             files=detail.num_files,
             bytes=detail.size_in_bytes,
             schema={field.name: str(field.data_type) for field in snapshot.schema},

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bayou.api import SnapshotHandle, TableHandle, table
+from bayou.api import TableHandle, table
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letters import dead_letters_path
 
-__all__ = ["TopicTables", "row_count"]
+__all__ = ["TopicTables"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +26,3 @@ class TopicTables:
             target=table(topic.table_path, options),
             dead_letters=table(dead_letters_path(topic.table_path), options),
         )
-
-
-def row_count(snapshot: SnapshotHandle) -> int:
-    """Rows of a version; no column is read."""
-    return sum(batch.num_rows for batch in snapshot.to_batches(columns=[]))

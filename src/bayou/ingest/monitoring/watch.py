@@ -16,7 +16,6 @@ from bayou.ingest.broker import topic_ends
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.inspection import TopicTables
 from bayou.ingest.inspection.kafka_records import first_record_time
-from bayou.ingest.inspection.topic_tables import row_count
 from bayou.ingest.monitoring.status_store import StatusStore
 from bayou.ingest.offsets import OffsetSpan
 
@@ -127,7 +126,7 @@ class Watch:
         if detail.num_files <= _COUNTED_FILES:
             sizes: Any = tables.target.snapshot(detail.version).files().column("size")
             small = pc.sum(pc.less(sizes, pa.scalar(_SMALL_FILE))).as_py() or 0
-        letters = row_count(tables.dead_letters.snapshot()) if tables.dead_letters.exists() else 0
+        letters = tables.dead_letters.snapshot().row_count() if tables.dead_letters.exists() else 0
         self._store.table_seen(
             topic.key,
             version=detail.version,
