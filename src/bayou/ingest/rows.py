@@ -6,7 +6,7 @@
 | `_kafka_topic`, `_kafka_partition`, `_kafka_offset` | string, int, long | not null |
 | `_ingestion_timestamp` | timestamp | when the batch was read, not null |
 | `_processed_at` | timestamp | when the row was written, not null |
-| `_kafka_timestamp` | timestamp | the record's; on wish, and where rows are upserted |
+| `_kafka_timestamp` | timestamp | the record's, or a neighbour's; on wish, and for upserts |
 | `_kafka_key`, `_kafka_headers` | binary, array of (`key`, `value`) | on wish |
 | `year`, `month`, `day` | strings `2024`, `01`, `05` | of the event time, UTC; not null |
 
@@ -109,13 +109,8 @@ class RowLayout:
             ingestion_timestamp: microseconds since the epoch.
         """
         count = len(decoded.positions)
-        from_kafka = source.select(["topic", "partition", "offset", "timestamp"]).take(
-            decoded.positions
-        )
-        kafka_time = pc.fill_null(
-            from_kafka.column("timestamp").cast(_UTC_MICROSECONDS),
-            pa.scalar(ingestion_timestamp, _UTC_MICROSECONDS),
-        )
+        from_kafka = source.select(["topic", "partition", "offset"]).take(decoded.positions)
+        kafka_time = _kafka_times(source, ingestion_timestamp).take(decoded.positions)
         columns = [
             *decoded.columns.columns,
             from_kafka.column("topic").cast(pa.string()),
@@ -164,6 +159,18 @@ def record_part(
         if field and name in TIME_PARTS and field.data_type == STRING and not field.nullable:
             made.add(name)
     return StructType(tuple(f for f in schema if f.name not in made))
+
+
+def _kafka_times(source: pa.RecordBatch, ingestion_timestamp: int) -> Any:
+    """Kafka's timestamps; of a record without a usable one that of its neighbour.
+
+    By them rows are upserted: the time of reading would put it before all that wait behind it.
+    """
+    moments: Any = source.column("timestamp").cast(_UTC_MICROSECONDS)
+    if moments.null_count:
+        moments = pc.fill_null_backward(pc.fill_null_forward(moments))
+        moments = pc.fill_null(moments, pa.scalar(ingestion_timestamp, _UTC_MICROSECONDS))
+    return moments
 
 
 def _repeated(microseconds: int, count: int) -> pa.Array[Any]:

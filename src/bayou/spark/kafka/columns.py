@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
 Records: TypeAlias = "Sequence[Message]"
+
+pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 MAX_BATCH_ROWS = 5_000
 """Most records of one Arrow batch."""
@@ -123,7 +126,7 @@ def batch_builder(
         "topic": lambda records, *_: topics.slice(0, len(records)),
         "partition": lambda records, *_: numbers.slice(0, len(records)),
         "offset": lambda _, offsets, *__: pa.array(offsets, pa.int64()),
-        "timestamp": lambda _, __, ___, millis: pa.array(millis, _MILLIS).cast(_MICROS),
+        "timestamp": lambda _, __, ___, millis: _moments(millis),
         # Kafka's own numbers, as in Spark: -1 none, 0 create time, 1 log append time.
         "timestampType": lambda _, __, kinds, ___: pa.array(
             [kind - TIMESTAMP_NOT_AVAILABLE - 1 for kind in kinds], pa.int32()
@@ -148,6 +151,20 @@ def batch_builder(
     return build
 
 
+def _moments(millis: list[int]) -> Any:
+    """Kafka's timestamps; null for none, and for what is no date up to the year 9999.
+
+    A client may send any number: microseconds where milliseconds were asked for are the year 55840,
+    which neither Python nor SQL can tell, nanoseconds no moment at all.
+    """
+    found: Any = pa.array(millis, pa.int64())
+    bounds = pc.min_max(found)
+    if len(found) and (bounds["min"].as_py() < 0 or bounds["max"].as_py() > _LAST_MILLI):
+        known = pc.and_(pc.greater_equal(found, 0), pc.less_equal(found, _LAST_MILLI))
+        found = pc.if_else(known, found, pa.scalar(None, pa.int64()))
+    return found.cast(_MILLIS).cast(_MICROS)
+
+
 def _headers(record: Message) -> list[dict[str, object]] | None:
     headers = cast("list[tuple[str, bytes | None]] | None", record.headers())
     if not headers:
@@ -162,6 +179,7 @@ def _packed_headers(record: Message) -> bytes | None:
 
 _PACKED = msgspec.msgpack.Decoder(list[tuple[str, bytes | None]])
 
+_LAST_MILLI = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 _MILLIS = pa.timestamp("ms", "UTC")
 _MICROS = pa.timestamp("us", "UTC")
 
