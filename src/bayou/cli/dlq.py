@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from bayou.cli.arguments import AsJson, Config, Settings
-from bayou.cli.exits import WRONG_USAGE, explained
-from bayou.cli.opened_table import named_topics
+from bayou.cli.exits import FAILED, WRONG_USAGE, explained
+from bayou.cli.opened_table import named_topics, of_topic
 from bayou.cli.output import output_for
 
 if TYPE_CHECKING:
@@ -42,22 +42,35 @@ def list_(
     """Count the dead letters of every topic by their reason."""
     output = output_for(as_json=as_json)
     with explained(output):
+        from bayou.errors import StorageError, TableError
         from bayou.ingest.config import load_configuration
         from bayou.ingest.inspection import TopicTables, group_letters
 
         configuration = load_configuration(config, settings=settings or ())
-        rows = [
-            {
-                "topic": topic.key,
-                "letters": group.count,
-                "oldest": group.oldest,
-                "newest": group.newest,
-                "reason": group.reason,
-            }
-            for topic in configuration.topics
-            for group in group_letters(TopicTables.of(configuration, topic), where=where)
-        ]
-        output.rows("", rows, event="dead_letters", empty="no dead letters")
+        rows: list[dict[str, Any]] = []
+        unread: dict[str, TableError | StorageError] = {}
+        for topic in configuration.topics:
+            try:
+                groups = group_letters(TopicTables.of(configuration, topic), where=where)
+            except (TableError, StorageError) as error:  # those of others can be counted
+                unread[topic.key] = error
+                continue
+            rows += [
+                {
+                    "topic": topic.key,
+                    "letters": group.count,
+                    "oldest": group.oldest,
+                    "newest": group.newest,
+                    "reason": group.reason,
+                }
+                for group in groups
+            ]
+        if rows or not unread:
+            output.rows("", rows, event="dead_letters", empty="no dead letters")
+        for key, refused in unread.items():
+            output.error(of_topic(key, refused.message), kind=type(refused).__name__)
+        if unread:
+            raise typer.Exit(FAILED)
 
 
 @dlq.command()
