@@ -166,15 +166,22 @@ def _moments(millis: list[int]) -> Any:
 
 
 def _headers(record: Message) -> list[dict[str, object]] | None:
-    headers = cast("list[tuple[str, bytes | None]] | None", record.headers())
-    if not headers:
-        return None
-    return [{"key": key, "value": value} for key, value in headers]
+    headers = _read_headers(record)
+    return [{"key": key, "value": value} for key, value in headers] if headers else None
 
 
 def _packed_headers(record: Message) -> bytes | None:
-    headers = record.headers()
+    headers = _read_headers(record)
     return msgspec.msgpack.encode(headers) if headers else None
+
+
+def _read_headers(record: Message) -> list[tuple[str, bytes | None]] | None:
+    try:
+        return cast("list[tuple[str, bytes | None]] | None", record.headers())
+    except (UnicodeDecodeError, SystemError):
+        # A name that isn't UTF-8, which C clients don't check. The library has no other way to
+        # read it, and gives its list although it has failed, which is Python's SystemError.
+        return None
 
 
 _PACKED = msgspec.msgpack.Decoder(list[tuple[str, bytes | None]])
