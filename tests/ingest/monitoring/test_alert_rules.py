@@ -160,14 +160,24 @@ def test_a_pipeline_that_is_not_there_is_down(series, down):
 
 
 @pytest.mark.parametrize(
-    ("letters", "few", "many"), [(0, False, False), (1, True, False), (10, True, True)]
+    ("letters", "rows", "deleted", "superseded", "few", "many"),
+    [
+        (0, 100, 0, 0, False, False),
+        (1, 100, 0, 0, True, False),
+        (10, 100, 0, 0, True, True),
+        (1, 0, 50, 50, True, False),  # an upsert of which most records delete or come late
+    ],
 )
-def test_dead_letters_are_told_by_number_and_by_share(letters, few, many):
+def test_dead_letters_are_told_by_number_and_by_share(
+    letters, rows, deleted, superseded, few, many
+):
     minutes = 2 * HOUR
     check(
         {
-            "bayou_rows_total": rises(100, minutes),
+            "bayou_rows_total": rises(rows, minutes),
             "bayou_dead_letters_total": rises(letters, minutes),
+            "bayou_deleted_rows_total": rises(deleted, minutes),
+            "bayou_superseded_total": rises(superseded, minutes),
         },
         ("BayouDeadLetters", HOUR, few),
         ("BayouManyDeadLetters", HOUR, many),

@@ -169,6 +169,16 @@ def test_batches_add_up(store, clock):
     assert [c.rows for c in store.status().commits] == [50, 100]
 
 
+def test_records_of_an_upsert_count_by_what_became_of_them(store):
+    for _ in range(2):
+        store.batch_committed(batch(0, 10, rows=3, deleted=2, superseded=5))
+    found = topic(store)
+    assert (found.rows, found.deleted, found.superseded) == (6, 4, 10)
+    metrics = exposition(store.status())
+    assert b'bayou_deleted_rows_total{topic="a"} 4.0' in metrics
+    assert b'bayou_superseded_total{topic="a"} 10.0' in metrics
+
+
 def test_maintenance_that_is_told_late_does_not_turn_the_version_back(store):
     table = topic(store).table_path
     store.batch_committed(batch(0, 1, version=5))

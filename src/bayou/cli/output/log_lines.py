@@ -46,6 +46,8 @@ class LogReporter:
             rows=event.rows,
             dead_letters=event.dead_letters,
             left_out=event.left_out,
+            deleted=event.deleted or None,
+            superseded=event.superseded or None,
             seconds=round(event.seconds, 3),
             offsets=",".join(f"{p}:{s.start}-{s.end}" for p, s in sorted(event.spans.items())),
             new_columns=",".join(event.new_columns),

@@ -25,6 +25,8 @@ _COUNTERS = {
     "rows": ("bayou_rows", "Rows added to the table."),
     "dead_letters": ("bayou_dead_letters", "Records added to the dead letters."),
     "left_out": ("bayou_left_out", "Records that the tables had already."),
+    "deleted": ("bayou_deleted_rows", "Rows that records of an upsert took out."),
+    "superseded": ("bayou_superseded", "Records of an upsert that changed no row."),
     "bytes": ("bayou_written_bytes", "Bytes of data files that were committed."),
     "batches": ("bayou_batches", "Micro-batches that were committed."),
     "retries": ("bayou_retries", "Attempts at a batch beyond the first."),

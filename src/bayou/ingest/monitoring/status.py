@@ -88,6 +88,7 @@ class TopicStatus:
         state: `waiting` before it starts, `running`, `stopped`, or `failed`.
         error: why it failed.
         rows, dead_letters, left_out, batches, retries, conflicts, bytes: since the start.
+        deleted, superseded: of an upsert, rows that it took out and records that changed no row.
         lost: offsets that retention took before they were read, since the start.
         batch_seconds, commit_seconds: of its batches, and of the commits in them.
         version: the table's latest version that is known.
@@ -111,6 +112,8 @@ class TopicStatus:
     rows: int = 0
     dead_letters: int = 0
     left_out: int = 0
+    deleted: int = 0
+    superseded: int = 0
     batches: int = 0
     retries: int = 0
     conflicts: int = 0

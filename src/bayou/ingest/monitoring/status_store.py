@@ -283,6 +283,8 @@ class _Topic:
     rows: int = 0
     dead_letters: int = 0
     left_out: int = 0
+    deleted: int = 0
+    superseded: int = 0
     batches: int = 0
     retries: int = 0
     conflicts: int = 0
@@ -321,6 +323,8 @@ class _Topic:
         self.rows += event.rows
         self.dead_letters += event.dead_letters
         self.left_out += event.left_out
+        self.deleted += event.deleted
+        self.superseded += event.superseded
         self.bytes += event.bytes
         self.batches += 1
         self.batch_seconds = self.batch_seconds.plus(event.seconds)
@@ -391,6 +395,8 @@ class _Topic:
             rows=self.rows,
             dead_letters=self.dead_letters,
             left_out=self.left_out,
+            deleted=self.deleted,
+            superseded=self.superseded,
             batches=self.batches,
             retries=self.retries,
             conflicts=self.conflicts,
