@@ -270,6 +270,19 @@ def test_records_that_the_table_has_from_kafka_or_will_get_are_left_to_it(events
     assert (check.rows, check.problem) == (7, None)
 
 
+@pytest.mark.parametrize("form", [int, float, str])
+def test_offsets_count_however_they_were_written(events, tmp_path, form):
+    taken_in = record_batch("events", [b'{"id": 5}'], partition=0, first=5, timestamps=[0])
+    DirectWriter(events._configuration, events.topic).write([taken_in], {"kafka/c/events/-/0": 5})
+    old = [{"id": n, "_kafka_partition": form(0), "_kafka_offset": form(n)} for n in (3, 5)]
+    odd = [True, -1, "5 ", "\u0665", 5.5, 1e30, None, [5]]
+    old += [{"id": 9, "_kafka_partition": 0, "_kafka_offset": offset} for offset in odd]
+    (tmp_path / "batch_1.json").write_text(json.dumps(old))
+    report = events.migrate(str(tmp_path / "batch_1.json"))
+    assert (report.rows, report.from_kafka, report.offsets) == (9, 1, {0: 3})
+    assert ids(events) == [3, 5, *[9] * 8]
+
+
 def test_offsets_of_another_topic_say_nothing(events, tmp_path):
     taken_in = record_batch("events", [b'{"id": 5}'], partition=0, first=5, timestamps=[0])
     DirectWriter(events._configuration, events.topic).write([taken_in], {"kafka/c/events/-/0": 5})

@@ -7,6 +7,7 @@ it names another topic, too.
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +25,8 @@ from bayou.kernel import Table
 __all__ = ["FromKafka", "OldRecords"]
 
 _MADE = b'"_'
+_DIGITS = re.compile(r"[0-9]{1,19}\Z")
+_MOST = 1 << 63
 _NAMES = frozenset((*KAFKA_COLUMNS.names, "_kafka_timestamp"))
 
 
@@ -101,11 +104,28 @@ class OldRecords:
                 continue  # it will be a dead letter
             if not isinstance(record, dict) or not _NAMES & record.keys():
                 continue
-            partition, offset = record.get("_kafka_partition"), record.get("_kafka_offset")
+            partition = _whole(record.get("_kafka_partition"))
+            offset = _whole(record.get("_kafka_offset"))
             ours = record.get("_kafka_topic", self._from_kafka.name) == self._from_kafka.name
-            if ours and type(partition) is int and type(offset) is int and partition >= 0:
+            if ours and partition is not None and offset is not None:
                 from_kafka[at] = (partition, offset) in self._from_kafka
                 if not from_kafka[at]:
                     self.offsets[partition] = max(self.offsets.get(partition, -1), offset)
             found[at] = msgspec.json.encode({k: v for k, v in record.items() if k not in _NAMES})
         return found, from_kafka
+
+
+def _whole(value: Any) -> int | None:
+    """A partition or an offset, however an older pipeline wrote it: `5`, `5.0` or `"5"`."""
+    match value:
+        case bool():
+            return None
+        case int():
+            found = value
+        case float() if value.is_integer():
+            found = int(value)
+        case str() if _DIGITS.match(value):
+            found = int(value)
+        case _:
+            return None
+    return found if 0 <= found < _MOST else None
