@@ -96,6 +96,20 @@ def test_a_field_that_differs_only_in_case_from_a_mask_is_masked(tmp_path):
     assert "secret" not in row.values()
 
 
+def test_a_path_means_each_field_that_it_may_lead_to(tmp_path):
+    found = table(tmp_path, "{a.b: drop, c.d.e: hash}")
+    found.write([{"id": 1, "a.b": "secret"}])
+    found.write([{"id": 2, "a": {"b": "secret", "n": 1}}, {"id": 3, "A.B": None, "a.b": "secret"}])
+    found.write([{"c": {"d.e": "secret", "d": {"e": "secret"}}}, {"c.d": [{"e": "secret"}]}])
+    found.write([{"c.d.e": "secret"}])
+    assert b"secret" not in repr(found.read().to_pylist()).encode()
+    digest = hashlib.sha256(b"secret").hexdigest()
+    rows = [row for row in found.read().to_pylist() if row["c"]]
+    assert [row["c"] for row in rows] == [{"d.e": digest, "d": {"e": digest}}]
+    report = found.write([{"id": 4, "x": 1, "a.b": "secret"}, {"id": 5, "c.d.e": 5}])
+    assert (report.rows, report.dead_letters) == (1, 1)
+
+
 def test_masks_of_fields_that_nobody_has_seen_are_told(tmp_path):
     masks = "{mail: hash, emial: hash, place.street: drop, lines.mial: drop}"
     found = table(tmp_path, masks)

@@ -12,7 +12,7 @@ Dead letters keep records whole: who may read them is a question of who may read
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -31,8 +31,7 @@ def masked(batch: pa.RecordBatch, masks: Mapping[str, str]) -> pa.RecordBatch:
             there are passed over. As columns, fields don't differ by case alone.
     """
     for path, mask in masks.items():
-        at, rest = _parts(batch.schema, path)
-        if at >= 0:
+        for at, rest in _ways(batch.schema, path.split(".")):
             column: Any = _masked(batch.column(at), rest, mask)
             batch = batch.set_column(at, batch.schema.field(at), column)
     return batch
@@ -40,47 +39,55 @@ def masked(batch: pa.RecordBatch, masks: Mapping[str, str]) -> pa.RecordBatch:
 
 def unfit_mask(schema: pa.Schema, path: str, mask: str) -> str | None:
     """Why a field can't be masked so; None where it can, or isn't there."""
-    kind, inside = _reached(schema, path)
-    if kind is None:
-        return None
-    if inside:
-        return f"{path!r} lies in a {kind}, which is masked as a whole or not at all"
-    if mask == "drop" or pa.types.is_string(_of_elements(kind)):
-        return None
-    return f"{path!r} is a {kind}, and {mask} is for texts; write drop"
+    reached = list(_reached(schema, path.split(".")))
+    found = any(not inside for _, inside in reached)
+    for kind, inside in reached:
+        if inside and not (found and _holds_no_fields(_of_elements(kind))):
+            return f"{path!r} lies in a {kind}, which is masked as a whole or not at all"
+        if not (inside or mask == "drop" or pa.types.is_string(_of_elements(kind))):
+            return f"{path!r} is a {kind}, and {mask} is for texts; write drop"
+    return None
 
 
 def has_field(schema: pa.Schema, path: str) -> bool:
     """Whether there is a field to be masked."""
-    return _reached(schema, path)[0] is not None
+    return any(True for _ in _reached(schema, path.split(".")))
 
 
-def _reached(schema: pa.Schema, path: str) -> tuple[pa.DataType | None, bool]:
-    """The type that a path leads to, and whether it wants to go on inside; None for none."""
-    at, rest = _parts(schema, path)
-    kind = schema.field(at).type if at >= 0 else None
-    for part in rest:
-        inner = None if kind is None else _of_elements(kind)
-        if inner is None or not pa.types.is_struct(inner):
-            return kind, kind is not None
-        at = _place(inner, part)
-        kind = inner.field(at).type if at >= 0 else None
-    return kind, False
+def _reached(
+    fields: Iterable[pa.Field[Any]], parts: Sequence[str]
+) -> Iterator[tuple[pa.DataType, bool]]:
+    """The types that a path leads to, and whether it wants to go on inside."""
+    known = list(fields)
+    for at, rest in _ways(known, parts):
+        kind = known[at].type
+        inner: Any = _of_elements(kind)
+        if rest and pa.types.is_struct(inner):
+            yield from _reached(inner, rest)
+        else:
+            yield kind, bool(rest)
 
 
-def _parts(schema: pa.Schema, path: str) -> tuple[int, list[str]]:
-    """Where a column is, -1 for nowhere, and the way inside.
+def _ways(
+    fields: Iterable[pa.Field[Any]], parts: Sequence[str]
+) -> Iterator[tuple[int, Sequence[str]]]:
+    """Each field that a path may begin with, and the way inside.
 
-    A name may hold dots, and `[]` says that it is an array.
+    A name may hold dots, so that `a.b` is a column of that name as well as a field of `a`: where
+    there are both, both are meant. `[]` says that a field is an array.
     """
-    parts = path.split(".")
+    known = list(fields)
     for end in range(len(parts), 0, -1):
         name = ".".join(parts[:end])
-        for found in (name, name.removesuffix("[]")):
-            at = _place(schema, found)
+        for found in dict.fromkeys((name, name.removesuffix("[]"))):
+            at = _place(known, found)
             if at >= 0:
-                return at, [part.removesuffix("[]") for part in parts[end:]]
-    return -1, []
+                yield at, parts[end:]
+
+
+def _holds_no_fields(kind: pa.DataType) -> bool:
+    """Numbers and the like; a text may be the JSON of an object."""
+    return not (pa.types.is_nested(kind) or pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def _place(fields: Iterable[pa.Field[Any]], name: str) -> int:
@@ -104,12 +111,12 @@ def _masked(column: Any, rest: Sequence[str], mask: str) -> Any:
         return pa.ListArray.from_arrays(offsets, inner, type=kind, mask=nulls)
     if not rest:
         return _plain(column, mask)
-    at = _place(kind, rest[0]) if pa.types.is_struct(kind) else -1
-    if at < 0:
+    if not pa.types.is_struct(kind):
         return column
     fields = [kind.field(i) for i in range(kind.num_fields)]
     children = [column.field(i) for i in range(kind.num_fields)]
-    children[at] = _masked(children[at], rest[1:], mask)
+    for at, inside in _ways(fields, rest):
+        children[at] = _masked(children[at], inside, mask)
     mask_of_nulls = column.is_null() if column.null_count else None
     return pa.StructArray.from_arrays(children, fields=fields, mask=mask_of_nulls)
 
