@@ -86,7 +86,6 @@ class EndsOfTopics:
         self._cluster = KafkaCluster(parse_properties(properties))
         self._names: frozenset[str] = frozenset()
         self._partitions: list[TopicPartition] = []
-        self._known: frozenset[str] = frozenset()
         self._known_until = 0.0
 
     def latest(self, names: Collection[str]) -> dict[str, dict[int, int]]:
