@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -103,7 +104,10 @@ class KafkaServer(Server):
             log=self.log,
             environment=os.environ,
         )
-        process.wait_until(lambda: _answers(f"127.0.0.1:{port}"), timeout=_TIMEOUT)
+        others = () if self.security is None else self.security.ports
+        process.wait_until(
+            lambda: all(map(_listens, others)) and _answers(f"127.0.0.1:{port}"), timeout=_TIMEOUT
+        )
         return process
 
     def _write_settings(self, settings: Path, port: int) -> None:
@@ -177,6 +181,11 @@ def _answers(address: str) -> bool:
         return bool(AdminClient(quiet).list_topics(timeout=2).brokers)
     except KafkaException:
         return False
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _finish(futures: Mapping[Any, Any]) -> None:

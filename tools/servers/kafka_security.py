@@ -71,6 +71,11 @@ class KafkaSecurity:
         return f"127.0.0.1:{self.tls_port}"
 
     @property
+    def ports(self) -> tuple[int, ...]:
+        """Of all its listeners."""
+        return (self.port, self.tls_port)
+
+    @property
     def listeners(self) -> str:
         """For the broker's `listeners`."""
         return f"SASL_PLAINTEXT://127.0.0.1:{self.port},SASL_SSL://127.0.0.1:{self.tls_port}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -17,6 +18,8 @@ __all__ = ["ServerError", "ServerProcess", "free_port"]
 
 _GRACE = 20.0
 _POLL = 0.05
+_PORTS = range(15_000, 32_000)
+"""Below those that systems give to whoever asks for any, every outgoing connection among them."""
 
 _LAUNCHER = """\
 import ctypes, os, sys
@@ -108,8 +111,9 @@ class ServerProcess:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of loopback that nobody listens on now, and that no connection is given meanwhile."""
+    for port in random.SystemRandom().sample(_PORTS, 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise ServerError(f"no port of {_PORTS.start} to {_PORTS.stop - 1} is free")
