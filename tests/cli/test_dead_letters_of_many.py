@@ -54,3 +54,10 @@ def test_a_filter_that_means_nothing_is_said_once(file, events):
     without(file, "broken")
     code, (error,) = events("dlq", "list", file, "--where", "nothing = 1")
     assert (code, error["type"]) == (2, "PredicateError")
+
+
+@pytest.mark.parametrize("which", [[], ["--all", "--where", "partition = 0"]])
+def test_what_is_dropped_is_said_in_one_way(file, invoke, which):
+    result = invoke("dlq", "drop", file, "good", *which)
+    assert result.exit_code == 2
+    assert "one of them" in result.stderr

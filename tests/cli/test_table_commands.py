@@ -193,6 +193,12 @@ def test_the_schema_file_is_compared_with_the_table(events, tmp_path, table, con
     }
 
 
+def test_a_schema_file_is_not_compared_with_other_versions(invoke, config):
+    result = invoke("schema", "diff", "things", "--config", config, "--schema-file", "--from", 1)
+    assert result.exit_code == 2
+    assert "leave --from and --to out" in result.stderr
+
+
 def test_tables_are_verified_and_what_is_none_is_named(invoke, events, table, tmp_path):
     code, (facts,) = events("verify", table)
     assert code == 0
@@ -233,6 +239,15 @@ def test_moments_that_python_does_not_have_are_texts(events, invoke, tmp_path):
         result = invoke(command, path)
         assert result.exit_code == 0
         assert "15659-07-15" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "command", ["read", "history", "verify", "optimize", "vacuum", "schema show", "schema diff"]
+)
+def test_a_setting_without_a_configuration_is_wrong_usage(invoke, table, command):
+    result = invoke(*command.split(), table, "--set", "connector.storage.region=eu")
+    assert result.exit_code == 2
+    assert "--set needs --config" in result.stderr
 
 
 def test_what_to_verify_has_to_be_said(invoke):

@@ -157,17 +157,15 @@ def drop(
     config: Config,
     topic: TopicName,
     where: Where = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="All of them, where --where isn't given.")
-    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="All of them, in place of --where.")] = False,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete dead letters. Earlier versions of their table keep them until it is vacuumed."""
     output = output_for(as_json=as_json)
     with explained(output):
-        if where is None and not every:
-            output.error("say which with --where, or --all", kind="UsageError")
+        if (where is None) is not every:
+            output.error("say which with --where, or --all: one of them", kind="UsageError")
             raise typer.Exit(WRONG_USAGE)
         from bayou.ingest.letter_replay import drop_letters
 

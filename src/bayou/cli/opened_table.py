@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from bayou.errors import ArgumentError
+
 if TYPE_CHECKING:
     from bayou.api import TableHandle
     from bayou.ingest.config import Configuration, Topic
@@ -43,10 +45,15 @@ def opened_table(
         table: a path, or where there is a configuration the name of a topic or table of it.
         config: the YAML file that names topics and says how to reach their store.
         settings: overrides of it.
+
+    Raises:
+        ArgumentError: settings without a configuration.
     """
     import bayou
 
     if config is None:
+        if settings:
+            raise ArgumentError("--set needs --config: there is nothing to set.", argument="set")
         return bayou.table(table)
     from bayou.ingest.config import load_configuration
 

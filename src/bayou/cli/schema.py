@@ -83,6 +83,10 @@ def diff(
             if config is None:
                 output.error("--schema-file needs --config", kind="UsageError")
                 raise typer.Exit(WRONG_USAGE)
+            if before is not None or after is not None:
+                told = "--schema-file compares with the latest version: leave --from and --to out"
+                output.error(told, kind="UsageError")
+                raise typer.Exit(WRONG_USAGE)
             from bayou.ingest.config import load_configuration
             from bayou.ingest.inspection import schema_file_changes
 

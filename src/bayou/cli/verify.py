@@ -49,17 +49,17 @@ def verify(
             output.error("name a table, or a configuration with --config", kind="UsageError")
             raise typer.Exit(WRONG_USAGE)
         if config is None:
-            fine = [_is_table(output, path, as_json=as_json) for path in tables or ()]
+            fine = [_is_table(output, path, settings, as_json=as_json) for path in tables or ()]
         else:
             fine = _of_configuration(output, config, settings, tables, as_json=as_json)
         if not all(fine):
             raise typer.Exit(FAILED)
 
 
-def _is_table(output: Output, path: str, *, as_json: bool) -> bool:
+def _is_table(output: Output, path: str, settings: Sequence[str] | None, *, as_json: bool) -> bool:
     from bayou.ingest.inspection import table_report
 
-    report = table_report(path, opened_table(path))
+    report = table_report(path, opened_table(path, settings=settings))
     _show_report(output, report, as_json=as_json)
     return report.error is None
 
