@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import typer
 
-from bayou.cli.output.interface import Output
+from bayou.cli.output.interface import Output, UnreadError
 from bayou.errors import (
     ArgumentError,
     BayouError,
@@ -47,7 +47,7 @@ def explained(output: Output) -> Iterator[None]:
     except KeyboardInterrupt as error:
         output.notice("stopped; run the same command again to go on")
         raise typer.Exit(INTERRUPTED) from error
-    except BrokenPipeError as error:  # `| head` has seen enough
+    except UnreadError as error:  # `| head` has seen enough
         _let_go_of_stdout()
         raise typer.Exit(FAILED) from error
     except Exception as error:

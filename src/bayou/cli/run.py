@@ -12,6 +12,7 @@ from bayou.cli.arguments import AsJson, Config, Settings
 from bayou.cli.exits import FAILED, explained
 from bayou.cli.opened_table import of_topic
 from bayou.cli.output import Output, output_for
+from bayou.cli.output.interface import UnreadError
 from bayou.cli.output.unheard import Unheard
 from bayou.cli.unseen_masks import told_unseen
 from bayou.ingest.progress import (
@@ -68,7 +69,7 @@ def run(
                     configuration, once=once, reporter=Listeners(monitor.store, *heard), stop=stop
                 )
         if unread.is_set():
-            raise BrokenPipeError
+            raise UnreadError
         if any(summary.error is not None for summary in summaries):
             raise typer.Exit(FAILED)
 

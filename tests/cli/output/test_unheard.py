@@ -8,8 +8,12 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
+from bayou.cli.exits import explained
 from bayou.cli.output.console import ConsoleOutput
+from bayou.cli.output.interface import UnreadError
+from bayou.cli.output.json import JsonOutput
 from bayou.cli.output.log_lines import LogReporter
 from bayou.cli.output.unheard import Unheard
 from bayou.ingest.progress import BatchReport
@@ -28,7 +32,7 @@ def told(error):
 
 
 def test_a_reader_that_went_away_ends_the_run_and_fails_no_batch():
-    assert told(BrokenPipeError()) == 1
+    assert told(UnreadError()) == 1
 
 
 @pytest.mark.parametrize(
@@ -49,8 +53,17 @@ def test_a_pipe_that_nobody_reads_is_an_error_and_not_the_end_of_a_thread(monkey
             raise BrokenPipeError
 
     monkeypatch.setattr(sys, "stdout", Unread())
-    with pytest.raises(BrokenPipeError):
+    with pytest.raises(UnreadError):
         ConsoleOutput().text("", "a line")
+    with pytest.raises(UnreadError):
+        JsonOutput().text("", "a line")
+
+
+def test_the_end_of_another_pipe_is_said(capsys):
+    with pytest.raises(typer.Exit) as ended, explained(ConsoleOutput()):
+        raise BrokenPipeError(32, "Broken pipe")  # such as that of a process
+    assert ended.value.exit_code == 1
+    assert "Broken pipe" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bayou.cli.output.harmless import harmless
-from bayou.cli.output.interface import Row
+from bayou.cli.output.interface import Row, UnreadError
 from bayou.cli.output.log_lines import LogReporter
 from bayou.cli.output.progress import LineReporter, RunProgress
 from bayou.ingest.progress import Reporter
@@ -125,7 +124,7 @@ class _Console(Console):
     """Says that nobody reads any more; rich's ends the thread, which may be a batch's."""
 
     def on_broken_pipe(self) -> None:
-        raise BrokenPipeError(errno.EPIPE, "nobody reads the output")
+        raise UnreadError
 
 
 def _facts(facts: Mapping[str, Any]) -> Table:

@@ -11,9 +11,13 @@ from bayou.ingest.progress import Reporter
 if TYPE_CHECKING:
     from bayou.ingest.monitoring import Monitor
 
-__all__ = ["Output", "Row"]
+__all__ = ["Output", "Row", "UnreadError"]
 
 Row = Mapping[str, Any]
+
+
+class UnreadError(BrokenPipeError):
+    """Whoever read the output has gone away; no other pipe's end, such as that of Spark's JVM."""
 
 
 class Output(Protocol):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bayou.cli.output.interface import Row
+from bayou.cli.output.interface import Row, UnreadError
 from bayou.errors import BayouError
 from bayou.ingest.progress import (
     AttemptFailed,
@@ -120,9 +120,12 @@ def _write(row: Mapping[str, Any]) -> None:
     line = msgspec.json.encode(row, enc_hook=_encoded).decode() + "\n"
     if sys.stdout is None:  # closed by whoever started the command
         return
-    with _WRITING:  # topics report from threads of their own
-        sys.stdout.write(line)
-        sys.stdout.flush()
+    try:
+        with _WRITING:  # topics report from threads of their own
+            sys.stdout.write(line)
+            sys.stdout.flush()
+    except BrokenPipeError as error:
+        raise UnreadError from error
 
 
 _WRITING = threading.Lock()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from bayou.cli.output.interface import UnreadError
 from bayou.ingest.progress import (
     AttemptFailed,
     BatchReport,
@@ -59,7 +60,7 @@ class Unheard:
     def _tell(self, told: Callable[[Event], None], event: Event) -> None:
         try:
             told(event)
-        except BrokenPipeError:
+        except UnreadError:
             self._gone()
         except (OSError, ValueError):
             """A full disk, a closed file, letters that its encoding doesn't have: a line less."""
