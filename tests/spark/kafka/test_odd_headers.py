@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import cimpl
 
@@ -54,13 +55,16 @@ def produce(servers, topic, value, header):
     ("header", "expected"), [(b"\xff\xfe", None), ("ä".encode(), [("ä", b"v")])]
 )
 def test_a_record_whose_header_has_no_name_in_utf8_is_read_without_headers(header, expected):
+    plain = [ProducedRecord(b"plain", headers=[("name", b"x")])] * 50
     with EmbeddedBroker() as broker:
         broker.create_topic("odd", 1)
-        produce(broker.bootstrap_servers, "odd", b"first", header)
-        broker.produce("odd", [ProducedRecord(b"second", headers=[("name", b"x")])])
+        broker.produce("odd", plain)  # what is called often the interpreter calls in a shorter way
+        for _ in range(3):
+            produce(broker.bootstrap_servers, "odd", b"odd", header)
+        broker.produce("odd", plain)
         properties = {"bootstrap.servers": broker.bootstrap_servers}
-        (batch,) = kafka_records(properties, "odd", [(0, OffsetSpan(start=0, end=2))])
-    assert batch.column("value").to_pylist() == [b"first", b"second"]
-    first, second = batch.column("headers").to_pylist()
-    assert (first and unpack_headers(first)) == expected
-    assert unpack_headers(second) == [("name", b"x")]
+        read = list(kafka_records(properties, "odd", [(0, OffsetSpan(start=0, end=103))]))
+    batch = pa.Table.from_batches(read)
+    assert batch.column("value").to_pylist() == [b"plain"] * 50 + [b"odd"] * 3 + [b"plain"] * 50
+    found = [headers and unpack_headers(headers) for headers in batch["headers"].to_pylist()]
+    assert found == [[("name", b"x")]] * 50 + [expected] * 3 + [[("name", b"x")]] * 50

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
 Records: TypeAlias = "Sequence[Message]"
+_Headers: TypeAlias = list[tuple[str, bytes | None]]
 
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
@@ -94,7 +95,7 @@ def packed_schema() -> pa.Schema:
     return pa.schema(kinds)
 
 
-def unpack_headers(packed: bytes | None) -> list[tuple[str, bytes | None]] | None:
+def unpack_headers(packed: bytes | None) -> _Headers | None:
     """The headers of a record, from the value of a `headers` column read as binary."""
     return None if packed is None else _PACKED.decode(packed)
 
@@ -132,12 +133,12 @@ def batch_builder(
             [kind - TIMESTAMP_NOT_AVAILABLE - 1 for kind in kinds], pa.int32()
         ),
         "headers": lambda records, *_: pa.array(
-            [_headers(record) for record in records], _ARROW_TYPES["headers"]
+            [_told(headers) for headers in _headers(records)], _ARROW_TYPES["headers"]
         ),
     }
     if "headers" in schema.names and pa.types.is_binary(schema.field("headers").type):
         columns["headers"] = lambda records, *_: pa.array(
-            [_packed_headers(record) for record in records], pa.binary()
+            [_packed(headers) for headers in _headers(records)], pa.binary()
         )
     builders = [columns[name] for name in schema.names]
 
@@ -165,26 +166,35 @@ def _moments(millis: list[int]) -> Any:
     return found.cast(_MILLIS).cast(_MICROS)
 
 
-def _headers(record: Message) -> list[dict[str, object]] | None:
-    headers = _read_headers(record)
+def _headers(records: Records) -> list[_Headers | None]:
+    """The headers of each record; None for none, and where a name isn't UTF-8.
+
+    C clients don't check names, and the library has no other way to read such a record: it fails,
+    gives its list all the same, and gives it without failing when it is asked again. There is no
+    name in it then, which ends the process of whoever looks. `map` makes this a SystemError;
+    a call that the interpreter has specialized would not.
+    """
+    from confluent_kafka import Message
+
+    found: list[_Headers | None] = []
+    asked = map(Message.headers, records)
+    while len(found) < len(records):
+        try:
+            found.extend(cast("map[_Headers | None]", asked))
+        except (UnicodeDecodeError, SystemError):
+            found.append(None)
+    return found
+
+
+def _told(headers: _Headers | None) -> list[dict[str, object]] | None:
     return [{"key": key, "value": value} for key, value in headers] if headers else None
 
 
-def _packed_headers(record: Message) -> bytes | None:
-    headers = _read_headers(record)
+def _packed(headers: _Headers | None) -> bytes | None:
     return msgspec.msgpack.encode(headers) if headers else None
 
 
-def _read_headers(record: Message) -> list[tuple[str, bytes | None]] | None:
-    try:
-        return cast("list[tuple[str, bytes | None]] | None", record.headers())
-    except (UnicodeDecodeError, SystemError):
-        # A name that isn't UTF-8, which C clients don't check. The library has no other way to
-        # read it, and gives its list although it has failed, which is Python's SystemError.
-        return None
-
-
-_PACKED = msgspec.msgpack.Decoder(list[tuple[str, bytes | None]])
+_PACKED = msgspec.msgpack.Decoder(_Headers)
 
 _LAST_MILLI = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 _MILLIS = pa.timestamp("ms", "UTC")
