@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError
 
 from bayou.errors import ArgumentError
 from bayou.spark.hooks import plain_sql
+from bayou.spark.java_classes import java_class
 from bayou.spark.requests import TableReadRequest
 
 __all__ = ["NamedTable", "named_table", "read", "refresh_columns"]
@@ -114,4 +115,4 @@ def _text(spark: Any, place: Any) -> str:
     if place.getScheme() in (None, "file"):
         return str(place.getPath())
     jvm: Any = spark._jvm  # noqa: SLF001
-    return str(jvm.org.apache.hadoop.fs.Path(place).toString())
+    return str(java_class(jvm, "org.apache.hadoop.fs.Path")(place).toString())

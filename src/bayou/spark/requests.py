@@ -13,6 +13,8 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
+from bayou.spark.java_classes import java_class, java_items, scala_items
+
 __all__ = [
     "ReadRequest",
     "SqlRequest",
@@ -344,8 +346,8 @@ class _JavaState:
 
     def options(self) -> dict[str, str]:
         given = self.get("extraOptions").originalMap()
-        java = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(given)
-        entries = ((entry.getKey(), entry.getValue()) for entry in java.entrySet())
+        java = java_class(self._jvm, "scala.jdk.javaapi.CollectionConverters").asJava(given)
+        entries = ((entry.getKey(), entry.getValue()) for entry in java_items(java.entrySet()))
         # PySpark 4.2 hands options that are None over as null, later ones leave them out.
         return {str(key): str(value) for key, value in entries if value is not None}
 
@@ -357,7 +359,7 @@ class _JavaState:
         given = self.get(name)
         if not given.isDefined():
             return None
-        return tuple(self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(given.get()))
+        return tuple(scala_items(self._jvm, given.get()))
 
 
 def _format(spark: Any, name: str | None) -> str:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from bayou.spark import hooks, named_tables, native
 from bayou.spark.java import check_java
+from bayou.spark.java_classes import java_class
 from bayou.spark.replay.sorted_index import offer_sorted_index
 from bayou.spark.schema_locations import check_schema_locations
 from bayou.spark.session_settings import hand_over_settings
@@ -159,7 +160,7 @@ def _new_sessions_conf(spark: Any, key: str, value: str | None) -> None:
 
 def _has_delta_spark(spark: SparkSession) -> bool:
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001  # the class path can be seen nowhere else
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    loader = java_class(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
     return loader.getResource(_DELTA_SPARK) is not None
 
 

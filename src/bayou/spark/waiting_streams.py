@@ -19,6 +19,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 
 from bayou.spark.driver_offers import session_lives, watch
+from bayou.spark.java_classes import java_class
 from bayou.spark.requests import ReadRequest
 from bayou.spark.streaming.driver_folder import FAILED
 from bayou.spark.streaming.first_offset import STARTED, WAITS, WaitingStream, waiting_streams
@@ -27,6 +28,7 @@ from bayou.spark.streaming.options import DRIVER_FOLDER, LATEST
 __all__ = ["offer_to_wait"]
 
 _LOG = logging.getLogger(__name__)
+_PROGRESS = "org.apache.spark.sql.execution.streaming.runtime.StreamProgress"
 
 
 def offer_to_wait(request: ReadRequest) -> Any:
@@ -87,7 +89,9 @@ def _tell(spark: Any, folder: str, offset: str) -> bool:
     begin = stream.deserializeOffset(offset)
     # Not `++`: the JVM has it in several forms, and py4j takes any of them.
     known = context.startOffsets().updated(stream, begin)
-    progress = jvm.org.apache.spark.sql.execution.streaming.runtime.StreamProgress(known)
+    progress = java_class(jvm, "org.apache.spark.sql.execution.streaming.runtime.StreamProgress")(
+        known
+    )
     getattr(context, "startOffsets_$eq")(progress)
     return True
 

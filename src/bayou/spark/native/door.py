@@ -18,6 +18,7 @@ from bayou.kernel import Engine, Snapshot
 from bayou.kernel.time_zones import checked_time_zone
 from bayou.protocol.schema import VOID, ArrayType, DataType, MapType, StructType
 from bayou.spark.errors import readable_errors
+from bayou.spark.java_classes import java_class
 from bayou.spark.native.listing import too_many_files
 from bayou.spark.native.relation import native_frame
 from bayou.spark.option_values import boolean_option
@@ -161,7 +162,7 @@ def _out_of_reach(spark: Any, snapshot: Snapshot, options: Mapping[str, str]) ->
         return "its endpoint is in the environment, where Hadoop doesn't look"
     jvm, context = spark._jvm, spark._jsc  # noqa: SLF001  # published nowhere
     try:
-        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(
+        java_class(jvm, "org.apache.hadoop.fs.FileSystem").getFileSystemClass(
             scheme, context.hadoopConfiguration()
         )
     except Py4JError:
@@ -191,7 +192,7 @@ def _time_zone(spark: Any) -> str:
 
 
 def _heap(spark: Any) -> int:
-    return int(spark._jvm.java.lang.Runtime.getRuntime().maxMemory())  # noqa: SLF001
+    return int(java_class(spark._jvm, "java.lang.Runtime").getRuntime().maxMemory())  # noqa: SLF001
 
 
 def _say_once(text: str) -> None:

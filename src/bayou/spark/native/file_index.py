@@ -13,6 +13,7 @@ import pyarrow.compute
 
 from bayou.kernel import Predicate
 from bayou.spark.errors import readable_errors
+from bayou.spark.java_classes import java_class, scala_items
 from bayou.spark.native.filters import CatalystFilter, to_predicate
 from bayou.spark.native.java_files import JavaFiles, hadoop_uris
 from bayou.spark.native.listing import Listing, grouped
@@ -47,12 +48,16 @@ class DeltaFileIndex:
         self._listing = listing
         self._partition_schema = partition_schema
         self._unusable = unusable
-        schema = self._jvm.org.apache.spark.sql.types.DataType.fromJson(partition_schema.json())
+        schema = java_class(self._jvm, "org.apache.spark.sql.types.DataType").fromJson(
+            partition_schema.json()
+        )
         self._java_partition_schema = schema
         root = hadoop_uris(pa.array([listing.snapshot.path]))[0].as_py()
-        paths = [self._jvm.org.apache.hadoop.fs.Path(root)]
-        self._root_paths = self._jvm.PythonUtils.toSeq(paths)
-        self._no_time = self._jvm.scala.Option.empty()
+        paths = [java_class(self._jvm, "org.apache.hadoop.fs.Path")(root)]
+        self._root_paths = java_class(self._jvm, "org.apache.spark.api.python.PythonUtils").toSeq(
+            paths
+        )
+        self._no_time = java_class(self._jvm, "scala.Option").empty()
         snapshot = listing.snapshot
         self._text = (
             f"Bayou[{root}, version {snapshot.version} of table {snapshot.table_id}, "
@@ -101,7 +106,7 @@ class DeltaFileIndex:
         return other is not None and str(other.toString()) == self._text
 
     def _expressions(self, expressions: Any) -> list[Any]:
-        return list(self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(expressions))
+        return scala_items(self._jvm, expressions)
 
     def _predicate(self, expressions: list[Any]) -> Predicate | None:
         filters = [CatalystFilter.of(self._jvm, e) for e in expressions]
@@ -122,7 +127,7 @@ class DeltaFileIndex:
             columns[names[-1]] = numbers
         groups = grouped(pa.table(columns), len(found))
         if len(found) == 0:
-            return self._jvm.PythonUtils.toSeq([])
+            return java_class(self._jvm, "org.apache.spark.api.python.PythonUtils").toSeq([])
         if columns:
             rows = java.rows(groups.values, self._partition_schema)
         else:
@@ -130,7 +135,7 @@ class DeltaFileIndex:
         if conditions:
             kept = java.matching(rows, groups.values.num_rows or 1, self._test(conditions))
             if len(kept) == 0:
-                return self._jvm.PythonUtils.toSeq([])
+                return java_class(self._jvm, "org.apache.spark.api.python.PythonUtils").toSeq([])
             groups, rows = groups.only(kept), java.take(rows, kept)
         files = files.take(groups.order)
         statuses = java.statuses(
@@ -142,22 +147,24 @@ class DeltaFileIndex:
 
     def _test(self, conditions: list[Any]) -> Any:
         """A Catalyst predicate over rows of the partition columns: all conditions at once."""
-        expressions = self._jvm.org.apache.spark.sql.catalyst.expressions
+        catalyst = "org.apache.spark.sql.catalyst.expressions"
+        conjunction = java_class(self._jvm, f"{catalyst}.And")
         condition = conditions[0]
         for other in conditions[1:]:
-            condition = expressions.And(condition, other)
+            condition = conjunction(condition, other)
         references = condition.references().toSeq()
-        attributes = {
-            str(a.name()): a
-            for a in self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(references)
-        }
-        fields = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(
-            self._jvm.org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes(
+        attributes = {str(a.name()): a for a in scala_items(self._jvm, references)}
+        fields = scala_items(
+            self._jvm,
+            java_class(self._jvm, "org.apache.spark.sql.catalyst.types.DataTypeUtils").toAttributes(
                 self._java_partition_schema
-            )
+            ),
         )
         inputs = [attributes.get(str(f.name()), f) for f in fields]
-        return expressions.Predicate.create(condition, self._jvm.PythonUtils.toSeq(inputs))
+        return java_class(self._jvm, f"{catalyst}.Predicate").create(
+            condition,
+            java_class(self._jvm, "org.apache.spark.api.python.PythonUtils").toSeq(inputs),
+        )
 
     class Java:  # noqa: D106  # what py4j looks for
         implements = ("org.apache.spark.sql.execution.datasources.FileIndex",)

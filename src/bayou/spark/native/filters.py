@@ -34,6 +34,7 @@ from bayou.kernel.predicates.model import (
 from bayou.kernel.predicates.renaming import with_literals, with_paths
 from bayou.kernel.predicates.sql import parse_expression, parse_predicate
 from bayou.protocol.schema import StructType
+from bayou.spark.java_classes import scala_items
 
 __all__ = ["CatalystFilter", "to_predicate"]
 
@@ -57,7 +58,7 @@ class CatalystFilter:
     def of(cls, jvm: Any, expression: Any) -> CatalystFilter:
         """That of a Catalyst `Expression`."""
         references = expression.references().toSeq()
-        columns = jvm.scala.jdk.javaapi.CollectionConverters.asJava(references)
+        columns = scala_items(jvm, references)
         return cls(
             text=expression.sql(), columns=tuple((str(c.sql()), str(c.name())) for c in columns)
         )

@@ -13,6 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
+from bayou.spark.java_classes import java_class
+
 __all__ = ["JavaFiles", "encode_statuses", "hadoop_uris"]
 
 pc: Any = pyarrow.compute
@@ -80,12 +82,18 @@ class JavaFiles:
     def statuses(self, uris: Any, sizes: Any, times: Any) -> Any:
         """A `FileStatus[]`."""
         jvm = self._jvm
-        writable = jvm.org.apache.hadoop.io.ArrayWritable(
-            jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileStatus")
+        writable = java_class(jvm, "org.apache.hadoop.io.ArrayWritable")(
+            java_class(jvm, "java.lang.Class").forName("org.apache.hadoop.fs.FileStatus")
         )
         data = encode_statuses(uris, sizes, times)
-        writable.readFields(jvm.java.io.DataInputStream(jvm.java.io.ByteArrayInputStream(data)))
-        return self._typed(writable.get(), jvm.org.apache.hadoop.fs.FileStatus, len(uris))
+        writable.readFields(
+            java_class(jvm, "java.io.DataInputStream")(
+                java_class(jvm, "java.io.ByteArrayInputStream")(data)
+            )
+        )
+        return self._typed(
+            writable.get(), java_class(jvm, "org.apache.hadoop.fs.FileStatus"), len(uris)
+        )
 
     def rows(self, values: pa.Table, schema: Any) -> Any:
         """An `InternalRow[]` of the values.
@@ -102,13 +110,14 @@ class JavaFiles:
         jvm, handles = self._jvm, self._handles()
         row_class = self._class("org.apache.spark.sql.catalyst.InternalRow")
         base = self._class("org.apache.spark.sql.catalyst.expressions.BasePredicate")
-        boolean = jvm.java.lang.Boolean.TYPE
-        method = jvm.java.lang.invoke.MethodType.methodType(boolean, row_class)
-        lookup = jvm.java.lang.invoke.MethodHandles.publicLookup()
+        boolean = java_class(jvm, "java.lang.Boolean").TYPE
+        method = java_class(jvm, "java.lang.invoke.MethodType").methodType(boolean, row_class)
+        lookup = java_class(jvm, "java.lang.invoke.MethodHandles").publicLookup()
         evaluate = lookup.findVirtual(base, "eval", method).bindTo(predicate)
         test = handles.filterArguments(evaluate, 0, self._array(self._getter(rows, row_class)))
         chosen = (
-            jvm.java.util.stream.IntStream.range(0, count)
+            java_class(jvm, "java.util.stream.IntStream")
+            .range(0, count)
             .filter(self._function("java.util.function.IntPredicate", test))
             .toArray()
         )
@@ -125,9 +134,9 @@ class JavaFiles:
         jvm, handles = self._jvm, self._handles()
         row_class = self._class("org.apache.spark.sql.catalyst.InternalRow")
         files_class = statuses.getClass()
-        integer = jvm.java.lang.Integer.TYPE
-        types = jvm.java.lang.invoke.MethodType
-        lookup = jvm.java.lang.invoke.MethodHandles.publicLookup()
+        integer = java_class(jvm, "java.lang.Integer").TYPE
+        types = java_class(jvm, "java.lang.invoke.MethodType")
+        lookup = java_class(jvm, "java.lang.invoke.MethodHandles").publicLookup()
         directory = self._class("org.apache.spark.sql.execution.datasources.PartitionDirectory")
         apply = lookup.findStatic(
             directory,
@@ -147,29 +156,36 @@ class JavaFiles:
         row_of = self._getter(rows, row_class)
         make = self._same_index(handles.filterArguments(apply, 0, self._array(row_of, slice_of)))
         made = (
-            jvm.java.util.stream.IntStream.range(0, len(offsets) - 1)
+            java_class(jvm, "java.util.stream.IntStream")
+            .range(0, len(offsets) - 1)
             .mapToObj(self._function("java.util.function.IntFunction", make))
             .toList()
         )
-        return jvm.PythonUtils.toSeq(made)
+        return java_class(jvm, "org.apache.spark.api.python.PythonUtils").toSeq(made)
 
     def take(self, rows: Any, indices: Any) -> Any:
         """The rows at these indices, an `InternalRow[]`."""
         jvm = self._jvm
         row_class = self._class("org.apache.spark.sql.catalyst.InternalRow")
         chosen = (
-            jvm.java.util.stream.IntStream.of(self._ints(indices))
+            java_class(jvm, "java.util.stream.IntStream")
+            .of(self._ints(indices))
             .mapToObj(
                 self._function("java.util.function.IntFunction", self._getter(rows, row_class))
             )
             .toArray()
         )
-        return self._typed(chosen, jvm.org.apache.spark.sql.catalyst.InternalRow, len(indices))
+        return self._typed(
+            chosen, java_class(jvm, "org.apache.spark.sql.catalyst.InternalRow"), len(indices)
+        )
 
     def uris(self, statuses: Any) -> Any:
         """The paths of a `FileStatus[]` as a `String[]` of URIs, escaped as Spark shows them."""
         jvm = self._jvm
-        types, lookup = jvm.java.lang.invoke.MethodType, self._handles().publicLookup()
+        types, lookup = (
+            java_class(jvm, "java.lang.invoke.MethodType"),
+            self._handles().publicLookup(),
+        )
         status = self._class("org.apache.hadoop.fs.FileStatus")
         path = self._class("org.apache.hadoop.fs.Path")
         uri, text = self._class("java.net.URI"), self._class("java.lang.String")
@@ -179,17 +195,18 @@ class JavaFiles:
         handles = self._handles()
         whole = handles.filterReturnValue(handles.filterReturnValue(to_path, to_uri), to_text)
         of_index = handles.filterArguments(whole, 0, self._array(self._getter(statuses, status)))
-        count = jvm.java.lang.reflect.Array.getLength(statuses)
+        count = java_class(jvm, "java.lang.reflect.Array").getLength(statuses)
         made = (
-            jvm.java.util.stream.IntStream.range(0, count)
+            java_class(jvm, "java.util.stream.IntStream")
+            .range(0, count)
             .mapToObj(self._function("java.util.function.IntFunction", of_index))
             .toArray()
         )
-        return self._typed(made, jvm.java.lang.String, count)
+        return self._typed(made, java_class(jvm, "java.lang.String"), count)
 
     def empty_row(self) -> Any:
         """An `InternalRow[]` of one row without columns."""
-        row_class = self._jvm.org.apache.spark.sql.catalyst.InternalRow
+        row_class = java_class(self._jvm, "org.apache.spark.sql.catalyst.InternalRow")
         rows = self._gateway.new_array(row_class, 1)
         rows[0] = row_class.empty()
         return rows
@@ -197,45 +214,49 @@ class JavaFiles:
     def _typed(self, array: Any, element: Any, length: int) -> Any:
         """A copy of an array of a wider type."""
         typed = self._gateway.new_array(element, length)
-        self._jvm.java.lang.System.arraycopy(array, 0, typed, 0, length)
+        java_class(self._jvm, "java.lang.System").arraycopy(array, 0, typed, 0, length)
         return typed
 
     def _handles(self) -> Any:
-        return self._jvm.java.lang.invoke.MethodHandles
+        return java_class(self._jvm, "java.lang.invoke.MethodHandles")
 
     def _class(self, name: str) -> Any:
-        loader = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        return self._jvm.java.lang.Class.forName(name, True, loader)
+        loader = java_class(self._jvm, "java.lang.Thread").currentThread().getContextClassLoader()
+        return java_class(self._jvm, "java.lang.Class").forName(name, True, loader)
 
     def _classes(self, *classes: Any) -> Any:
-        array = self._gateway.new_array(self._jvm.java.lang.Class, len(classes))
+        array = self._gateway.new_array(java_class(self._jvm, "java.lang.Class"), len(classes))
         for i, one in enumerate(classes):
             array[i] = one
         return array
 
     def _array(self, *handles: Any) -> Any:
-        array = self._gateway.new_array(self._jvm.java.lang.invoke.MethodHandle, len(handles))
+        array = self._gateway.new_array(
+            java_class(self._jvm, "java.lang.invoke.MethodHandle"), len(handles)
+        )
         for i, one in enumerate(handles):
             array[i] = one
         return array
 
     def _getter(self, array: Any, element: Any) -> Any:
         """A handle from an index to the array's element."""
-        types = self._jvm.java.lang.invoke.MethodType
+        types = java_class(self._jvm, "java.lang.invoke.MethodType")
         getter = self._handles().arrayElementGetter(array.getClass()).bindTo(array)
-        return getter.asType(types.methodType(element, self._jvm.java.lang.Integer.TYPE))
+        return getter.asType(
+            types.methodType(element, java_class(self._jvm, "java.lang.Integer").TYPE)
+        )
 
     def _same_index(self, handle: Any) -> Any:
         """A handle of two indices as one of an index."""
-        integer = self._jvm.java.lang.Integer.TYPE
-        types = self._jvm.java.lang.invoke.MethodType
+        integer = java_class(self._jvm, "java.lang.Integer").TYPE
+        types = java_class(self._jvm, "java.lang.invoke.MethodType")
         order = self._gateway.new_array(self._jvm.int, 2)
         return self._handles().permuteArguments(
             handle, types.methodType(handle.type().returnType(), integer), order
         )
 
     def _function(self, interface: str, handle: Any) -> Any:
-        proxies = self._jvm.java.lang.invoke.MethodHandleProxies
+        proxies = java_class(self._jvm, "java.lang.invoke.MethodHandleProxies")
         return proxies.asInterfaceInstance(self._class(interface), handle)
 
     def _ints(self, numbers: Any) -> Any:
@@ -243,14 +264,16 @@ class JavaFiles:
         start = 4 * numbers.offset
         data = numbers.buffers()[1][start : start + 4 * len(numbers)].to_pybytes()
         array = self._gateway.new_array(self._jvm.int, len(numbers))
-        little = self._jvm.java.nio.ByteOrder.LITTLE_ENDIAN
-        self._jvm.java.nio.ByteBuffer.wrap(data).order(little).asIntBuffer().get(array)
+        little = java_class(self._jvm, "java.nio.ByteOrder").LITTLE_ENDIAN
+        java_class(self._jvm, "java.nio.ByteBuffer").wrap(data).order(little).asIntBuffer().get(
+            array
+        )
         return array
 
     def _numbers(self, ints: Any) -> Any:
         """The inverse of `_ints`."""
-        little = self._jvm.java.nio.ByteOrder.LITTLE_ENDIAN
-        buffer = self._jvm.java.nio.ByteBuffer.allocate(4 * len(ints)).order(little)
+        little = java_class(self._jvm, "java.nio.ByteOrder").LITTLE_ENDIAN
+        buffer = java_class(self._jvm, "java.nio.ByteBuffer").allocate(4 * len(ints)).order(little)
         buffer.asIntBuffer().put(ints)
         data = pa.py_buffer(bytes(buffer.array()))
         return pa.Array.from_buffers(pa.int32(), len(ints), [None, data])

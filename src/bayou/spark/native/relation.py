@@ -26,6 +26,7 @@ from bayou.kernel.column_mapping import ID_KEY, physical_name, to_physical_schem
 from bayou.kernel.engine_description import EngineDescription
 from bayou.protocol.schema import VOID
 from bayou.protocol.schema import StructType as TableSchema
+from bayou.spark.java_classes import java_class
 from bayou.spark.native.deletion_vectors import FileVectors, deleted_rows_frame, file_vectors
 from bayou.spark.native.file_index import DeltaFileIndex
 from bayou.spark.native.listing import Listing
@@ -113,15 +114,15 @@ def _scan(
     jvm, session = spark._jvm, spark._jsparkSession  # noqa: SLF001  # published nowhere
     start_callbacks: Any = ensure_callback_server_started  # it carries no types
     start_callbacks(spark.sparkContext._gateway)  # noqa: SLF001  # as above
-    sources = jvm.org.apache.spark.sql.execution.datasources
-    from_json = jvm.org.apache.spark.sql.types.DataType.fromJson
-    relation = sources.HadoopFsRelation(
+    sources = "org.apache.spark.sql.execution.datasources"
+    from_json = java_class(jvm, "org.apache.spark.sql.types.DataType").fromJson
+    relation = java_class(jvm, f"{sources}.HadoopFsRelation")(
         index,
         from_json(partitions.json()),
         from_json(schema.json()),
-        jvm.scala.Option.empty(),
-        sources.parquet.ParquetFileFormat(),
-        jvm.PythonUtils.toScalaMap(dict(options)),
+        java_class(jvm, "scala.Option").empty(),
+        java_class(jvm, f"{sources}.parquet.ParquetFileFormat")(),
+        java_class(jvm, "org.apache.spark.api.python.PythonUtils").toScalaMap(dict(options)),
         session,
     )
     return DataFrame(session.baseRelationToDataFrame(relation), spark)

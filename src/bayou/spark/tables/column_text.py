@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from bayou.spark.java_classes import scala_items
+
 __all__ = ["called", "cases", "column_text", "conjunct_texts"]
 
 _BINARY = ("=", "<=>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&", "|", "^", "and", "or")
@@ -45,9 +47,8 @@ def column_text(spark: Any, column: Any) -> str | None:
         column: a classic `Column`.
     """
     session = spark._jsparkSession  # noqa: SLF001  # Catalyst's expressions are published nowhere
-    converters = spark._jvm.scala.jdk.javaapi.CollectionConverters  # noqa: SLF001
     try:
-        return _Writer(converters).text(session.expression(column._jc))  # noqa: SLF001
+        return _Writer(spark._jvm).text(session.expression(column._jc))  # noqa: SLF001
     except _OpaqueError:
         return None
 
@@ -61,9 +62,8 @@ def conjunct_texts(spark: Any, column: Any) -> list[str]:
         spark, column: see `column_text`.
     """
     session = spark._jsparkSession  # noqa: SLF001  # as above
-    converters = spark._jvm.scala.jdk.javaapi.CollectionConverters  # noqa: SLF001
     try:
-        return list(_Writer(converters).conjuncts(session.expression(column._jc)))  # noqa: SLF001
+        return list(_Writer(spark._jvm).conjuncts(session.expression(column._jc)))  # noqa: SLF001
     except _OpaqueError:
         return []
 
@@ -86,8 +86,8 @@ def cases(parts: list[str]) -> str:
 
 
 class _Writer:
-    def __init__(self, converters: Any) -> None:
-        self._converters = converters
+    def __init__(self, jvm: Any) -> None:
+        self._jvm = jvm
 
     def conjuncts(self, expression: Any) -> Iterator[str]:
         if str(expression.getClass().getSimpleName()) == "UnresolvedFunction":
@@ -123,4 +123,4 @@ class _Writer:
                 return str(expression.sql())
 
     def _list(self, sequence: Any) -> list[Any]:
-        return list(self._converters.asJava(sequence))
+        return scala_items(self._jvm, sequence)

@@ -6,6 +6,8 @@ from typing import Any
 
 from pyspark.sql import Column
 
+from bayou.spark.java_classes import java_class
+
 __all__ = ["resolved_in"]
 
 
@@ -22,5 +24,5 @@ def resolved_in(frame: Any, column: Any) -> Any:
     chosen = frame.select(column.alias("resolved"))
     analyzed = chosen._jdf.queryExecution().analyzed()  # noqa: SLF001  # published nowhere
     resolved = analyzed.expressions().apply(0).child()
-    classic = frame.sparkSession._jvm.org.apache.spark.sql.classic  # noqa: SLF001  # as above
-    return Column(classic.ExpressionUtils.column(resolved))
+    jvm = frame.sparkSession._jvm  # noqa: SLF001  # as above
+    return Column(java_class(jvm, "org.apache.spark.sql.classic.ExpressionUtils").column(resolved))
