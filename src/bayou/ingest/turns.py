@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -39,9 +39,18 @@ class Turns:
     Args:
         ends: tells where topics end.
         once: each ends where its topic ends now.
+        clock: monotonic seconds; measures flush intervals and the pauses before retries.
     """
 
-    def __init__(self, spark: SparkSession, ends: EndsOfTopics, *, once: bool) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        ends: EndsOfTopics,
+        *,
+        once: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
         self._spark = spark
         self._ends = ends
         self._once = once
@@ -87,7 +96,7 @@ class Turns:
             self._news.wait(_LOOK)
 
     def _look(self, line: _Line, ends: Mapping[int, int] | None) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if line.busy or line.ended or now < line.not_before:
             return
         position = line.run.position
@@ -128,7 +137,7 @@ class Turns:
                 context = self._spark.sparkContext
                 context.setLocalProperty("spark.scheduler.pool", line.run.topic.key)
             pause = line.run.turn(self._spark, end)
-            line.not_before = 0.0 if pause is None else time.monotonic() + pause
+            line.not_before = 0.0 if pause is None else self._clock() + pause
         except Exception as fault:  # noqa: BLE001  # whatever it is, the others go on
             key = line.run.topic.key
             line.run.end_turns(fault if isinstance(fault, BayouError) else _unexpected(key, fault))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -42,9 +42,21 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     Offsets are those of Spark's own Kafka source: `{"topic": {"0": 23}}`. What travels to executors
     is the options and the columns.
+
+    Args:
+        options: what to read, and how.
+        schema: the columns.
+        clock: monotonic seconds; measures the delays that make a batch.
     """
 
-    def __init__(self, options: KafkaSourceOptions, schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        options: KafkaSourceOptions,
+        schema: pa.Schema,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
         self._options = options
         self._schema = schema
         self._start = options.stream_start()
@@ -145,7 +157,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         least = self._options.min_offsets_per_trigger
         if least is None:
             return False
-        now = time.monotonic()
+        now = self._clock()
         available = sum(max(0, end[p] - begin[p]) for p in end)
         if available and self._waiting_since is None:
             self._waiting_since = now
