@@ -1,8 +1,11 @@
 # make demo      the main job on real data: Kafka topic to Delta table to SQL
-# make test      the tests; what needs delta-spark is `make test-peers`
-# make test-long the tests that take a minute each: faults on clusters, whole configurations killed and cut off
+# make test-unit the tests that need no JVM and no server; at most 2 minutes
+# make test      every capability once, through its real component; at most 10 minutes
+# make test-all  all tests but those of peers, the browser, and the nightly run
+# make test-slow the slow tests that .ci/run adds to `make test`
+# make test-peers delta-spark reads what Bayou writes, and the reverse
 # make test-ui   the status page in a browser; needs Chromium, node and npm
-# make nightly   long random histories, many operations by many processes, the plan killed 100 times
+# make nightly   test-all, 10,000 steps of random histories, 100 kills, full fuzzing; takes hours
 # make soak      a pipeline under load for MINUTES=30: memory, lag, small files
 # make check     style, types, layers, docs
 # make bench     benchmarks, each beside a peer
@@ -11,7 +14,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-peers test-ui nightly soak check bench docs clean java
+.PHONY: help demo test test-unit test-all test-slow test-peers test-ui nightly soak check bench docs clean java
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
@@ -60,14 +63,23 @@ $(OLDEST)/.installed: pyproject.toml constraints.txt tools/environment.sh
 	@tools/environment.sh $(OLDEST) .cache/constraints-oldest.txt -e '.[spark]'
 	@touch $@
 
+# A worker process that crashes ends the run, and its test is named as failed.
+PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+
+test-unit: $(VENV)/.installed-dev
+	@$(PYTEST) -m "not spark and not server and not slow" --ignore tests/conformance --ignore tests/integration
+
 test: java $(VENV)/.installed-dev $(OLDEST)/.installed
 	@$(BIN)/python tools/fetch_servers.py
-	@BAYOU_OLDEST_PYTHON=$(CURDIR)/$(OLDEST)/bin/python $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder \
-	  -m "not long"
+	@BAYOU_OLDEST_PYTHON=$(CURDIR)/$(OLDEST)/bin/python $(PYTEST) -m "not slow"
 
-test-long: java $(VENV)/.installed-dev
+test-slow: java $(VENV)/.installed-dev
 	@$(BIN)/python tools/fetch_servers.py
-	@$(BIN)/python -m pytest -q -m long
+	@sed -e 's/ *#.*//' -e '/^$$/d' .ci/slow-tests.txt | tr '\n' '\0' | xargs -0 $(PYTEST) --hypothesis-profile full
+
+test-all: java $(VENV)/.installed-dev $(OLDEST)/.installed
+	@$(BIN)/python tools/fetch_servers.py
+	@BAYOU_OLDEST_PYTHON=$(CURDIR)/$(OLDEST)/bin/python $(PYTEST) --hypothesis-profile full
 
 test-peers: java $(VENV)/.installed-dev $(PEERS)/.installed
 	@BAYOU_PEERS=$(CURDIR)/$(PEERS) $(BIN)/python -m pytest -q tests/peers
@@ -81,19 +93,18 @@ $(UI)/node_modules/.installed: tests/ui/package.json
 test-ui: $(VENV)/.installed-dev $(UI)/node_modules/.installed
 	@BAYOU_UI=$(CURDIR)/$(UI)/node_modules $(BIN)/python -m pytest -q tests/ui
 
-nightly: $(VENV)/.installed-dev
-	@$(BIN)/python tools/fetch_servers.py
+NIGHTLY := $(BIN)/python -m pytest -q -s --timeout 36000 -o faulthandler_timeout=36000 --hypothesis-profile nightly
+
+nightly: test-all
 	@BAYOU_TEST_STEPS=$${BAYOU_TEST_STEPS:-10000} BAYOU_TEST_MIX=$${BAYOU_TEST_MIX:-20} \
 	  BAYOU_TEST_FAULTS=$${BAYOU_TEST_FAULTS:-100000} \
-	  $(BIN)/python -m pytest -q -s --timeout 36000 tests/property/test_table_histories.py \
-	  tests/integration/test_concurrent_operations.py tests/integration/test_faults_everywhere.py \
-	  tests/integration/test_killed_upkeep.py
-	@BAYOU_TEST_KILLS=$${BAYOU_TEST_KILLS:-100} $(BIN)/python -m pytest -q -s --timeout 36000 -k killed \
-	  tests/integration/plan tests/integration/test_migration.py
+	  $(NIGHTLY) tests/property tests/integration/test_concurrent_operations.py \
+	  tests/integration/test_faults_everywhere.py tests/integration/test_killed_upkeep.py
+	@BAYOU_TEST_KILLS=$${BAYOU_TEST_KILLS:-100} $(NIGHTLY) -k killed tests/integration/plan tests/integration/test_migration.py
 
 soak: java $(VENV)/.installed-dev
 	@$(BIN)/python tools/fetch_servers.py
-	@exec $(BIN)/python tools/soak.py --minutes $${MINUTES:-30}
+	@PYTHONPATH=tests exec $(BIN)/python tools/soak.py --minutes $${MINUTES:-30}
 
 check: $(VENV)/.installed-dev
 	@$(BIN)/ruff check --quiet .

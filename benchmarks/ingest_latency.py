@@ -29,9 +29,9 @@ from kafka_to_delta_bayou import write_configuration
 from process_tree import run_watched
 from rich.console import Console
 from rich.table import Table as Grid
-from servers import KafkaServer
 
 import bayou
+from servers import KafkaServer
 
 RECORDS = 1_000
 IDLE_SECONDS = 5

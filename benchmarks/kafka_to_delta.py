@@ -29,9 +29,9 @@ from kafka_spark import KEY
 from process_tree import run_watched
 from rich.console import Console
 from rich.table import Table as Grid
-from servers import KafkaServer
 
 import bayou
+from servers import KafkaServer
 
 HERE = Path(__file__).resolve().parent
 OURS, PEER = "bayou", "Spark + delta-spark"

@@ -29,6 +29,7 @@ from kafka_to_delta import OURS, PEER, PROGRAMS
 from kafka_to_delta_bayou import write_configuration
 from rich.console import Console
 from rich.table import Table as Grid
+
 from servers import KafkaServer
 
 QUANTILES = (50, 90, 99, 100)

@@ -24,6 +24,7 @@ PACKAGES = sorted(
 )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "heavy", ["obstore", "pyspark", "confluent_kafka", "sqlglot", "pandas", "bayou.engines"]
 )
@@ -32,6 +33,7 @@ def test_importing_the_kernel_pulls_in_no(heavy: str) -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("heavy", ["pyspark", "confluent_kafka", "sqlglot", "pandas", "rich"])
 def test_importing_the_package_pulls_in_no(heavy: str) -> None:
     program = f"import sys, bayou; bayou.table, bayou.write; sys.exit({heavy!r} in sys.modules)"
@@ -77,6 +79,7 @@ def test_types_are_shipped() -> None:
     assert (ROOT / "src" / "bayou" / "py.typed").is_file()
 
 
+@pytest.mark.process
 def test_no_file_holds_the_address_of_a_registry_or_a_machine() -> None:
     found = {
         str(path.relative_to(ROOT)): addresses.found_in(path.read_text(errors="ignore"))

@@ -26,9 +26,10 @@ from typing import Any
 
 from confluent_kafka import Producer
 from deltalake import DeltaTable
-from keyed_records import KeyedRecords
-from process_memory import memory_of, process_tree
+
 from servers import KafkaServer, S3Server
+from support.keyed_records import KeyedRecords
+from support.process_memory import memory_of, process_tree
 
 _BUCKET = "soak"
 _PARTITIONS = 4

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from refusals import refused, tree
 
 import bayou
 from bayou.errors import (
@@ -15,6 +14,7 @@ from bayou.errors import (
     StorageError,
     TableNotFoundError,
 )
+from support.refusals import refused, tree
 
 
 def into_a_file(folder: Path) -> str:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from refusals import good, make_table, refused
 
 import bayou
 from bayou.engines import for_path
@@ -24,6 +23,7 @@ from bayou.errors import (
     SchemaError,
 )
 from bayou.kernel import Operation, Table, Transaction, write_data
+from support.refusals import good, make_table, refused
 
 # Entrances for rows into a table that is there.
 

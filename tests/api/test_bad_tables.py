@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from refusals import refused, tree
 
 import bayou
 from bayou.engines import for_path
@@ -22,6 +21,7 @@ from bayou.errors import (
 )
 from bayou.kernel import Operation, Table
 from bayou.kernel.arrow_types import from_arrow_schema
+from support.refusals import refused, tree
 
 # Entrances by which a table gets its schema, partitioning and properties.
 

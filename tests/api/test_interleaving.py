@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+import sys
 import threading
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from bayou.api.interleaving import available_cores, interleaved
 from bayou.kernel import CloseableIterator
+from support.examples import examples
+from support.waiting import wait_until
 
 
 class Source:
@@ -33,7 +35,14 @@ class Source:
         self.closed = True
 
 
-@settings(deadline=None, max_examples=50)
+def blocked_readers():
+    """Number of reader threads that wait for another thread: for the caller to take an item."""
+    frames = sys._current_frames()
+    readers = [t for t in threading.enumerate() if t.name.startswith("bayou-read")]
+    return sum(frames[t.ident].f_code is threading.Condition.wait.__code__ for t in readers)
+
+
+@settings(max_examples=examples(50))
 @given(
     st.lists(st.lists(st.integers(), max_size=20), max_size=8),
     st.integers(1, 5),
@@ -70,9 +79,12 @@ def test_no_more_items_are_read_ahead_than_allowed():
 
     sources = [lambda: CloseableIterator(numbers()) for _ in range(4)]
     with interleaved(iter(sources), workers=2, ahead=3) as items:
-        next(items)
-        time.sleep(0.1)
-        assert len(read) <= 1 + 3 + 2
+        for taken in range(1, 21):
+            next(items)
+            # Three items wait for the caller, and each reader has one in hand.
+            allowed = taken + 3 + 2
+            wait_until(lambda n=allowed: len(read) >= n and blocked_readers() == 2)
+            assert len(read) == allowed
 
 
 def test_the_error_of_a_source_is_raised_and_the_others_are_closed():
@@ -108,7 +120,7 @@ def test_there_is_a_core():
     assert available_cores() >= 1
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     st.lists(st.lists(st.integers(), max_size=20), max_size=8),
     st.integers(1, 5),
@@ -123,11 +135,13 @@ def test_in_order_sources_come_one_after_another(contents, workers, ahead):
 
 
 def test_in_order_later_sources_wait_for_the_first_with_few_items():
-    class Slow(Source):
+    others_are_full = threading.Event()
+
+    class First(Source):
         def items(self):
             for number in self.numbers:
-                time.sleep(0.02)
                 yield number
+                assert others_are_full.wait(60)
 
     class Counted(Source):
         given = 0
@@ -137,12 +151,20 @@ def test_in_order_later_sources_wait_for_the_first_with_few_items():
                 self.given += 1
                 yield number
 
-    sources = [Slow(range(5)), *(Counted(range(100)) for _ in range(5))]
+    def given():
+        return sum(source.given for source in sources[1:])
+
+    sources = [First(range(5)), *(Counted(range(100)) for _ in range(5))]
     with interleaved(iter(sources), workers=3, ahead=2, in_order=True) as items:
-        for _ in range(5):
+        assert next(items)[0] == 0
+        # Of each open source two items wait for the caller, and its reader has one more in hand.
+        wait_until(lambda: given() >= 2 * (2 + 1) and blocked_readers() == 3)
+        assert given() == 2 * (2 + 1)
+        others_are_full.set()
+        for _ in range(4):
             assert next(items)[0] == 0
-        # Two wait of each source that is open, and its thread has one more in hand.
-        assert sum(source.given for source in sources[1:]) <= 3 * (2 + 1)
+        wait_until(lambda: given() >= 3 * (2 + 1) and blocked_readers() == 3)
+        assert given() == 3 * (2 + 1)
         assert [number for number, _ in items] == [i for i in range(1, 6) for _ in range(100)]
 
 

@@ -16,7 +16,7 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.engines.arrow.files import ArrowFiles
 from bayou.errors import ArgumentError, DataFileError
 from bayou.kernel import Table
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol
+from support.log_writer import LogWriter, add, metadata, protocol
 
 FILES, ROWS = 12, 1000
 

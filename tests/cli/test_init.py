@@ -6,11 +6,11 @@ import json
 import shlex
 
 import pytest
-from in_process_pipeline import take_in
 
 import bayou
 from bayou.ingest.config import load_configuration
 from bayou.ingest.inferred_schema import inferred_schema
+from support.in_process_pipeline import take_in
 
 
 def test_a_topic_becomes_a_table_with_what_init_wrote(small_pipeline, events, tmp_path):

@@ -28,6 +28,7 @@ def table(tmp_path):
     return path
 
 
+@pytest.mark.process
 def test_help_loads_neither_spark_nor_arrow_nor_kafka():
     code = (
         "import sys\n"

@@ -261,6 +261,7 @@ def test_every_shell_gets_a_script(invoke, shell):
     assert "_BAYOU_COMPLETE" in result.stdout
 
 
+@pytest.mark.process
 def test_a_shell_that_asks_is_answered_with_commands():
     run = subprocess.run(
         [sys.executable, "-m", "bayou.cli"],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import conformance
 import pytest
 
 import bayou
@@ -12,7 +11,8 @@ from bayou.api.table import TableHandle
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import BayouError, UnsupportedFeatureError
 from bayou.kernel import Engine, Table
-from bayou.testing.sealed_files import SealedFiles, seal_files
+from support import conformance_sets
+from support.sealed_files import SealedFiles, seal_files
 
 TABLES = (
     "dv-partitioned-with-checkpoint",
@@ -29,7 +29,7 @@ TABLES = (
 @pytest.mark.conformance
 @pytest.mark.parametrize("name", TABLES)
 def test_an_encrypted_table_is_read_as_the_plain_one(name: str, tmp_path: Path) -> None:
-    sets = conformance.folder()
+    sets = conformance_sets.folder()
     assert sets is not None
     (log,) = sorted((sets / "golden" / name).rglob("_delta_log"))[:1]
     seal_files(log.parent, tmp_path / "sealed")
@@ -42,7 +42,7 @@ def test_an_encrypted_table_is_read_as_the_plain_one(name: str, tmp_path: Path) 
 
 @pytest.mark.conformance
 def test_files_with_deletion_vectors_are_refused_as_a_dataset() -> None:
-    sets = conformance.folder()
+    sets = conformance_sets.folder()
     assert sets is not None
     path = sets / "golden" / "dv-partitioned-with-checkpoint" / "delta"
     with pytest.raises(UnsupportedFeatureError, match="deletionVectors"):

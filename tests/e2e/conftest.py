@@ -1,10 +1,13 @@
-"""One Spark session for all tests here, and a pipeline around a broker of its own."""
+"""A pipeline around a broker of its own.
+
+Each test runs by the scheduler that serves many topics; `make test-all` repeats it with a streaming
+query for each topic.
+"""
 
 from __future__ import annotations
 
 import json
 import threading
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,23 +16,8 @@ from deltalake import DeltaTable
 
 from bayou.ingest.config import load_configuration
 from bayou.ingest.pipeline import run_pipeline
-from bayou.spark import start_session
 from bayou.spark.kafka import EmbeddedBroker
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory):
-    session = start_session(
-        "bayou-e2e",
-        {
-            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-            "spark.driver.memory": "1g",
-        },
-        "local[2]",
-        time_zone="UTC",
-    )
-    yield session
-    session.stop()
+from support.waiting import wait_until
 
 
 @dataclass
@@ -67,11 +55,10 @@ class Recorder:
 
 
 class Running:
-    """A pipeline that runs; a reporter that remembers when each batch was committed."""
+    """A pipeline that runs in a thread; what it reports is in `recorder`."""
 
     def __init__(self, configuration, spark) -> None:
         self.recorder = Recorder()
-        self.commits: list[float] = []
         self.summaries: tuple = ()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(configuration, spark))
@@ -81,7 +68,6 @@ class Running:
         self.recorder.topic_started(event)
 
     def batch_committed(self, event):
-        self.commits.append(time.monotonic())
         self.recorder.batch_committed(event)
 
     def attempt_failed(self, event):
@@ -101,10 +87,7 @@ class Running:
 
     def wait(self, holds, *, seconds=120):
         """Wait until something holds of the recorder."""
-        deadline = time.monotonic() + seconds
-        while not holds(self.recorder):
-            assert time.monotonic() < deadline, self.recorder
-            time.sleep(0.02)
+        wait_until(lambda: holds(self.recorder), timeout=seconds, what=self.recorder)
 
     def stop(self) -> Recorder:
         """Let the running batch finish; what was reported."""
@@ -122,7 +105,8 @@ class Running:
 class Pipeline:
     """A configuration with one topic, `events`, and what it leaves behind."""
 
-    def __init__(self, folder: Path, broker: EmbeddedBroker, spark) -> None:
+    def __init__(self, folder: Path, broker: EmbeddedBroker, spark, max_queries: int) -> None:
+        self.max_queries = max_queries
         self.folder = folder
         self.broker = broker
         self.spark = spark
@@ -141,7 +125,6 @@ class Pipeline:
         processing=None,
         kafka=None,
         ordering=None,
-        max_queries=8,
         others=None,
         **topic,
     ) -> None:
@@ -152,7 +135,7 @@ class Pipeline:
             "connector": {
                 "kafka": {"bootstrap-servers": self.broker.bootstrap_servers, **(kafka or {})},
                 "spark": {"master": "local[2]"},
-                "max-queries": max_queries,
+                "max-queries": self.max_queries,
                 "topics": {
                     "events": {
                         "kafka-topic": "events",
@@ -205,7 +188,18 @@ class Pipeline:
         return DeltaTable(str(self.table)).version()
 
 
+@pytest.fixture(
+    params=[
+        pytest.param(0, id="scheduler"),
+        pytest.param(8, id="queries", marks=pytest.mark.slow),
+    ]
+)
+def max_queries(request):
+    """The setting of the same name: 0 gives all topics to the scheduler."""
+    return request.param
+
+
 @pytest.fixture
-def pipeline(tmp_path, spark):
+def pipeline(tmp_path, spark, max_queries):
     with EmbeddedBroker({"events": 4}) as broker:
-        yield Pipeline(tmp_path, broker, spark)
+        yield Pipeline(tmp_path, broker, spark, max_queries)

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from deltalake import DeltaTable
 import bayou
 from bayou.errors import PipelineError
 from bayou.spark.kafka import ProducedRecord
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -71,6 +71,7 @@ def test_every_record_is_there_once_however_often_the_pipeline_runs(pipeline):
     assert sorted(r["id"] for r in pipeline.rows()) == list(range(650))
 
 
+@pytest.mark.slow
 def test_a_kill_in_the_middle_loses_and_doubles_nothing(pipeline):
     count = 12_000
     values = records(count)
@@ -84,10 +85,12 @@ def test_a_kill_in_the_middle_loses_and_doubles_nothing(pipeline):
         stderr=subprocess.PIPE,
     )
     log = pipeline.table / "_delta_log"
-    deadline = time.monotonic() + 120
-    while len(list(log.glob("*.json"))) < 2 and time.monotonic() < deadline:
+
+    def has_committed_twice():
         assert process.poll() is None, process.stderr.read()
-        time.sleep(0.02)
+        return len(list(log.glob("*.json"))) >= 2
+
+    wait_until(has_committed_twice, timeout=120, what="the second commit")
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert pipeline.version() >= 1

@@ -74,7 +74,15 @@ def test_a_table_that_lost_its_newest_commits_takes_their_records_again(pipeline
     assert len(pipeline.dead_letters()) == 2
 
 
-@pytest.mark.parametrize("what", ["rolled back", "deleted", "replaced", "RESTORE"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param("rolled back", marks=pytest.mark.slow),
+        pytest.param("deleted", marks=pytest.mark.slow),
+        "replaced",
+        pytest.param("RESTORE", marks=pytest.mark.slow),
+    ],
+)
 def test_a_table_that_changes_under_a_running_pipeline_stops_it(pipeline, what):
     pipeline.configure(processing={"flush-interval": 0.2})
     pipeline.broker.produce("events", records(10))
@@ -101,6 +109,7 @@ def test_a_table_that_changes_under_a_running_pipeline_stops_it(pipeline, what):
         assert ids(pipeline) == list(range(30))
 
 
+@pytest.mark.slow
 def test_two_copies_double_nothing_and_one_gives_way(pipeline):
     pipeline.configure(processing={"flush-interval": 0.2})
     pipeline.broker.produce("events", [*records(10), b"bad"])

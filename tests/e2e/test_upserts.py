@@ -211,6 +211,7 @@ def test_rows_that_stay_with_the_executors_are_decided_and_merged_there(pipeline
     assert pipeline.run().batches == []
 
 
+@pytest.mark.slow
 def test_a_batch_that_turns_out_to_be_large_is_read_again_for_the_executors(pipeline, spark):
     spark.conf.set("bayou.rowOperations.sourceBytes", "4000")
     try:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory import MemoryEngine
 from bayou.kernel.engine import FileSplit, ParquetWriteOptions
+from support.examples import examples
 
 FLOATS = st.one_of(st.none(), st.floats(width=32), st.sampled_from([math.nan, 0.0, -0.0, math.inf]))
 TEXTS = st.one_of(
@@ -51,8 +52,7 @@ SCHEMA = pa.schema(
     ]
 )
 SETTINGS = settings(
-    max_examples=50,
-    deadline=None,
+    max_examples=examples(50),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

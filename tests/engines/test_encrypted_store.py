@@ -12,7 +12,7 @@ from bayou.api.table import TableHandle
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import BayouError
 from bayou.kernel import Engine, Table
-from bayou.testing.sealed_files import SealedFiles, seal_files
+from support.sealed_files import SealedFiles, seal_files
 
 
 def rows(engine: Engine, path: Path, filter: str | None = None) -> list:

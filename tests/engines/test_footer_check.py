@@ -64,6 +64,7 @@ def look_at_every_flip() -> None:
     assert refused > len(footer)
 
 
+@pytest.mark.process
 def test_what_passes_the_check_doesnt_end_the_process():
     program = "from test_footer_check import look_at_every_flip; look_at_every_flip()"
     done = subprocess.run(

@@ -110,6 +110,7 @@ def sealed(options):
 """
 
 
+@pytest.mark.process
 def test_another_process_builds_the_engine(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "own_engines.py").write_text(FACTORY)
     description = EngineDescription(kind="own_engines:sealed", options={"key": "k"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -19,6 +19,7 @@ from bayou.errors import (
 from bayou.ingest.progress import TopicSummary
 from bayou.ingest.restarts import Restarts
 from bayou.ingest.retries import BatchFailedError, restart_interval
+from support.waiting import wait_until
 
 
 def topic(interval=300.0):
@@ -49,19 +50,13 @@ class Run:
         self.abandoned = True
 
 
-def ready(restarts):
-    while not (found := restarts.ready()):
-        pass
-    return found
-
-
 def test_a_topic_is_prepared_until_it_may_begin_and_its_runs_are_one_in_the_end():
     fails = StorageError("no", path="s3://b")
     runs = [Run(fails), Run(fails), Run(rows=3)]
     left = iter(runs)
     restarts = Restarts(lambda _: next(left))
     restarts.stopped(Run(fails, rows=4), others=True)
-    (begun,) = ready(restarts)
+    (begun,) = wait_until(restarts.ready)
     assert begun is runs[-1]
     assert restarts.ready() == []
     whole = restarts.whole(begun.finish())
@@ -75,19 +70,32 @@ def test_where_no_other_goes_on_none_is_begun_again():
 
 
 def test_a_run_that_was_prepared_too_late_is_let_go():
-    asked = threading.Event()
+    asked, may_end = threading.Event(), threading.Event()
 
     class Late(Run):
+        prepared = False
+
         def prepare(self, *, once):
             asked.set()
-            time.sleep(0.5)
+            self.prepared = may_end.wait(60)
+
+        def abandon(self):
+            assert self.prepared
+            super().abandon()
 
     late = Late()
     restarts = Restarts(lambda _: late)
     restarts.stopped(Run(StorageError("no", path="p")), others=True)
-    while not asked.is_set():
+
+    def is_asked():
         assert restarts.ready() == []
-    restarts.end()
+        return asked.is_set()
+
+    wait_until(is_asked)
+    with ThreadPoolExecutor(1) as pool:
+        end = pool.submit(restarts.end)
+        may_end.set()
+        end.result()
     assert late.abandoned
 
 

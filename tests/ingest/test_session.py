@@ -31,6 +31,7 @@ def taken_port():
         yield there.getsockname()[1]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "setting", ["spark.ui.port", "spark.driver.port", "spark.blockManager.port"]

@@ -60,6 +60,7 @@ def test_any_other_error_is_told_by_its_last_line():
     assert "Traceback" not in error.message
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "error",
     [

@@ -6,10 +6,10 @@ import base64
 import random
 
 import pytest
-from in_process_pipeline import Heard
 
 from bayou.errors import KafkaError, PipelineError
 from bayou.ingest.inspection import plan_run
+from support.in_process_pipeline import Heard
 
 _CONTINUE = "      on-data-loss: continue\n"
 

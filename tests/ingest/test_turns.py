@@ -7,7 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from bayou.ingest import turns as turns_module
 from bayou.ingest.turns import Turns
+from support.waiting import wait_until
 
 
 class Run:
@@ -153,3 +155,134 @@ def test_a_turn_that_can_not_begin_ends_its_topic_and_is_not_dealt_for_ever():
     turns.stop()
     assert run.turns == []
     assert run.error is not None
+
+
+class Clock:
+    """Stands still until a test moves it."""
+
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+class Batches(Run):
+    """A topic with batches of 50 records and a flush interval of 3 seconds."""
+
+    topic = SimpleNamespace(
+        key="t",
+        config=SimpleNamespace(
+            kafka_topic="t",
+            processing=SimpleNamespace(batch_size=50, flush_interval=3.0, max_retries=0),
+        ),
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.position = {0: 0}
+        self.pauses = []
+
+    def turn(self, spark, end):
+        pause = self.pauses.pop(0) if self.pauses else None
+        if pause is None:
+            self.position = end
+        self.turns.append(end)
+        return pause
+
+    def wait_for_turns(self, count):
+        """Wait until the scheduler has finished this number of turns."""
+        (line,) = self.scheduler._lines
+        wait_until(lambda: len(self.turns) == count and not line.busy, what=f"{count} turns")
+
+
+class Records:
+    """The number of records in the topic, as brokers report it to the scheduler."""
+
+    count = 0
+    asked = 0
+
+    def latest(self, names):
+        self.asked += 1
+        return {"t": {0: self.count}}
+
+    def wait_for_look(self):
+        """Wait until the scheduler has acted on this number and on the present time."""
+        before = self.asked
+        wait_until(lambda: self.asked >= before + 2, what="a look of the scheduler")
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def topic_records():
+    return Records()
+
+
+@pytest.fixture
+def run(clock, topic_records, monkeypatch):
+    """A topic that is served by a scheduler which looks often."""
+    monkeypatch.setattr(turns_module, "_LOOK", 0.001)
+    monkeypatch.setattr(turns_module, "_SHORTEST", 0.001)
+    spark = SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None))
+    run = Batches()
+    run.scheduler = Turns(spark, topic_records, once=False, clock=clock)
+    run.scheduler.add(run)
+    run.scheduler.begin()
+    yield run
+    run.scheduler.stop()
+
+
+def test_records_are_committed_a_flush_interval_after_the_first_waiting_record(
+    run, clock, topic_records
+):
+    topic_records.wait_for_look()
+    clock.now += 4  # the time in which no record waits does not count
+    topic_records.count = 10
+    topic_records.wait_for_look()
+    clock.now += 2.5
+    topic_records.count = 20
+    topic_records.wait_for_look()
+    assert run.turns == []
+    clock.now += 0.5
+    run.wait_for_turns(1)
+    assert run.turns == [{0: 20}]
+    topic_records.count = 30
+    topic_records.wait_for_look()
+    clock.now += 2.5  # counted from the first record after the commit
+    topic_records.wait_for_look()
+    assert len(run.turns) == 1
+    clock.now += 0.5
+    run.wait_for_turns(2)
+    assert run.turns[1] == {0: 30}
+
+
+def test_full_batches_are_committed_at_once_and_the_rest_after_the_flush_interval(
+    run, clock, topic_records
+):
+    topic_records.count = 120
+    run.wait_for_turns(2)
+    assert run.turns == [{0: 50}, {0: 100}]
+    topic_records.wait_for_look()
+    clock.now += 2.5
+    topic_records.wait_for_look()
+    assert len(run.turns) == 2
+    clock.now += 0.5
+    run.wait_for_turns(3)
+    assert run.turns[2] == {0: 120}
+
+
+def test_a_topic_that_failed_is_served_again_after_its_pause(run, clock, topic_records):
+    run.pauses = [5.0]
+    topic_records.count = 50
+    run.wait_for_turns(1)
+    clock.now += 4.5
+    topic_records.wait_for_look()
+    topic_records.count = 60
+    topic_records.wait_for_look()
+    assert len(run.turns) == 1
+    clock.now += 0.5
+    run.wait_for_turns(2)
+    assert run.turns == [{0: 50}, {0: 50}]

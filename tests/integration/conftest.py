@@ -1,32 +1,21 @@
-"""Servers for all tests here: Kafka, S3, a Spark cluster, each started when first asked for."""
+"""Buckets and environments for tests on the run's S3 server; all tests here may start processes."""
 
 from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from servers import KafkaSecurity, KafkaServer, S3Server, SparkCluster
+
+from servers import S3Server
 
 
-@pytest.fixture(scope="session")
-def s3_server(tmp_path_factory) -> Iterator[S3Server]:
-    with S3Server(tmp_path_factory.mktemp("s3")) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def kafka_server(tmp_path_factory) -> Iterator[KafkaServer]:
-    security = KafkaSecurity.of(tmp_path_factory.mktemp("keys"), "bayou", "hunter-broker")
-    with KafkaServer(tmp_path_factory.mktemp("kafka"), security=security) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def spark_cluster(tmp_path_factory) -> Iterator[SparkCluster]:
-    with SparkCluster(tmp_path_factory.mktemp("cluster")) as cluster:
-        yield cluster
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of this folder."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("process")
 
 
 @pytest.fixture

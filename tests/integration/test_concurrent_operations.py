@@ -36,8 +36,9 @@ from bayou.kernel.operations.optimize import plan_optimize, plan_zorder
 from bayou.kernel.operations.purge import plan_purge
 from bayou.kernel.operations.rewrite_plan import run_plan
 from bayou.kernel.operations.update import update
-from bayou.testing.table_model import Effect, Rows, TableModel
-from bayou.testing.table_rows import read_feed, replayed
+from support.table_model import Effect, Rows, TableModel
+from support.table_rows import read_feed, replayed
+from support.waiting import wait_until
 
 PROCESSES = 8
 SCALE = int(os.environ.get("BAYOU_TEST_MIX", "1"))
@@ -418,11 +419,13 @@ def check_leftovers(folder: Path, last: int) -> None:
     assert due <= {int(f.name[:20]) for f in log.glob("*.crc")}
 
 
-@pytest.mark.parametrize("store", ["disk", "s3"])
+@pytest.mark.parametrize("store", ["disk", pytest.param("s3", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "properties",
-    [REWRITING, VECTORS | SERIALIZABLE],
-    ids=["rewritten files", "deletion vectors"],
+    [
+        pytest.param(REWRITING, id="rewritten files", marks=pytest.mark.slow),
+        pytest.param(VECTORS | SERIALIZABLE, id="deletion vectors"),
+    ],
 )
 def test_every_version_is_what_its_operation_made_of_the_rows_it_saw(
     request, tmp_path, pool, start, store, properties
@@ -457,7 +460,7 @@ def test_every_version_is_what_its_operation_made_of_the_rows_it_saw(
         assert {r["id"]: r for r in rows} == model.rows()
 
 
-@pytest.mark.parametrize("store", ["disk", "s3"])
+@pytest.mark.parametrize("store", ["disk", pytest.param("s3", marks=pytest.mark.slow)])
 def test_processes_killed_at_any_time_lose_nothing_that_they_acknowledged(request, tmp_path, store):
     path, options, folder, kills = str(tmp_path / "table"), {}, tmp_path / "table", KILLS
     if store == "s3":
@@ -501,9 +504,13 @@ def kill(processes: dict[int, Any], chance: random.Random, records: Path) -> Non
     """SIGKILL one that is at work."""
     writer = chance.choice(sorted(processes))
     file = records / f"{writer}.jsonl"
-    while processes[writer].is_alive() and not (file.exists() and file.stat().st_size):
-        time.sleep(0.01)
-    time.sleep(chance.uniform(0, 0.5))
+
+    def is_at_work() -> bool:
+        assert processes[writer].is_alive(), "it failed by itself"
+        return file.exists() and file.stat().st_size > 0
+
+    wait_until(is_at_work, timeout=120, what=f"the first record of {file.name}")
+    time.sleep(chance.uniform(0, 0.5))  # deliberate: a kill at any moment of its work
     assert processes[writer].is_alive(), "it failed by itself"
     process = processes.pop(writer)
     process.kill()

@@ -19,7 +19,7 @@ from bayou.engines import from_description
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import ConstraintViolationError
 from bayou.kernel import EngineDescription, Table
-from bayou.spark import DistributedScanBuilder, start_session
+from bayou.spark import DistributedScanBuilder
 from bayou.testing import EngineSuite
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "connectors"
@@ -76,27 +76,24 @@ def test_the_single_process_reader_gives_what_the_short_api_gives(table: str) ->
         assert found == sorted(expected.column("day").to_pylist())
 
 
-@pytest.mark.spark
-def test_the_single_process_reader_takes_a_distributed_scan_as_it_is(table: str) -> None:
+def test_the_single_process_reader_takes_a_distributed_scan_as_it_is(
+    table: str, spark: Any
+) -> None:
     import single_process_reader as reader
 
     engine = ArrowEngine()
-    spark = start_session("example", master="local[1]")
-    try:
-        snapshot = reader.analyze(engine, table)
-        for condition in (None, "day = 1", "id >= 98"):
-            scans = [
-                snapshot.scan_builder().with_filter(condition).build(),
-                DistributedScanBuilder(spark, snapshot, 2).with_filter(condition).build(),
-            ]
-            rows = []
-            for scan in scans:
-                with reader.execute(engine, scan, ["day", "id"]) as batches:
-                    rows.append(sorted((r["day"], r["id"]) for b in batches for r in b.to_pylist()))
-            assert rows[0] == rows[1]
-            assert rows[0]
-    finally:
-        spark.stop()
+    snapshot = reader.analyze(engine, table)
+    for condition in (None, "day = 1", "id >= 98"):
+        scans = [
+            snapshot.scan_builder().with_filter(condition).build(),
+            DistributedScanBuilder(spark, snapshot, 2).with_filter(condition).build(),
+        ]
+        rows = []
+        for scan in scans:
+            with reader.execute(engine, scan, ["day", "id"]) as batches:
+                rows.append(sorted((r["day"], r["id"]) for b in batches for r in b.to_pylist()))
+        assert rows[0] == rows[1]
+        assert rows[0]
 
 
 def test_the_multi_process_reader_reads_every_row_once(table: str) -> None:

@@ -39,7 +39,8 @@ from bayou.kernel.upkeep.cleanup import clean_up_log
 from bayou.kernel.upkeep.compaction import compact_log
 from bayou.kernel.upkeep.kept_files import kept_files
 from bayou.protocol.schema import LONG, StructField, StructType
-from bayou.testing.faults import Fault, FaultInjectingEngine
+from support.examples import examples
+from support.faults import Fault, FaultInjectingEngine
 
 INFO = "faults/1"
 IN_DAYS = time.time_ns() // 1_000_000 + 3 * 24 * 3_600_000
@@ -51,7 +52,7 @@ WRITES = {
     "write_parquet_file_atomically",
 }
 FOREVER = 1 << 30
-FAULTS = int(os.environ.get("BAYOU_TEST_FAULTS", "12"))
+FAULTS = int(os.environ.get("BAYOU_TEST_FAULTS", "0")) or examples(12)
 
 
 def snapshot(engine: Engine, path: str) -> Any:

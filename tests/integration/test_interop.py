@@ -15,7 +15,7 @@ import pytest
 import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import UnsupportedFeatureError
-from bayou.testing.log_writer import LogWriter, metadata, protocol
+from support.log_writer import LogWriter, metadata, protocol
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -113,7 +114,7 @@ print("done", calls - left)
 """
 
 
-@pytest.fixture(scope="module", params=["classic", "v2"])
+@pytest.fixture(scope="module", params=["classic", pytest.param("v2", marks=pytest.mark.slow)])
 def original(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table with old commits, a checkpoint, and files that nothing needs."""
     path = tmp_path_factory.mktemp("table") / "t"
@@ -141,6 +142,11 @@ UPKEEP = ("checkpoint", "parts", "compaction", "cleanup", "vacuum")
 CHANGES = ("append", "delete", "merge", "optimize")
 
 
+def slow_but(quick: str, work: tuple[str, ...]) -> list[Any]:
+    """Parameters of a test: one for `make test`, the others for `make test-all`."""
+    return [w if w == quick else pytest.param(w, marks=pytest.mark.slow) for w in work]
+
+
 def state(path: Path | str, options: dict[str, str] | None = None) -> list[int]:
     return sorted(bayou.table(path, options).to_arrow()["id"].to_pylist())
 
@@ -157,7 +163,7 @@ def run(
     )
 
 
-@pytest.mark.parametrize("work", UPKEEP)
+@pytest.mark.parametrize("work", slow_but("checkpoint", UPKEEP))
 def test_a_table_reads_on_wherever_upkeep_was_killed(
     original: Path, tmp_path: Path, work: str
 ) -> None:
@@ -187,7 +193,7 @@ def test_a_table_reads_on_wherever_upkeep_was_killed(
         assert state(table) == sorted([*before, 999])
 
 
-@pytest.mark.parametrize("work", CHANGES)
+@pytest.mark.parametrize("work", slow_but("merge", CHANGES))
 def test_a_change_that_was_killed_is_there_or_is_not(
     original: Path, tmp_path: Path, work: str
 ) -> None:
@@ -209,6 +215,7 @@ def test_a_change_that_was_killed_is_there_or_is_not(
         assert state(table) == sorted([*found, 999])
 
 
+@pytest.mark.slow
 def test_on_s3_nothing_that_was_killed_harms_the_table(s3_server, bucket, tmp_path: Path) -> None:
     options = s3_server.storage_options
     chance = random.Random(bucket)

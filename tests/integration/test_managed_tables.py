@@ -27,7 +27,7 @@ from bayou.errors import (
 from bayou.kernel import Operation, Table
 from bayou.kernel.upkeep.checkpoint_parts import plan_checkpoint, write_checkpoint_part
 from bayou.testing import FileCatalog
-from bayou.testing.faults import Fault, FaultInjectingEngine
+from support.faults import Fault, FaultInjectingEngine
 
 PROCESSES = 8
 APPENDS = 6

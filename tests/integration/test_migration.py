@@ -35,7 +35,7 @@ _SCHEMA = {
 }
 
 
-@pytest.fixture(params=["local", "s3"])
+@pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.slow)])
 def place(request, tmp_path) -> tuple[str, Path]:
     """Where files and table are, as the command is told it and on the disk."""
     if request.param == "local":
@@ -93,10 +93,10 @@ def _kill_somewhere(command, environment, rng):
     )
     commits = rng.randrange(3)
     if commits == 0:
-        time.sleep(rng.uniform(0.5, 3))
+        time.sleep(rng.uniform(0.5, 3))  # deliberate: a kill at any moment before a commit
     for _ in range(commits):
         process.stdout.readline()
-    time.sleep(rng.uniform(0, 0.5))
+    time.sleep(rng.uniform(0, 0.5))  # deliberate: at any moment of what follows a commit
     process.kill()
     process.wait()
     process.stdout.close()

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 import bayou
 from bayou.protocol.file_names import escape_partition_value
-from bayou.testing.log_writer import add, metadata, protocol
+from support.examples import examples
+from support.log_writer import add, metadata, protocol
 
 TEXT = st.text(
     st.one_of(
@@ -92,7 +93,7 @@ def test_rows_that_deltalake_deleted_are_in_the_change_feed_as_what_they_were(
     assert [(c["p"], c["n"], c["_change_type"]) for c in changes] == [("ä", 0, "delete")]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(
     values=st.lists(TEXT, min_size=1, max_size=6, unique=True),
     checkpoint=st.booleans(),

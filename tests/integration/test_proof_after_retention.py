@@ -7,11 +7,11 @@ import uuid
 
 import pytest
 from confluent_kafka import Producer
-from in_process_pipeline import take_in
 
 import bayou
 from bayou.ingest.config import load_configuration
 from bayou.ingest.inspection import prove_offsets
+from support.in_process_pipeline import take_in
 
 
 @pytest.fixture

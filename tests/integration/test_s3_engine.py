@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -147,7 +146,7 @@ def test_eight_processes_with_fifty_commits_each_make_400_versions(s3_server, bu
 
 
 class TestAWrongSetting:
-    """One clear error in bounded time, without secrets."""
+    """One clear error after a limited number of attempts, without secrets."""
 
     @pytest.fixture
     def options(self, s3_server):
@@ -175,6 +174,7 @@ class TestAWrongSetting:
         options["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{free_port()}"
         message = _refusal(f"s3://{bucket}/t", options, writing)
         assert options["AWS_ENDPOINT_URL"] in message
+        assert "after 10 retries, max_retries: 10, retry_timeout: 60s" in message
         assert options["AWS_SECRET_ACCESS_KEY"] not in message
 
     @pytest.mark.parametrize("writing", [False, True], ids=["read", "write"])
@@ -184,10 +184,8 @@ class TestAWrongSetting:
 
 
 def _refusal(path: str, options: dict[str, str], writing: bool) -> str:
-    began = time.monotonic()
     with pytest.raises(BayouError) as caught:
         _use(path, options, writing)
-    assert time.monotonic() - began < 60  # far from hanging; a timing isn't what is tested
     message = caught.value.message
     assert len(message.splitlines()) == 1
     assert len(message) < 500

@@ -10,9 +10,9 @@ import uuid
 
 import pytest
 from confluent_kafka import Producer
-from in_process_pipeline import take_in
 
 import bayou
+from support.in_process_pipeline import take_in
 
 
 @pytest.fixture
@@ -73,6 +73,7 @@ def test_a_topic_behind_tls_and_scram_is_taken_in(command, kafka_server, topic, 
     assert security.password.encode() not in written + said.encode()
 
 
+@pytest.mark.slow
 def test_a_topic_behind_a_password_in_clear_is_taken_in(command, kafka_server, topic, tmp_path):
     security = kafka_server.security
     code, text = command(
@@ -86,7 +87,9 @@ def test_a_topic_behind_a_password_in_clear_is_taken_in(command, kafka_server, t
     assert report.rows == 20
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+@pytest.mark.parametrize(
+    "mechanism", [pytest.param("PLAIN", marks=pytest.mark.slow), "SCRAM-SHA-512"]
+)
 def test_a_wrong_password_is_one_sentence_without_it(command, kafka_server, topic, mechanism):
     arguments = ("init", topic, *over_tls(kafka_server.security), "--sasl-mechanism", mechanism)
     code, text = command(*arguments, password="hunter-wrong")
@@ -96,6 +99,7 @@ def test_a_wrong_password_is_one_sentence_without_it(command, kafka_server, topi
     assert "hunter-wrong" not in text
 
 
+@pytest.mark.slow
 def test_a_certificate_that_is_not_trusted_is_said(command, kafka_server, topic):
     arguments = [a for a in over_tls(kafka_server.security) if a != "--ca-location"]
     arguments.remove(kafka_server.security.certificate)

@@ -138,6 +138,10 @@ DOORS = """
 """
 
 
+REPLAYED = ["rows 1500 sum 1124250", "slices True", "sorted True", "window True", "frame True"]
+"""What PROGRAM prints wherever it runs."""
+
+
 def run(url: str, path: str, conf: dict[str, str], program: str = PROGRAM) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program), url, path, json.dumps(conf)],
@@ -158,13 +162,16 @@ def run(url: str, path: str, conf: dict[str, str], program: str = PROGRAM) -> li
 
 def test_replay_reads_and_writes_run_on_a_cluster(spark_cluster, tmp_path):
     path = str(tmp_path / "t")
+    assert run(spark_cluster.url, path, spark_cluster.conf) == [*REPLAYED, "executors 2"]
+    assert bayou.table(path).to_arrow().num_rows == 1600
+
+
+@pytest.mark.slow
+def test_row_operations_checkpoints_and_streams_run_on_a_cluster(spark_cluster, tmp_path):
+    path = str(tmp_path / "t")
     program = PROGRAM.replace("    spark.stop()\n", "") + DOORS
     assert run(spark_cluster.url, path, spark_cluster.conf, program) == [
-        "rows 1500 sum 1124250",
-        "slices True",
-        "sorted True",
-        "window True",
-        "frame True",
+        *REPLAYED,
         "executors 2",
         "checkpoint 3",
         "parts 3 3",
@@ -179,20 +186,14 @@ def test_replay_reads_and_writes_run_on_a_cluster(spark_cluster, tmp_path):
     assert bayou.table(path).to_arrow().num_rows == 1610
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_replay_runs_through_spark_connect(tmp_path):
     path = str(tmp_path / "t")
     program = PROGRAM.replace(
         'start_session("cluster", conf, master=url, time_zone="UTC")',
         "SparkSession.builder.remote(url).getOrCreate()",
     ).replace("import warnings", "import warnings\n    from pyspark.sql import SparkSession", 1)
-    assert run("local[2]", path, {}, program) == [
-        "rows 1500 sum 1124250",
-        "slices True",
-        "sorted True",
-        "window True",
-        "frame True",
-    ]
+    assert run("local[2]", path, {}, program) == REPLAYED
 
 
 PIPELINE = """\
@@ -213,7 +214,7 @@ connector:
 """
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_pipeline_moves_to_a_cluster_by_its_master(spark_cluster, kafka_server, tmp_path):
     topic = f"cluster-{uuid.uuid4().hex[:8]}"
     kafka_server.create_topic(topic, 4)

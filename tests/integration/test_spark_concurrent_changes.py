@@ -21,7 +21,7 @@ import pytest
 
 import bayou
 from bayou.errors import CommitConflictError
-from bayou.spark import DeltaTable, enable, start_session
+from bayou.spark import DeltaTable, enable
 
 pytestmark = pytest.mark.spark
 
@@ -30,14 +30,6 @@ WORKERS = 4
 ATTEMPTS = 40
 KINDS = ("append", "merge", "plan", "delete", "update", "optimize", "vacuum")
 SCHEMA = "id long, p int, n long"
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory):
-    conf = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
-    session = start_session("changes", conf, master="local[2]", time_zone="UTC")
-    yield session
-    session.stop()
 
 
 def steps(worker: int, count: int) -> list[dict]:
@@ -114,7 +106,7 @@ def after(step, rows: dict) -> dict:
             return rows
 
 
-@pytest.mark.parametrize("store", ["disk", "s3"])
+@pytest.mark.parametrize("store", ["disk", pytest.param("s3", marks=pytest.mark.slow)])
 def test_the_history_is_a_serial_order_and_nothing_is_lost(request, spark, tmp_path, store):
     path, options, conf, count = str(tmp_path / "t"), {}, {}, 4 * SCALE
     if store == "s3":

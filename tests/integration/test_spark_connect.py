@@ -56,6 +56,9 @@ PROGRAM = """
     print("sql", sql(spark, f"SELECT count(*) FROM delta.`{path}` VERSION AS OF 0").first()[0])
     print("hooked", spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").first().operation)
     print("detail", sql(spark, f"DESCRIBE DETAIL delta.`{path}`").first().numFiles > 0)
+"""
+
+MORE = """
     spark.conf.set("spark.sql.session.timeZone", "-03:00")
     old = spark.read.format("delta").option("timestampAsOf", "2010-01-01 00:00:00")
     try:
@@ -116,9 +119,9 @@ PROGRAM = """
 """
 
 
-def test_delta_is_read_and_written_through_spark_connect(tmp_path):
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM), str(tmp_path / "t")],
+def run(program, tmp_path):
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path / "t")],
         capture_output=True,
         text=True,
         timeout=800,
@@ -131,17 +134,32 @@ def test_delta_is_read_and_written_through_spark_connect(tmp_path):
             "SPARK_LOCAL_IP": "127.0.0.1",
         },
     )
-    assert run.stdout.splitlines() == [
-        "rows 20 filtered 5",
-        "old 10",
-        "error True",
-        "streamed 20 last batch True",
-        "refused True",
-        "refused True",
-        "replaced 19",
-        "sql 10",
-        "hooked WRITE",
-        "detail True",
+
+
+PRINTED = [
+    "rows 20 filtered 5",
+    "old 10",
+    "error True",
+    "streamed 20 last batch True",
+    "refused True",
+    "refused True",
+    "replaced 19",
+    "sql 10",
+    "hooked WRITE",
+    "detail True",
+]
+
+
+def test_delta_is_read_and_written_through_spark_connect(tmp_path):
+    done = run(f"{PROGRAM}    spark.stop()\n", tmp_path)
+    assert done.stdout.splitlines() == PRINTED, done.stderr[-3000:]
+
+
+@pytest.mark.slow
+def test_zones_names_and_delta_table_work_through_spark_connect(tmp_path):
+    done = run(PROGRAM + MORE, tmp_path)
+    assert done.stdout.splitlines() == [
+        *PRINTED,
         "zone True",
         "by name True",
         "by name True",
@@ -157,4 +175,4 @@ def test_delta_is_read_and_written_through_spark_connect(tmp_path):
         "columns True",
         "names True",
         "without pushdown 5",
-    ], run.stderr[-3000:]
+    ], done.stderr[-3000:]

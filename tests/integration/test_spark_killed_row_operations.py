@@ -13,10 +13,9 @@ import pyarrow as pa
 import pytest
 
 import bayou
-from bayou.spark import start_session
 
 pytestmark = pytest.mark.spark
-_LONG = pytest.mark.long
+_SLOW = pytest.mark.slow
 
 _CHANGE = """
 from bayou.spark import DeltaTable
@@ -75,24 +74,17 @@ NEW = {
 }
 
 
-@pytest.fixture(scope="module")
-def spark():
-    session = start_session("again", {"spark.driver.memory": "800m"}, master="local[2]")
-    yield session
-    session.stop()
-
-
 @pytest.mark.parametrize(
     ("work", "how", "moment", "vectors"),
     [
-        pytest.param("merge", "plan", "in a task", "true", marks=_LONG),
-        ("merge", "plan", "before the commit", "false"),
-        pytest.param("merge", "executors", "after the commit", "true", marks=_LONG),
-        pytest.param("update", "plan", "in a task", "false", marks=_LONG),
-        ("update", "executors", "before the commit", "true"),
-        pytest.param("update", "plan", "after the commit", "true", marks=_LONG),
-        ("delete", "plan", "in a task", "true"),
-        pytest.param("delete", "executors", "before the commit", "false", marks=_LONG),
+        pytest.param("merge", "plan", "in a task", "true", marks=_SLOW),
+        pytest.param("merge", "plan", "before the commit", "false", marks=_SLOW),
+        pytest.param("merge", "executors", "after the commit", "true", marks=_SLOW),
+        pytest.param("update", "plan", "in a task", "false", marks=_SLOW),
+        pytest.param("update", "executors", "before the commit", "true", marks=_SLOW),
+        pytest.param("update", "plan", "after the commit", "true", marks=_SLOW),
+        pytest.param("delete", "plan", "in a task", "true", marks=_SLOW),
+        pytest.param("delete", "executors", "before the commit", "false", marks=_SLOW),
         ("delete", "executors", "after the commit", "true"),
     ],
 )

@@ -140,6 +140,7 @@ TABLES = {"marking": MARKING, "marking with a feed": MARKING | FEED, "rewriting 
 LOST = ("worker at work", "worker done")
 
 
+@pytest.mark.slow
 def test_rows_are_right_when_workers_die(tmp_path):
     cases = {
         "update": ("marking with a feed", LOST),
@@ -152,7 +153,7 @@ def test_rows_are_right_when_workers_die(tmp_path):
     check_all_is_done(tmp_path, "local[2,4]", cases)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_rows_are_right_when_executors_die(tmp_path):
     cases = {
         "plan merge": ("marking with a feed", ("executor at work",)),  # and rows of the source
@@ -171,6 +172,7 @@ FULL = (
 )
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_table_as_it_was_and_nothing_else(tmp_path):
     cases = {f"{how} {table}": (table, ("full disk",)) for how, table in FULL}
     for answer in run(tmp_path, "local[2]", cases):

@@ -164,7 +164,7 @@ _CHANGED = (
 )
 
 
-@pytest.mark.parametrize("told", ["environment", "conf"])
+@pytest.mark.parametrize("told", ["environment", pytest.param("conf", marks=pytest.mark.slow)])
 def test_tables_on_s3_are_read_written_and_streamed(s3_server, bucket, tmp_path, told):
     storage = s3_server.storage_options
     conf = {

@@ -22,7 +22,7 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.kernel import Table
 from bayou.kernel.upkeep.checkpoint_parts import plan_checkpoint, write_checkpoint_part
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 FOLDER = Path(__file__).parent / "upkeep_faults"
 COMPACTED = ("compacted", "compacting", "clustered", "clustering")

@@ -21,6 +21,7 @@ import json, os, resource, signal, sys, time
 from pathlib import Path
 import bayou, bayou.spark
 from bayou.spark import start_session
+from support.waiting import wait_until
 
 path, marks = sys.argv[1], Path(sys.argv[2])
 
@@ -54,9 +55,13 @@ def executor():
         pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
     return pid
 
+def files():
+    return len(list(Path(path).glob("part-*")))
+
 def kill_executor():
     if partition() == 1 and first("kill"):
-        time.sleep(1)  # other tasks of it have written their files by then
+        before = int((marks / "files").read_text())
+        wait_until(lambda: files() >= before + 3, timeout=300, what="the other tasks' files")
         os.kill(executor(), signal.SIGKILL)
 
 def fail_once():
@@ -65,7 +70,7 @@ def fail_once():
 
 def be_slow_once():
     if partition() == 3 and first("slow"):
-        time.sleep(20)
+        time.sleep(20)  # deliberate: long enough for a speculative copy of the task
 
 spark = session(
     "local-cluster[2,1,700]",
@@ -78,13 +83,18 @@ spark = session(
         "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
     },
 )
-for hook in (kill_executor, fail_once, be_slow_once):
+
+def write(hook):
+    (marks / "files").write_text(str(files()))
     rows(spark, 1000, hook).write.format("delta").mode("append").save(path)
+
+for hook in (kill_executor, fail_once, be_slow_once):
+    write(hook)
 bayou.spark.disable(spark)
 for mark in marks.iterdir():
     mark.unlink()
 for hook in (kill_executor, fail_once):
-    rows(spark, 1000, hook).write.format("delta").mode("append").save(path)
+    write(hook)
 
 def kill_reader(batches):
     for batch in batches:
@@ -144,6 +154,7 @@ def check_no_debris_stays(path: Path) -> None:
     assert data_files(path) == referenced(path)
 
 
+@pytest.mark.slow
 def test_killed_executors_failed_tasks_and_speculation_double_nothing(tmp_path):
     done = run(tmp_path, _CLUSTER)
     read = f"Row(count(1)=5000, sum(id)={5 * sum(range(1000))})"
@@ -154,7 +165,8 @@ def test_killed_executors_failed_tasks_and_speculation_double_nothing(tmp_path):
     check_no_debris_stays(path)
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", [pytest.param("before", marks=pytest.mark.slow), "after"])
 def test_a_driver_killed_at_its_commit_leaves_the_table_as_it_was_or_with_all_of_it(
     tmp_path, moment
 ):
@@ -186,6 +198,7 @@ def test_a_driver_killed_at_its_commit_leaves_the_table_as_it_was_or_with_all_of
     check_no_debris_stays(path)
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_in_a_sentence_and_leaves_nothing(tmp_path):
     path = tmp_path / "t"
     done = run(
@@ -213,6 +226,7 @@ def test_a_full_disk_is_said_in_a_sentence_and_leaves_nothing(tmp_path):
     assert data_files(path) == referenced(path)
 
 
+@pytest.mark.slow
 def test_an_append_goes_behind_what_others_commit_meanwhile(tmp_path):
     done = run(
         tmp_path,
@@ -233,6 +247,7 @@ def test_an_append_goes_behind_what_others_commit_meanwhile(tmp_path):
     assert ids(tmp_path / "t") == [*range(100), 1000, 1001]
 
 
+@pytest.mark.slow
 def test_rows_that_come_under_an_overwrite_are_a_conflict_and_its_files_go(tmp_path):
     done = run(
         tmp_path,
@@ -258,6 +273,7 @@ def test_rows_that_come_under_an_overwrite_are_a_conflict_and_its_files_go(tmp_p
     assert data_files(tmp_path / "t") == referenced(tmp_path / "t")
 
 
+@pytest.mark.slow
 def test_a_stopped_session_says_so_and_the_next_one_reads_and_writes(tmp_path):
     done = run(
         tmp_path,

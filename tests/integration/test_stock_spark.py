@@ -43,6 +43,7 @@ def test_a_session_that_knows_nothing_of_bayou_reads_and_writes_delta(tmp_path):
     assert run(program, tmp_path, PYSPARK_PYTHON=sys.executable) == ["2", "False"]
 
 
+@pytest.mark.slow
 def test_enable_makes_up_for_an_environment_that_is_not_activated(tmp_path):
     """Workers would run `python3` of the PATH, which has none of the packages."""
     folder = tmp_path / "bin"

@@ -39,6 +39,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.slow
 def test_a_stream_reads_and_writes_tables_on_s3(s3_server, bucket, tmp_path):
     source, target = f"s3://{bucket}/source", f"s3://{bucket}/target"
     storage = dict(s3_server.storage_options)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.kernel import Table
+from support.examples import examples
 
 
 def test_one_table_is_read_by_sixteen_threads_at_once(tmp_path: Path) -> None:
@@ -40,17 +40,20 @@ def test_one_table_is_read_by_sixteen_threads_at_once(tmp_path: Path) -> None:
 
 def test_a_reader_beside_a_writer_never_sees_half_a_commit(tmp_path: Path) -> None:
     """Each commit replaces both partitions; every version holds its number in each of them."""
-    path, rounds = str(tmp_path / "t"), 1000
+    path, rounds = str(tmp_path / "t"), examples(1000)
     engine = ArrowEngine()
 
     def rows(version: int) -> pa.Table:
         return pa.table({"side": ["left", "right"], "version": [version, version]})
 
     bayou.write(path, rows(0), partition_by=["side"])
-    done = threading.Event()
+    done = False
+    written = 0
+    changed = threading.Condition()
     seen: list[set[int]] = []
 
     def write() -> None:
+        nonlocal done, written
         try:
             for version in range(1, rounds + 1):
                 properties = {"delta.checkpointInterval": "7"} if version == 1 else None
@@ -58,19 +61,25 @@ def test_a_reader_beside_a_writer_never_sees_half_a_commit(tmp_path: Path) -> No
                 assert committed == version
                 if version % 10 == 0:
                     Table.for_path(engine, path).checkpoint(engine)
+                with changed:
+                    written = version
+                    changed.notify_all()
         finally:
-            done.set()
+            with changed:
+                done = True
+                changed.notify_all()
 
     def read() -> None:
         versions: set[int] = set()
         table = bayou.table(path)
-        while not done.is_set():
+        while not done:
             snapshot = table.snapshot()
             found = sorted(map(tuple, (r.values() for r in snapshot.to_arrow().to_pylist())))
             assert found == [("left", snapshot.version), ("right", snapshot.version)]
             assert not versions or snapshot.version >= max(versions)
             versions.add(snapshot.version)
-            time.sleep(0.002)  # let the writer have the interpreter, too
+            with changed:  # the writer goes on meanwhile
+                changed.wait_for(lambda seen=snapshot.version: done or written > seen)
         seen.append(versions)
 
     with ThreadPoolExecutor(3) as pool:

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from bayou.engines.memory import MemoryEngine
-from bayou.testing.log_writer import LogWriter
+from support.log_writer import LogWriter
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import TableNotFoundError, UnsupportedFeatureError, VersionNotFoundError
 from bayou.kernel import CommitBoundary, DeltaAction, RatifiedCommit, RatifiedCommits, Table
-from bayou.testing.log_writer import LogWriter, WireAction, add, commit_info, metadata, protocol
+from support.log_writer import LogWriter, WireAction, add, commit_info, metadata, protocol
 
 NAMES = ("catalogManaged", "catalogManaged-preview", "catalogOwned-preview")
 

@@ -11,7 +11,7 @@ import pytest
 from bayou.errors import CorruptTableError
 from bayou.kernel import ByteRange, LogSlice, Scan, Snapshot
 from bayou.kernel.upkeep.checkpoint import checkpoint
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol, remove, txn
+from support.log_writer import LogWriter, add, metadata, protocol, remove, txn
 
 V2 = (["v2Checkpoint"], ["v2Checkpoint"])
 HEAD = (protocol(3, 7, V2), metadata({"id": "long"}))

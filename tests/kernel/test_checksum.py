@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bayou.kernel import Snapshot
-from bayou.testing.faults import Fault, FaultInjectingEngine
-from bayou.testing.log_writer import LogWriter, add, commit_info, metadata, protocol, txn
+from support.faults import Fault, FaultInjectingEngine
+from support.log_writer import LogWriter, add, commit_info, metadata, protocol, txn
 
 FEATURES = (["v2Checkpoint"], ["v2Checkpoint", "domainMetadata"])
 PROTOCOL = protocol(1, 7, ([], ["domainMetadata"]))

@@ -7,7 +7,7 @@ import pytest
 from bayou.errors import CorruptTableError, VersionNotFoundError
 from bayou.kernel import Table
 from bayou.kernel.commit_times import version_at_or_after
-from bayou.testing.log_writer import LogWriter, add, commit_info, metadata, protocol
+from support.log_writer import LogWriter, add, commit_info, metadata, protocol
 
 HEAD = (protocol(), metadata({"id": "long"}))
 

@@ -21,8 +21,9 @@ from bayou.kernel import Snapshot, read_scan_file
 from bayou.kernel.deletion_vectors import load, selection
 from bayou.protocol.actions import DeletionVectorDescriptor
 from bayou.protocol.deletion_vectors import z85_encode
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol
-from bayou.testing.vectors import inline_vector, vector_bytes, write_vectors
+from support.examples import examples
+from support.log_writer import LogWriter, add, metadata, protocol
+from support.vectors import inline_vector, vector_bytes, write_vectors
 
 FEATURES = (["deletionVectors"], ["deletionVectors"])
 
@@ -110,7 +111,7 @@ def test_row_indices_and_row_ids_are_positions_in_the_whole_file(log):
     assert found.column("_metadata.row_id").to_pylist() == [104, 106, 107, 108, 109]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(
     deleted=st.sets(st.integers(0, 220)),
     rows=st.integers(1, 200),
@@ -246,7 +247,7 @@ def test_another_cardinality_than_the_log_s_names_the_file(log):
     assert caught.value.file == vector_path(log)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.sets(st.integers(0, 300), min_size=1),
     st.lists(st.tuples(st.integers(0, 1 << 10), st.integers(0, 255)), min_size=1, max_size=3),

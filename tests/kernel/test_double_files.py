@@ -7,7 +7,7 @@ import json
 import pytest
 
 from bayou.kernel import LogSlice, Scan, Snapshot
-from bayou.testing.log_writer import (
+from support.log_writer import (
     add,
     commit_info,
     deletion_vector,

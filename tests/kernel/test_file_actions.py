@@ -7,7 +7,7 @@ import pytest
 from bayou.errors import ArgumentError, SerializationError
 from bayou.kernel import Snapshot
 from bayou.kernel.file_actions import FILE_ACTION_SCHEMA, ActionSlice, FileActions, tail_bytes
-from bayou.testing.log_writer import LogWriter, add, deletion_vector, metadata, protocol, remove
+from support.log_writer import LogWriter, add, deletion_vector, metadata, protocol, remove
 
 HEAD = (protocol(), metadata({"id": "long"}))
 STATS = {"numRecords": 3}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bayou.kernel import Snapshot
 from bayou.kernel.checksum import FileTotals
 from bayou.kernel.file_totals import count_files
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol, remove
+from support.log_writer import LogWriter, add, metadata, protocol, remove
 
 
 def test_without_a_checksum_files_are_counted(log: LogWriter):

@@ -6,7 +6,7 @@ import pytest
 
 from bayou.errors import TableNotFoundError
 from bayou.kernel.history import read_history
-from bayou.testing.log_writer import LogWriter, add, commit_info, metadata, protocol
+from support.log_writer import LogWriter, add, commit_info, metadata, protocol
 
 HEAD = (protocol(), metadata({"id": "long"}))
 

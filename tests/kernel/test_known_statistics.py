@@ -10,7 +10,7 @@ import pytest
 from bayou.engines.memory.json import MemoryJsonHandler
 from bayou.kernel import Snapshot
 from bayou.kernel.known_statistics import KnownStatistics, StatisticsStore
-from bayou.testing.log_writer import LogWriter, WireAction, add, metadata, protocol, remove
+from support.log_writer import LogWriter, WireAction, add, metadata, protocol, remove
 
 HEAD = (protocol(), metadata({"day": "date", "id": "long", "name": "string"}, ["day"]))
 FILTERS = [

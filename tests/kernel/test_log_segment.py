@@ -16,7 +16,7 @@ from bayou.errors import (
 from bayou.kernel import closeable
 from bayou.kernel.log_segment import LogSegment, commit_files, load_log_segment
 from bayou.protocol.last_checkpoint import LastCheckpoint, encode
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol
+from support.log_writer import LogWriter, add, metadata, protocol
 
 HEAD = (protocol(), metadata({"id": "long"}))
 

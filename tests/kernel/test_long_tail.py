@@ -15,8 +15,9 @@ from bayou.engines.memory import MemoryEngine
 from bayou.errors import CorruptTableError
 from bayou.kernel import Snapshot, replay
 from bayou.kernel.upkeep.checkpoint import write_checkpoint
-from bayou.testing.log_histories import histories, write
-from bayou.testing.log_writer import (
+from support.examples import examples
+from support.log_histories import histories, write
+from support.log_writer import (
     LogWriter,
     add,
     commit_info,
@@ -149,8 +150,7 @@ def test_its_memory_does_not_grow_with_the_actions(log, monkeypatch):
 
 
 @settings(
-    max_examples=40,
-    deadline=None,
+    max_examples=examples(40),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(history=histories())

@@ -13,7 +13,7 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.errors import CorruptTableError, DataFileError, SchemaError
 from bayou.kernel import Scan, ScanState, Snapshot, Table, read_scan_file
 from bayou.protocol.schema import STRING, StructField, StructType
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol
+from support.log_writer import LogWriter, add, metadata, protocol
 
 MODES = ["name", "id"]
 

@@ -104,11 +104,30 @@ def test_a_scan_that_stops_early_is_reported_as_one(table: str, reports: Reports
     scan = Table.for_path(engine, table).latest_snapshot(engine).scan_builder().build()
     with scan.scan_files(engine) as batches:
         next(batches)
-        time.sleep(0.05)
     (report,) = reports.of(ScanReport)
     assert not report.is_complete
     assert report.files_selected == 2
-    assert report.duration_ms < 50  # the caller's own time isn't counted
+
+
+def test_the_time_of_a_scan_is_without_the_caller_s_own(
+    table: str, reports: Reports, monkeypatch
+) -> None:
+    now = 0
+
+    def clock() -> int:
+        nonlocal now
+        now += 1_000_000
+        return now
+
+    monkeypatch.setattr(time, "perf_counter_ns", clock)
+    engine = MemoryEngine(metrics_reporter=reports)
+    scan = Table.for_path(engine, table).latest_snapshot(engine).scan_builder().build()
+    with scan.scan_files(engine) as batches:
+        next(batches)
+        now += 50_000_000
+        next(batches)
+    (report,) = reports.of(ScanReport)
+    assert report.duration_ms == 2  # a millisecond from each start to its end
 
 
 def test_each_slice_is_reported_by_itself(table: str, reports: Reports) -> None:

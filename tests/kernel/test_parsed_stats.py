@@ -17,7 +17,7 @@ from bayou.kernel import LogSlice, Scan, Snapshot
 from bayou.kernel.parsed_stats import full_stats_type, stats_texts
 from bayou.kernel.upkeep.checkpoint import checkpoint
 from bayou.protocol.schema import StructType
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol, remove
+from support.log_writer import LogWriter, add, metadata, protocol, remove
 
 COLUMNS = {
     "id": "long",

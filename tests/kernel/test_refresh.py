@@ -6,7 +6,7 @@ import pytest
 
 from bayou.errors import TableNotFoundError
 from bayou.kernel import Snapshot
-from bayou.testing.log_writer import (
+from support.log_writer import (
     LogWriter,
     add,
     deletion_vector,

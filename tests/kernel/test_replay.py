@@ -8,8 +8,8 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.engines.arrow.files import ArrowFiles
 from bayou.errors import CorruptTableError
 from bayou.kernel import Snapshot, closeable
-from bayou.testing.faults import Fault, FaultInjectingEngine
-from bayou.testing.log_writer import (
+from support.faults import Fault, FaultInjectingEngine
+from support.log_writer import (
     LogWriter,
     add,
     commit_info,

@@ -12,7 +12,7 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory.files import MemoryFiles
 from bayou.kernel import ByteRange, Snapshot
 from bayou.protocol.last_checkpoint import LastCheckpoint, encode
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol
+from support.log_writer import LogWriter, add, metadata, protocol
 
 HEAD = (protocol(), metadata({"id": "long"}))
 V2 = (protocol(3, 7, (["v2Checkpoint"], ["v2Checkpoint"])), HEAD[1])

@@ -16,6 +16,7 @@ from bayou.errors import ArgumentError, SerializationError
 from bayou.kernel import FilteredColumnarBatch, Row, ScanFile
 from bayou.kernel.scan_file import SCAN_SCHEMA
 from bayou.protocol.actions import AddFile
+from support.examples import examples
 
 POINT = pa.struct([("x", pa.int8())])
 SCHEMA = pa.schema(
@@ -115,6 +116,7 @@ def test_a_scan_file_is_a_row_too() -> None:
     assert ScanFile.from_bytes(file.to_bytes()) == file
 
 
+@pytest.mark.process
 def test_another_process_reads_the_row() -> None:
     program = (
         "import sys; from bayou.kernel import Row;"
@@ -221,7 +223,7 @@ def rows(draw: st.DrawFn) -> Row:
     return Row.of(schema, {f.name: draw(_values(f.type)) for f in schema})
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(rows())
 def test_any_row_of_any_schema_comes_back_from_its_bytes(row: Row) -> None:
     back = Row.from_bytes(row.to_bytes())
@@ -230,7 +232,7 @@ def test_any_row_of_any_schema_comes_back_from_its_bytes(row: Row) -> None:
     assert back.to_bytes() == row.to_bytes()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(rows(), st.data())
 def test_bytes_that_were_cut_or_flipped_are_a_row_or_refused(row: Row, data: st.DataObject) -> None:
     original = row.to_bytes()

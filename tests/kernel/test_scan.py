@@ -15,7 +15,7 @@ from bayou.errors import (
 )
 from bayou.kernel import LogSlice, Scan, ScanBuilder, Snapshot, col
 from bayou.protocol.schema import INTEGER, LONG, STRING, StructField, StructType
-from bayou.testing.log_writer import (
+from support.log_writer import (
     LogWriter,
     WireAction,
     add,

@@ -9,7 +9,7 @@ from bayou.kernel import FileSplit, LogSlice, Scan, Snapshot
 from bayou.kernel import slices as slices_module
 from bayou.kernel.scan_file import adds_to_array
 from bayou.protocol.actions import AddFile
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol
+from support.log_writer import LogWriter, add, metadata, protocol
 
 HEAD = (protocol(), metadata({"id": "long"}))
 FILES = [add(f"{n:03}") for n in range(40)]

@@ -6,7 +6,7 @@ import pytest
 
 from bayou.errors import CorruptTableError, SchemaError, TablePropertyError, UnsupportedFeatureError
 from bayou.kernel import Operation, Snapshot
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol, txn
+from support.log_writer import LogWriter, add, metadata, protocol, txn
 
 
 def open_table(log: LogWriter) -> Snapshot:

@@ -8,7 +8,7 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.errors import TableNotFoundError, VersionNotFoundError
 from bayou.kernel import Operation, Table
 from bayou.protocol.schema import LONG, StructField, StructType
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol
+from support.log_writer import LogWriter, add, metadata, protocol
 
 HEAD = (protocol(), metadata({"id": "long"}))
 

@@ -7,7 +7,7 @@ import pytest
 from bayou.errors import ArgumentError
 from bayou.kernel import Scan, ScanState, Snapshot
 from bayou.kernel.time_zones import checked_time_zone
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol
+from support.log_writer import LogWriter, add, metadata, protocol
 
 
 @pytest.mark.parametrize(

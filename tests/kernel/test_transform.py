@@ -13,7 +13,7 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.errors import CorruptTableError, DataFileError, SerializationError
 from bayou.kernel import Scan, ScanFile, ScanState, Snapshot, read_scan_file
 from bayou.protocol.schema import StructType
-from bayou.testing.log_writer import LogWriter, WireAction, add, metadata, protocol
+from support.log_writer import LogWriter, WireAction, add, metadata, protocol
 
 COLUMNS = {
     "day": "date",

@@ -16,7 +16,8 @@ from bayou.api.table import TableHandle
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import DataFileError, UnsupportedFeatureError
 from bayou.kernel import Snapshot, Table
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol
+from support.examples import examples
+from support.log_writer import LogWriter, add, metadata, protocol
 
 
 @pytest.fixture
@@ -117,7 +118,7 @@ def test_partition_values_keep_the_old_text(log, before, text, after, value):
     assert rows(log, filter="v is not null").num_rows == 1
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(
         st.tuples(

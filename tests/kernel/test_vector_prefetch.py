@@ -17,8 +17,8 @@ from bayou.engines.memory.files import MemoryFiles
 from bayou.errors import CorruptTableError, DataFileError
 from bayou.kernel import ByteRange, Table, vector_prefetch, with_vectors
 from bayou.protocol.actions import DeletionVectorDescriptor
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol, remove
-from bayou.testing.vectors import inline_vector, write_vectors
+from support.log_writer import LogWriter, add, metadata, protocol, remove
+from support.vectors import inline_vector, write_vectors
 
 FEATURES = (["deletionVectors"], ["deletionVectors"])
 

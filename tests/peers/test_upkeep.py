@@ -49,6 +49,14 @@ def without_commits(path: Path, below: int) -> None:
         (path / "_delta_log" / f"{version:020}.json").unlink()
 
 
+def make_old(path: Path) -> None:
+    """Give all files of a table a modification time of nine days ago."""
+    at = time.time() - 9 * 86_400
+    for file in path.rglob("*"):
+        if file.is_file():
+            os.utime(file, (at, at))
+
+
 def test_it_skips_files_by_the_columns_of_our_checkpoint(
     delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:
@@ -102,10 +110,7 @@ def test_it_reads_compacted_commits_and_what_a_cleanup_and_a_vacuum_left(
     table = Table.for_path(engine, str(path))
     table.compact_log(engine, 3, 5)
     assert ids(delta_spark.read(path)) == [50]
-    for file in path.rglob("*"):
-        if file.is_file():
-            at = time.time() - 9 * 86_400
-            os.utime(file, (at, at))
+    make_old(path)
     done = table.clean_up_log(engine)
     assert done.earliest_version == 3
     assert bayou.table(path).vacuum(0, enforce_retention_duration=False).num_deleted_files >= 5
@@ -143,6 +148,6 @@ def test_we_read_what_its_vacuum_left(delta_spark: DeltaSpark, tmp_path: Path) -
     delta_spark.sql("SET spark.databricks.delta.retentionDurationCheck.enabled = false")
     delta_spark.sql(f"VACUUM delta.`{path}` RETAIN 0 HOURS")
     assert ours(path) == [1, 3]
-    time.sleep(0.01)
+    make_old(path)
     assert bayou.table(path).vacuum(0, enforce_retention_duration=False).num_deleted_files == 0
     assert ids(delta_spark.read(path)) == [1, 3]

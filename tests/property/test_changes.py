@@ -26,8 +26,9 @@ from bayou.kernel import (
     read_change_file,
 )
 from bayou.kernel.arrow_types import from_arrow_schema
-from bayou.testing.log_writer import LogWriter, WireAction, add, metadata, protocol, remove
-from bayou.testing.vectors import inline_vector, write_vectors
+from support.examples import examples
+from support.log_writer import LogWriter, WireAction, add, metadata, protocol, remove
+from support.vectors import inline_vector, write_vectors
 
 FIELDS = {"id": "long", "day": "string"}
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -212,7 +213,7 @@ def read(history: History, start: int, end: int, filter: str | None = None) -> C
     return found
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_changes_are_what_each_commit_did(data: st.DataObject) -> None:
     history = data.draw(histories())
@@ -236,7 +237,7 @@ FILTERS = {
 }
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(histories(), st.sampled_from(sorted(FILTERS)))
 def test_a_filter_loses_no_change(history: History, text: str) -> None:
     latest = max([0, *(version for version, *_ in history.told)])

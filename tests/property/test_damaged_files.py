@@ -8,7 +8,6 @@ BAYOU_TEST_FUZZ to the number of rounds for each kind of file.
 from __future__ import annotations
 
 import datetime as dt
-import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -20,10 +19,11 @@ import pytest
 import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import BayouError
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol
-from bayou.testing.vectors import write_vectors
+from support.examples import examples
+from support.log_writer import LogWriter, add, metadata, protocol
+from support.vectors import write_vectors
 
-ROUNDS = int(os.environ.get("BAYOU_TEST_FUZZ", "200"))
+ROUNDS = examples(200)
 KINDS = {
     "commit": "_delta_log/*[0-9].json",
     "checkpoint": "_delta_log/*.checkpoint.parquet",

@@ -51,6 +51,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
+from support.examples import examples
 
 MONEY = DecimalType(10, 2)
 INNER = StructType(
@@ -196,14 +197,14 @@ def files(draw):
     return partition, rows, draw(st.sampled_from([json.dumps(statistics)] * 4 + [None]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.lists(files(), min_size=1, max_size=4), PREDICATES)
 def test_no_file_with_a_matching_row_is_dropped(table, predicate):
     check(table, predicate)
 
 
 @pytest.mark.parametrize("name", sorted(PATHS))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(st.data())
 def test_no_row_is_lost_at_the_edge_of_a_file(name, data):
     """One column, one condition, and the file's own values in it."""
@@ -477,7 +478,7 @@ def function_conditions(draw):
     return condition
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(st.lists(files(), min_size=1, max_size=4), function_conditions(), leaves(), st.booleans())
 def test_functions_drop_no_file_with_a_matching_row(table, condition, other, both):
     predicate = And((condition, other)) if both else Or((condition, other))

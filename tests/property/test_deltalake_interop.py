@@ -20,6 +20,7 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.kernel import Table, col, lit
 from bayou.kernel.predicates.evaluation import resolve
 from bayou.kernel.predicates.model import Comparison
+from support.examples import examples
 
 DAY = (dt.date(1, 1, 1), dt.date(9999, 12, 31))
 MOMENT = (dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999_999))
@@ -236,7 +237,7 @@ def expected_rows(steps: list[Step], partition_by: list[str]) -> dict[int, Any]:
     return rows
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @given(plan=plans())
 def test_both_read_what_either_writes(plan):
     with tempfile.TemporaryDirectory() as folder:

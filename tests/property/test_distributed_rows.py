@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections import Counter
@@ -25,7 +24,8 @@ from bayou.kernel.operations.merge import MergeClause, MergeDefinition, MergeSou
 from bayou.kernel.operations.optimize import plan_optimize, plan_zorder
 from bayou.kernel.operations.rewrite_plan import run_plan
 from bayou.kernel.operations.update import update
-from bayou.testing.worker_processes import WorkerProcesses
+from support.examples import examples
+from support.worker_processes import WorkerProcesses
 
 SCHEMA = pa.schema({"id": pa.int64(), "p": pa.string(), "n": pa.int32(), "t": pa.string()})
 FEATURES = {
@@ -44,7 +44,7 @@ CLAUSES = [
     MergeClause(kind="NOT MATCHED BY SOURCE", action="delete", condition="target.n > 8"),
     MergeClause(kind="NOT MATCHED BY SOURCE", action="update", assignments={"t": "'alone'"}),
 ]
-EXAMPLES = int(os.environ.get("BAYOU_DISTRIBUTED_EXAMPLES", "15"))
+EXAMPLES = examples(15)
 OF_LAYOUT = ("_time", "bytes", "files", "vectors", "version")
 
 Row = dict[str, Any]
@@ -137,9 +137,9 @@ def perform(
     return None
 
 
+@pytest.mark.process
 @settings(
     max_examples=EXAMPLES,
-    deadline=None,
     suppress_health_check=[HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
 )
 @given(st.data())

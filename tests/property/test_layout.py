@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bayou
+from support.examples import examples
 
 NUMBERS = st.one_of(st.none(), st.integers(-20, 20))
 ROWS = st.lists(
@@ -46,7 +47,7 @@ def rows(path: str, *, ids: bool) -> list[str]:
     return sorted(map(repr, bayou.table(path).to_arrow(columns=columns).to_pylist()))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
 @given(
     files=st.lists(ROWS, min_size=1, max_size=4),
     steps=STEPS,

@@ -18,6 +18,7 @@ import bayou
 from bayou.api.merge import MergeBuilder
 from bayou.api.table import TableHandle
 from bayou.errors import MultipleMatchesError
+from support.examples import examples
 
 SCHEMA = pa.schema(
     {
@@ -291,7 +292,7 @@ def check_changes(table: TableHandle, version: int, expected: Outcome) -> None:
     assert Counter(told) == Counter(expected.changes)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.data_too_large])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.data_too_large])
 @given(st.data())
 def test_any_merge(data: st.DataObject) -> None:
     draw = data.draw

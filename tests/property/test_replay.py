@@ -14,7 +14,8 @@ from bayou.kernel import Engine, LogSlice, Scan, Snapshot
 from bayou.kernel.scan_file import ADD_TYPE, ScanFile
 from bayou.kernel.slices import replay_checkpoint_adds
 from bayou.protocol.data_file_paths import canonical_path
-from bayou.testing.log_histories import (
+from support.examples import examples
+from support.log_histories import (
     Key,
     Reference,
     copy_to_disk,
@@ -22,7 +23,7 @@ from bayou.testing.log_histories import (
     vector_id,
     write,
 )
-from bayou.testing.log_writer import LogWriter
+from support.log_writer import LogWriter
 
 
 def replayed(engine: Engine, snapshot: Snapshot) -> dict[Key, int]:
@@ -71,7 +72,7 @@ def check_snapshot(engine: Engine, snapshot: Snapshot, expected: Reference, slic
     assert len(files) == len(sizes)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(history=histories(), max_slices=st.sampled_from([None, 1, 2, 5, 100]))
 def test_every_version_is_what_the_reference_says(history, max_slices):
     memory = MemoryEngine()
@@ -86,7 +87,7 @@ def test_every_version_is_what_the_reference_says(history, max_slices):
         assert Snapshot.load(memory, log.table).version == len(history.commits) - 1
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(history=histories(), steps=st.sets(st.integers(0, 8)))
 def test_a_snapshot_kept_up_to_date_is_the_one_that_is_read_anew(history, steps):
     engine = MemoryEngine()

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import bayou
 from bayou.api.table import TableHandle
 from bayou.engines.memory import MemoryEngine
+from support.examples import examples
 
 SCHEMA = pa.schema(
     {
@@ -194,7 +195,7 @@ def read_by_others(model: Model, folder: Path) -> None:
         assert theirs.select(COLUMNS).sort_by("id").to_pylist() == expected
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.data_too_large])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.data_too_large])
 @given(st.data())
 def test_any_history_of_rows(data: st.DataObject) -> None:
     draw = data.draw

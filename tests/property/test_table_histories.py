@@ -14,10 +14,11 @@ import pyarrow as pa
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from bayou.testing.table_machine import TableMachine
-from bayou.testing.table_model import Rows
+from support.examples import examples
+from support.table_machine import TableMachine
+from support.table_model import Rows
 
-STEPS = int(os.environ.get("BAYOU_TEST_STEPS", "500"))
+STEPS = int(os.environ.get("BAYOU_TEST_STEPS", "0")) or examples(500)
 STEPS_A_HISTORY = 60
 HISTORIES_A_ROUND = 20
 SEED = int(os.environ.get("BAYOU_TEST_SEED", random.SystemRandom().randrange(1 << 32)))

@@ -10,7 +10,6 @@ import datetime as dt
 import json
 import math
 import operator
-import os
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -24,8 +23,9 @@ from hypothesis import strategies as st
 import bayou
 from bayou.kernel import Predicate, col, lit
 from bayou.kernel.predicates.model import IsNull, Not
+from support.examples import examples
 
-EXAMPLES = int(os.environ.get("BAYOU_STATISTICS_EXAMPLES", "100"))
+EXAMPLES = examples(100)
 
 TEXT = st.text(alphabet="aé\x7f\x80\ud7ff\uffff😀\U0010ffff", max_size=12) | st.sampled_from(
     ["", "x" * 32, "x" * 33, "\U0010ffff" * 33, "x" * 31 + "\U0010ffff" * 2, "y" * 5000, "\0"]

@@ -27,10 +27,12 @@ def test_the_major_version_is_read_from_what_java_prints(text, version):
     assert major_version(text) == version
 
 
+@pytest.mark.process
 def test_the_java_of_this_machine_will_do():
     assert check_java() >= MINIMUM_JAVA
 
 
+@pytest.mark.process
 def test_an_old_java_is_refused_in_one_sentence(tmp_path):
     environment = fake_java(tmp_path, 'openjdk version "11.0.2"')
     with pytest.raises(PrerequisiteError, match=r"is Java 11\. Spark needs Java 17") as caught:
@@ -48,6 +50,7 @@ def test_a_java_home_without_java_is_named(tmp_path):
         check_java({"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin"})
 
 
+@pytest.mark.process
 def test_a_java_that_fails_is_named(tmp_path):
     with pytest.raises(PrerequisiteError, match="-version doesn't work"):
         check_java(fake_java(tmp_path, "crashed", status=1))

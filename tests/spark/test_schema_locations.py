@@ -42,6 +42,7 @@ def test_a_folder_elsewhere_is_refused_before_anything_starts(stream, tmp_path, 
     assert not (tmp_path / "checkpoint").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_below_the_checkpoint_is_taken_in_any_spelling(stream, tmp_path):
     drained(stream(f"file://{tmp_path}/checkpoint/schemas"), f"{tmp_path}/checkpoint/")
 

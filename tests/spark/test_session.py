@@ -59,6 +59,7 @@ def test_a_machine_without_java_is_told_so_before_spark_starts(monkeypatch, tmp_
         bayou_spark.start_session()
 
 
+@pytest.mark.slow
 def test_delta_spark_on_the_class_path_is_warned_about(tmp_path):
     """Spark takes a JVM source before a Python one, silently."""
     folder = tmp_path / "io" / "delta" / "sql"

@@ -13,7 +13,7 @@ import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.spark import enable
 from bayou.spark.native.door import DOOR
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol
+from support.log_writer import LogWriter, add, metadata, protocol
 
 
 @pytest.fixture
@@ -53,6 +53,7 @@ def test_partition_values_without_zone_are_in_the_sessions_time_zone(enabled, tm
     assert without.selectExpr("unix_seconds(at) % 86400 AS s").first().s == 1800
 
 
+@pytest.mark.slow
 def test_times_in_options_are_in_the_sessions_time_zone_through_every_door(enabled, tmp_path):
     path = str(tmp_path / "t")
     properties = {"delta.enableChangeDataFeed": "true"}
@@ -94,6 +95,7 @@ def test_times_in_options_are_in_the_sessions_time_zone_through_every_door(enabl
     assert sorted(row.id for row in enabled.table("zoned").collect()) == [1, 2]
 
 
+@pytest.mark.slow
 def test_a_stream_over_more_files_than_the_conf_allows_is_refused(enabled, tmp_path):
     path = str(tmp_path / "t")
     for _ in range(3):

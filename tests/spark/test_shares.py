@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -31,9 +32,25 @@ def run(spark, shares, function, discarded=None):
     )
 
 
-def waits_for(path: str) -> None:
+def wait_for_file(path: str) -> None:
     while not os.path.exists(path):
-        time.sleep(0.01)
+        time.sleep(0.01)  # a poll: Spark's Python workers cannot import `support`
+
+
+def touch_after_first_task(spark, path: str) -> None:
+    """Create a file once Spark knows the end of a task of the running job."""
+    from support.waiting import wait_until  # not above: Spark's workers import this module
+
+    tracker = spark.sparkContext.statusTracker()
+
+    def has_task_ended() -> bool:
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        return any(s and s.numCompletedTasks + s.numFailedTasks for s in stages)
+
+    try:
+        wait_until(has_task_ended, what="the end of a task")
+    finally:
+        open(path, "w").close()
 
 
 def test_outcomes_come_in_the_order_of_the_shares(spark):
@@ -45,15 +62,16 @@ def test_what_is_written_after_another_share_has_failed_is_discarded_too(spark, 
 
     def share(number: int, fails: bool) -> bytes:
         if fails:
-            open(failed, "w").close()
             raise DataFileError("it is gone", table="/t", file="x")
-        waits_for(failed)
-        time.sleep(0.2)  # Spark would have aborted the job by now
+        wait_for_file(failed)  # Spark would have aborted the job by then
         return b"written"
 
     discarded: list[bytes] = []
-    with pytest.raises(DataFileError, match="it is gone") as raised:
-        run(spark, [True, False], share, discarded)
+    with ThreadPoolExecutor(1) as pool:
+        failing = pool.submit(touch_after_first_task, spark, failed)
+        with pytest.raises(DataFileError, match="it is gone") as raised:
+            run(spark, [True, False], share, discarded)
+        failing.result()
     assert (raised.value.file, raised.value.table) == ("x", "/t")
     assert discarded == [b"written"]
 
@@ -66,7 +84,7 @@ def test_the_same_holds_behind_a_shuffle(spark, tmp_path):
         if group == 0:
             open(failed, "w").close()
             raise StorageError("full", path="/t/x")
-        waits_for(failed)
+        wait_for_file(failed)
         return b"written"
 
     def split(share):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 
 import bayou
 from bayou.spark import waiting_streams
@@ -44,6 +45,7 @@ def test_what_is_there_now_ends_at_once_without_a_batch_and_goes_on_later(spark,
     assert batches == []
 
 
+@pytest.mark.slow
 def test_a_stream_beside_another_one_waits_alone(spark, tmp_path):
     table, other, batches = str(tmp_path / "t"), str(tmp_path / "u"), []
     bayou.write(table, pa.table({"id": [1]}))
@@ -60,6 +62,7 @@ def test_a_stream_beside_another_one_waits_alone(spark, tmp_path):
         query.stop()
 
 
+@pytest.mark.slow
 def test_where_spark_can_not_be_told_the_first_batch_is_empty(spark, tmp_path, monkeypatch):
     table, batches = str(tmp_path / "t"), []
     bayou.write(table, pa.table({"id": [1]}))

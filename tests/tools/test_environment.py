@@ -49,6 +49,7 @@ def only_sentence(run):
     return line
 
 
+@pytest.mark.process
 def test_an_old_python_is_one_sentence_with_what_to_do(tmp_path, old_python):
     said = only_sentence(set_up(tmp_path, old_python))
     assert "Python 3.11 or newer is needed, and 'python3' is Python 3.9.18" in said
@@ -56,6 +57,7 @@ def test_an_old_python_is_one_sentence_with_what_to_do(tmp_path, old_python):
     assert not (tmp_path / "venv").exists()
 
 
+@pytest.mark.process
 def test_a_python_that_was_named_is_the_one_that_counts(tmp_path, old_python):
     named = old_python / "mine"
     make_stub(named, "3.10.2")
@@ -64,11 +66,13 @@ def test_a_python_that_was_named_is_the_one_that_counts(tmp_path, old_python):
     )
 
 
+@pytest.mark.process
 def test_a_python_that_is_not_there_is_one_sentence(tmp_path):
     said = only_sentence(set_up(tmp_path, "/usr/bin", PYTHON="/no/such/python"))
     assert "there is no '/no/such/python'" in said
 
 
+@pytest.mark.process
 def test_an_environment_of_an_old_python_is_one_sentence(tmp_path):
     made = tmp_path / "venv" / "bin"
     made.mkdir(parents=True)

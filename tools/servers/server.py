@@ -38,6 +38,10 @@ class Server(ABC):
                 self.port, self._process = port, process
                 return
 
+    def __getstate__(self) -> dict[str, object]:
+        """Without the process: a copy in another process has the address and can't stop it."""
+        return {**self.__dict__, "_process": None}
+
     def stop(self) -> None:
         """End in an orderly way; what it keeps stays."""
         if self._process is not None:

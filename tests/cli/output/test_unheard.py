@@ -90,6 +90,7 @@ def command(*arguments, stdout, **environment):
     return ended.returncode, ended.stderr.decode(errors="replace")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_a_pipe_that_closes_early_is_no_error_to_tell(table, form):
     reader, writer = os.pipe()
@@ -98,6 +99,7 @@ def test_a_pipe_that_closes_early_is_no_error_to_tell(table, form):
     os.close(writer)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("form", [[], ["--json"]])
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
 def test_a_full_disk_is_said_where_there_is_room(table, form):
@@ -107,6 +109,7 @@ def test_a_full_disk_is_said_where_there_is_room(table, form):
     assert "no space left on the disk" in said
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_any_encoding_of_the_locale_will_do(table, form, tmp_path):
     with (tmp_path / "out").open("wb") as out:

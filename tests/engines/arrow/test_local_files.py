@@ -47,6 +47,7 @@ def put_all(folder: str, writer: int) -> list[bool]:
     return [files.put_if_absent(f"{folder}/{key:03d}", b"%d\n" % writer * 500) for key in range(50)]
 
 
+@pytest.mark.process
 def test_of_eight_processes_that_put_fifty_names_each_name_has_one_winner(tmp_path: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(8) as pool:
         results = pool.starmap(put_all, [(str(tmp_path), writer) for writer in range(8)])
@@ -190,6 +191,7 @@ for attempt in attempts:
 """
 
 
+@pytest.mark.process
 def test_a_full_disk_is_one_clear_sentence_and_leaves_nothing(tmp_path: Path) -> None:
     # A limit on the size of a file stands for the full disk: the same system calls fail.
     folder = tmp_path / "folder"

@@ -14,6 +14,7 @@ from bayou.ingest.decode import DecodePlan, JsonDecoder, additions
 from bayou.ingest.decode.inference import infer_field, merge_fields
 from bayou.kernel.writes.schema_evolution import merge_schemas
 from bayou.protocol.schema import BOOLEAN, DOUBLE, LONG, STRING, StructType
+from support.examples import examples
 
 values = st.recursive(
     st.sampled_from([None, True, 1, 1.5, "x", 2**70]),
@@ -40,7 +41,7 @@ def shape(kind):
     return str(kind) if element is None else ["array", shape(element)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(st.lists(values, min_size=2, max_size=4))
 def test_conflicting_types_are_decided_the_same_way_in_any_order(records):
     shapes = [shape(together(order)) for order in permutations(records)]
@@ -81,7 +82,7 @@ def taken_in(shares):
     return shape(columns), sorted(rows)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(st.data())
 def test_how_tasks_share_the_records_of_a_batch_decides_nothing(data):
     fields = st.dictionaries(st.sampled_from("fg"), values, min_size=1)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from bayou.ingest.decode import DecodePlan, JsonDecoder, record_columns
 from bayou.protocol.schema import FLOAT, DecimalType, StructField, StructType
+from support.examples import examples
 
 SCHEMA = json.dumps(
     {
@@ -202,7 +203,7 @@ _plausible = st.fixed_dictionaries(
 _broken = st.one_of(st.none(), st.binary(max_size=6), _records.map(lambda value: value[:-1]))
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.one_of(_plausible, _plausible, _records, _broken), max_size=80),
     st.booleans(),
@@ -222,7 +223,7 @@ def test_a_batch_gives_what_its_records_give_one_by_one(values, with_schema):
     assert why == dict(zip(alone.bad_positions.to_pylist(), alone.reasons.to_pylist(), strict=True))
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.one_of(_plausible, _records, _broken), max_size=60))
 def test_inferred_columns_take_the_records_that_they_were_inferred_from(values):
     array = pa.array(values, pa.binary())

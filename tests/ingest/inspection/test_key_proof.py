@@ -14,6 +14,7 @@ from bayou.ingest import TopicTable
 from bayou.ingest.inspection import prove_offsets
 from bayou.ingest.offsets import OffsetSpan
 from bayou.spark.kafka.embedded_broker import ProducedRecord
+from support.examples import examples
 
 
 def gone(number):
@@ -91,7 +92,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps)
 def test_whatever_comes_the_proof_holds(new_pipeline, steps):
     pipeline = new_pipeline(upserts=True)
@@ -120,7 +121,7 @@ ranked_steps = st.lists(
 )
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=ranked_steps)
 def test_with_an_ordering_column_it_holds_whoever_wrote_the_rows_beside_kafka(new_pipeline, steps):
     pipeline = new_pipeline(upserts=True)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from bayou.ingest.migration import json_elements
 from bayou.ingest.migration.json_elements import ArrayError, array_elements
+from support.examples import examples
 
 texts = st.text(st.sampled_from('a"\\{}[],: \nü\ud800'), max_size=8)
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), texts)
@@ -31,7 +32,7 @@ def in_chunks(text, size):
     indent=st.sampled_from([None, 1]),
     ascii_only=st.booleans(),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 def test_each_element_comes_whole_wherever_chunks_end(elements, size, indent, ascii_only):
     written = [json.dumps(e, indent=indent, ensure_ascii=ascii_only) for e in elements]
     text = ("[\n" + " ,\r\n".join(written) + "\n]\n").encode(errors="replace")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 import uuid
 
 import pyarrow as pa
@@ -16,8 +15,9 @@ from bayou.engines import for_path
 from bayou.errors import PipelineError
 from bayou.ingest.upsert import DELETED, UpsertKeys, UpsertTable
 from bayou.kernel import Table
+from support.examples import examples
 
-ROUNDS = int(os.environ.get("BAYOU_TEST_UPSERT_ROUNDS", "25"))
+ROUNDS = examples(25)
 SCHEMA = pa.schema(
     {
         "user": pa.string(),
@@ -109,7 +109,7 @@ class Pipeline:
         return found
 
 
-@settings(max_examples=ROUNDS, deadline=None)
+@settings(max_examples=ROUNDS)
 @given(
     sent=st.lists(records, min_size=1, max_size=30),
     sizes=st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=20),

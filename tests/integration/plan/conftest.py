@@ -20,8 +20,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
-from process_memory import process_tree
+
 from servers import KafkaServer, S3Server
+from support.process_memory import process_tree
+from support.waiting import wait_until
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "plan"
 BUCKET = "test-data-lake"
@@ -64,7 +66,6 @@ class Run:
     code: int
     out: str
     err: str
-    seconds: float
 
     @property
     def events(self) -> list[dict]:
@@ -118,6 +119,11 @@ class RunningPlan:
         with self._news:
             return next((e for e in self._events if e["event"] == kind), None)
 
+    def count(self, kind: str) -> int:
+        """Number of events of a kind so far."""
+        with self._news:
+            return sum(e["event"] == kind for e in self._events)
+
     def terminate(self) -> None:
         """Ask it to end."""
         self.process.terminate()
@@ -161,10 +167,10 @@ class RunningPlan:
     def _go_on(self, rng: random.Random, commits: int) -> None:
         if commits == 0:
             self.next("topic_started")
-            time.sleep(rng.uniform(0, 9))
+            time.sleep(rng.uniform(0, 9))  # deliberate: a death at any moment before a commit
         for _ in range(commits):
             self.next("batch_committed")
-        time.sleep(rng.uniform(0, 0.8))
+        time.sleep(rng.uniform(0, 0.8))  # deliberate: a death at any moment after the commits
 
     def _programs(self, is_meant: Callable[[list[bytes]], bool]) -> list[int]:
         processes = process_tree(self.process.pid)
@@ -250,6 +256,23 @@ class Plan:
         self._running.append(running.process)
         return running
 
+    def produce_until_one_ends(self, produce: Callable[[], object], *copies: RunningPlan) -> dict:
+        """Produce again after each commit of a copy, until one reports the end of a topic."""
+
+        def ended() -> dict | None:
+            return next((e for copy in copies if (e := copy.told("topic_finished"))), None)
+
+        def commits() -> int:
+            return sum(copy.count("batch_committed") for copy in copies)
+
+        while (event := ended()) is None:
+            before = commits()
+            produce()
+            wait_until(
+                lambda n=before: ended() or commits() > n, timeout=300, what="a commit or an end"
+            )
+        return event
+
     def end_all(self) -> None:
         """End what a failed test left running."""
         for process in self._running:
@@ -277,18 +300,16 @@ class Plan:
 
     def run(self, *arguments: str, config: str = "append.yaml", timeout: float = 800) -> Run:
         """Run `bayou run --once --json` to its end."""
-        began = time.monotonic()
         process = self._popen("--once", *arguments, config=config)
         try:
             out, err = process.communicate(timeout=timeout)
         finally:
             kill_group(process)
-        return Run(code=process.returncode, out=out, err=err, seconds=time.monotonic() - began)
+        return Run(code=process.returncode, out=out, err=err)
 
     def verify(self, topic: str, *, config: str = "append.yaml") -> Run:
         """Have the command prove that each record is there once."""
         command = [sys.executable, "-m", "bayou.cli", "verify", topic, "--json", "--config"]
-        began = time.monotonic()
         done = subprocess.run(
             [*command, str(EXAMPLES / config)],
             env=self.environment,
@@ -296,7 +317,7 @@ class Plan:
             text=True,
             check=False,
         )
-        return Run(done.returncode, done.stdout, "", time.monotonic() - began)
+        return Run(done.returncode, done.stdout, "")
 
     def table(self, name: str) -> DeltaTable:
         """A table as another reader opens it."""

@@ -13,28 +13,30 @@ _SMALL = ("--set", "connector.topics.user-events.processing.batch-size=50")
 _QUICK = ("--set", "connector.topics.user-events.processing.flush-interval=1")
 
 
+@pytest.mark.slow
 def test_servers_that_go_away_for_a_while_are_waited_for(plan):
     ledger = plan.produce_user_events(600)
     running = plan.start("--once", *_SMALL)
     for number in range(1, 13):
         running.next("batch_committed")
+        # The sleeps are the outages: a client that retries reports nothing to wait for.
         if number == 2:
             plan.s3.kill()
-            time.sleep(3)
+            time.sleep(3)  # deliberate: an outage
             plan.s3.start()
         if number == 4:
             plan.s3.pause()
-            time.sleep(3)
+            time.sleep(3)  # deliberate: an outage
             plan.s3.resume()
         if number == 6:
             plan.kafka.kill()
-            time.sleep(2)
+            time.sleep(2)  # deliberate: an outage
             plan.kafka.start()
     assert running.end() == 0
     plan.check_user_events(ledger)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_brokers_that_are_away_for_long_end_no_topic(plan):
     running = plan.start(*_QUICK)
     running.all_started()
@@ -52,7 +54,7 @@ def test_brokers_that_are_away_for_long_end_no_topic(plan):
     plan.check_user_events(ledger)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_told_to_end_while_the_brokers_are_away_it_ends_well(plan):
     running = plan.start(*_QUICK)
     running.all_started()
@@ -64,7 +66,7 @@ def test_told_to_end_while_the_brokers_are_away_it_ends_well(plan):
     assert (code, running.told("error")) == (0, None)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_store_that_stays_away_is_one_error_and_the_rest_comes_later(plan):
     ledger = plan.produce_user_events(200)
     running = plan.start(
@@ -82,7 +84,7 @@ def test_a_store_that_stays_away_is_one_error_and_the_rest_comes_later(plan):
     plan.check_user_events(ledger)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_running_plan_commits_what_comes_and_ends_well_when_told(plan):
     running = plan.start(*_QUICK)
     running.all_started()
@@ -98,6 +100,7 @@ def test_a_running_plan_commits_what_comes_and_ends_well_when_told(plan):
     plan.check_user_events(ledger)
 
 
+@pytest.mark.slow
 def test_partitions_that_are_added_while_it_runs_are_read_from_their_start(plan):
     running = plan.start(*_QUICK)
     running.all_started()
@@ -115,19 +118,16 @@ def test_partitions_that_are_added_while_it_runs_are_read_from_their_start(plan)
     plan.check_user_events(ledger)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_of_two_copies_with_states_of_their_own_one_gives_way(plan):
-    plan.produce_user_events(200)
+    ledger = plan.produce_user_events(200)
     first = plan.start(*_QUICK)
     first.next("batch_committed")
     plan.environment["BAYOU_STATE_PATH"] += "-2"
     second = plan.start(*_QUICK)
     second.all_started()
-    ended = None
-    while ended is None:  # both take records until they meet
-        ledger = plan.produce_user_events(40)
-        time.sleep(2)
-        ended = next((e for p in (first, second) if (e := p.told("topic_finished"))), None)
+    # Both take records until they meet.
+    ended = plan.produce_until_one_ends(lambda: plan.produce_user_events(40), first, second)
     assert "run one copy only" in ended["error"]["message"]
     for running in (first, second):
         running.terminate()
@@ -136,6 +136,7 @@ def test_of_two_copies_with_states_of_their_own_one_gives_way(plan):
     plan.check_user_events(ledger)
 
 
+@pytest.mark.slow
 def test_a_record_of_ten_megabytes_stops_nothing(plan):
     long = json.dumps({"id": 1, "name": "x" * (10 << 20)}).encode()
     poison = b"y" * (10 << 20)
@@ -148,6 +149,7 @@ def test_a_record_of_ten_megabytes_stops_nothing(plan):
     assert all(len(letter["reason"]) < 500 for letter in letters)
 
 
+@pytest.mark.slow
 class TestATopicThatChanged:
     """It stops, with what to decide; the others go on."""
 
@@ -164,7 +166,7 @@ class TestATopicThatChanged:
         taken.send("custom.topic.v1", [b'{"id": 2}'] * 40)
         self._check(taken, "deleted and recreated", "table of its own (table-path)")
 
-    @pytest.mark.long
+    @pytest.mark.slow
     def test_deleted_and_recreated_while_it_runs(self, taken):
         running = taken.start(
             *_QUICK, "--set", "connector.topics.custom-topic.processing.flush-interval=1"
@@ -192,7 +194,7 @@ class TestATopicThatChanged:
         taken.kafka.delete_records("custom.topic.v1", {1: 5})
         self._check(taken, "offsets 3 to 4 were removed by retention", "table-path")
 
-    @pytest.mark.long
+    @pytest.mark.slow
     def test_records_gone_by_retention_while_it_runs_are_passed_over_where_told(self, taken):
         topic = "connector.topics.custom-topic"
         running = taken.start(
@@ -226,7 +228,7 @@ class TestATopicThatChanged:
         assert plan.table("custom_topic").to_pyarrow_table().num_rows == 12
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_state_is_of_no_consequence(plan):
     ledger = plan.produce_user_events(100)
     assert plan.run().code == 0

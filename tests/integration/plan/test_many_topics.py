@@ -12,7 +12,8 @@ from collections import Counter
 import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
-from process_memory import memory_of, process_tree
+
+from support.process_memory import memory_of, process_tree
 
 _TOPICS = int(os.environ.get("BAYOU_TEST_TOPICS", "100"))
 _TOPIC = """
@@ -107,7 +108,7 @@ def ids(config, n):
     return sorted(rows["id"].to_pylist())
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_hundred_topics_have_their_turns_beside_a_large_and_a_broken_one(kafka_server, many):
     broken = many.parent / "lake" / "t1"
     broken.parent.mkdir()

@@ -38,7 +38,7 @@ def test_the_file_runs_unchanged_and_nothing_is_lost_or_doubled(plan):
     plan.check_user_events(ledger)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_large_batches_by_one_setting(plan):
     ledger = plan.produce_user_events(200_000, bad_every=997)
     run = plan.run("--set", "connector.topics.user-events.processing.batch-size=50000")
@@ -48,6 +48,7 @@ def test_large_batches_by_one_setting(plan):
     plan.check_user_events(ledger)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900 + 120 * _KILLS)
 def test_killed_at_random_points_nothing_is_lost_or_doubled(plan):
     size = ("--set", "connector.topics.user-events.processing.batch-size=200")
@@ -64,7 +65,7 @@ def test_killed_at_random_points_nothing_is_lost_or_doubled(plan):
     plan.check_user_events(ledger)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_json_of_before_is_migrated_and_kafka_goes_on_behind_it(plan):
     """From the folder that is the default; killed while it is migrated."""
     click = {"event_type": "click", "timestamp": "2024-01-05T10:00:00Z"}
@@ -81,7 +82,7 @@ def test_json_of_before_is_migrated_and_kafka_goes_on_behind_it(plan):
     migrates = ("--set", "connector.migration.enabled=true")
     for _ in range(2):
         running = plan.start("--once", *migrates)
-        time.sleep(random.uniform(1, 4))
+        time.sleep(random.uniform(1, 4))  # deliberate: a kill at any moment
         running.kill()
     run = plan.run(*migrates)
     assert run.code == 0, run.complaints

@@ -6,8 +6,9 @@ import random
 from collections import Counter
 
 import pytest
-from keyed_records import KeyedRecords
+
 from servers.faulty_proxy import NO_FAULT, Fault, FaultyProxy
+from support.keyed_records import KeyedRecords
 
 _BATCHES_OF_100 = ("--set", "connector.topics.user-events.processing.batch-size=100")
 _REFUSED = (Fault(refuse=503), Fault(refuse=500), Fault(deny=True))
@@ -27,7 +28,7 @@ def through(plan):
     return run
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_slow_store_that_refuses_a_fifth_of_all_requests_or_denies_what_it_did(plan, through):
     ledger = plan.produce_user_events(300)
     rng = random.Random(5)
@@ -37,7 +38,7 @@ def test_a_slow_store_that_refuses_a_fifth_of_all_requests_or_denies_what_it_did
     plan.check_user_events(ledger)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("driver_bytes", ["0", str(64 << 20)])
 def test_upserts_to_a_store_that_is_slow_refuses_and_loses_answers(plan, through, driver_bytes):
     plan.environment["BAYOU_ROWOPERATIONS_SOURCEBYTES"] = driver_bytes
@@ -60,6 +61,7 @@ def test_upserts_to_a_store_that_is_slow_refuses_and_loses_answers(plan, through
     assert letters.num_rows == keyed.bad
 
 
+@pytest.mark.slow
 def test_answers_to_commits_that_are_lost(plan, through):
     ledger = plan.produce_user_events(300)
     run, requests = through(_AnswersToCommits(lost=1))
@@ -71,7 +73,7 @@ def test_answers_to_commits_that_are_lost(plan, through):
     plan.check_user_events(ledger)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_answers_to_commits_and_to_every_retry_of_theirs_that_are_lost(plan, through):
     ledger = plan.produce_user_events(200)
     run, requests = through(_AnswersToCommits("/user_events/_delta_log/00000000000000000001", 100))

@@ -7,12 +7,12 @@ import os
 import random
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from keyed_records import KeyedRecords
+
+from support.keyed_records import KeyedRecords
 
 _RECORDS = int(os.environ.get("BAYOU_TEST_UPSERT_RECORDS", "4500"))
 _KILLS = int(os.environ.get("BAYOU_TEST_KILLS", "3"))
@@ -46,6 +46,7 @@ def of_batches(size):
     return ("--set", f"{_USER_EVENTS}.processing.batch-size={size}")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1700 + _RECORDS // 50)
 def test_the_table_of_upserts_equals_a_dictionary(plan, keyed, tmp_path):
     size = of_batches(max(1000, _RECORDS // 10))
@@ -63,7 +64,7 @@ def test_the_table_of_upserts_equals_a_dictionary(plan, keyed, tmp_path):
         keyed.check(by_delta_spark(plan.s3.objects / "test-data-lake/tables/user_events", tmp_path))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_batches_that_stay_with_the_executors_come_to_the_same(plan, keyed):
     plan.environment["BAYOU_ROWOPERATIONS_SOURCEBYTES"] = "0"
     keyed.send(1500)
@@ -75,6 +76,7 @@ def test_batches_that_stay_with_the_executors_come_to_the_same(plan, keyed):
     assert done.count("MERGE") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900 + 120 * _KILLS)
 def test_killed_at_random_points_the_table_equals_the_dictionary(plan, keyed):
     rng = random.Random()
@@ -94,7 +96,7 @@ def test_killed_at_random_points_the_table_equals_the_dictionary(plan, keyed):
     keyed.check(rows(plan))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_records_gone_by_retention_stop_the_topic_or_are_passed_over_as_told(plan, keyed):
     keyed.send(400)
     upserted(plan)
@@ -117,7 +119,7 @@ def test_records_gone_by_retention_stop_the_topic_or_are_passed_over_as_told(pla
     assert "deleted and recreated since" in run.of("error")[0]["message"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_table_that_is_restored_while_it_is_upserted_stops_the_topic(plan, keyed):
     keyed.send(400)
     upserted(plan, *of_batches(100))
@@ -130,7 +132,7 @@ def test_a_table_that_is_restored_while_it_is_upserted_stops_the_topic(plan, key
     assert "accept-restore" in message
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_field_that_comes_in_the_middle_is_a_column(plan, keyed):
     keyed.send(300)
     upserted(plan)
@@ -142,7 +144,7 @@ def test_a_field_that_comes_in_the_middle_is_a_column(plan, keyed):
     assert late == {n for _, n in keyed.rows.values() if n > 300}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_of_two_copies_that_upsert_one_gives_way(plan, keyed):
     quick = ("--set", f"{_USER_EVENTS}.processing.flush-interval=1")
     keyed.send(200)
@@ -151,11 +153,8 @@ def test_of_two_copies_that_upsert_one_gives_way(plan, keyed):
     plan.environment["BAYOU_STATE_PATH"] += "-2"
     second = plan.start(*quick, config="upsert.yaml")
     second.all_started()
-    ended = None
-    while ended is None:  # both take records until they meet
-        keyed.send(40)
-        time.sleep(2)
-        ended = next((e for p in (first, second) if (e := p.told("topic_finished"))), None)
+    # Both take records until they meet.
+    ended = plan.produce_until_one_ends(lambda: keyed.send(40), first, second)
     assert "run one copy only" in ended["error"]["message"]
     for running in (first, second):
         running.terminate()

@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 import threading
-import time
 import traceback
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from bayou.errors import BayouError
 from bayou.kernel.upkeep.checkpoint_parts import CheckpointPlan
 from bayou.kernel.writes.transaction import Transaction
 from bayou.spark import DeltaTable, start_session
+from support.waiting import wait_until
 
 ROOT, MARKS = Path(os.environ["BAYOU_TEST_ROOT"]), Path(os.environ["BAYOU_TEST_MARKS"])
 commit, finish = Transaction.commit, CheckpointPlan.finish
@@ -28,10 +28,9 @@ FINISHING = ("checkpoint-parts",)
 
 
 def arrive(case):
-    """Wait for the end."""
+    """Block until this process is killed."""
     (MARKS / case).touch()
-    while True:
-        time.sleep(60)
+    threading.Event().wait()
 
 
 def committed(self, *arguments, **more):
@@ -104,8 +103,7 @@ def main():
     cases = [*BEFORE, *AFTER, *FINISHING, *IN_A_TASK]
     for case in cases:
         threading.Thread(target=attempt, args=(spark, case), daemon=True).start()
-    while not all((MARKS / case).exists() for case in cases):
-        time.sleep(0.01)
+    wait_until(lambda: all((MARKS / case).exists() for case in cases), timeout=600, what=cases)
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -8,7 +8,7 @@ import os
 import resource
 import signal
 import sys
-import time
+import threading
 from pathlib import Path
 
 
@@ -52,8 +52,7 @@ def _reach(path: str) -> None:
         return
     if _mode().startswith("kill"):
         os.kill(_executor(), signal.SIGKILL)
-    while True:  # until this process is killed with its driver, or its executor
-        time.sleep(60)
+    threading.Event().wait()  # until this process is killed with its driver, or its executor
 
 
 def _is_first(name: str) -> bool:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bayou.kernel import CommitBoundary, Table, TableChanges, read_change_file
-from bayou.testing.log_writer import LogWriter, WireAction, add, metadata, protocol, remove
+from support.log_writer import LogWriter, WireAction, add, metadata, protocol, remove
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 

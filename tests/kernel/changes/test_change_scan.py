@@ -13,7 +13,7 @@ from bayou.errors import (
 )
 from bayou.kernel import ChangeFile, ChangeState, col
 from bayou.protocol.schema import LONG, STRING, StructField, StructType
-from bayou.testing.log_writer import add, commit_info, deletion_vector, metadata, protocol, remove
+from support.log_writer import add, commit_info, deletion_vector, metadata, protocol, remove
 
 STATS = {"numRecords": 1, "minValues": {"id": 10}, "maxValues": {"id": 20}, "nullCount": {"id": 0}}
 

@@ -2,7 +2,7 @@ import pytest
 
 from bayou.kernel.changes.commit_files import added_files, changed_files
 from bayou.kernel.changes.tail import commits_from
-from bayou.testing.log_writer import (
+from support.log_writer import (
     LogWriter,
     add,
     commit_info,

@@ -17,7 +17,7 @@ from bayou.errors import (
 )
 from bayou.kernel import CommitBoundary, CommitRange, DeltaAction, Snapshot, Table
 from bayou.kernel.changes.action_columns import action_schema
-from bayou.testing.log_writer import (
+from support.log_writer import (
     LogWriter,
     add,
     commit_info,

@@ -10,8 +10,8 @@ import pytest
 from bayou.errors import DataFileError
 from bayou.kernel import ChangeFile, ChangeState, read_change_file
 from bayou.protocol.schema import StructType
-from bayou.testing.log_writer import metadata, protocol
-from bayou.testing.vectors import inline_vector, write_vectors
+from support.log_writer import metadata, protocol
+from support.vectors import inline_vector, write_vectors
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 

@@ -11,7 +11,7 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory.files import MemoryFiles
 from bayou.kernel import ByteRange, CommitBoundary, DeltaAction, Table
 from bayou.kernel.changes import change_plan, commit_range, table_changes
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol, remove
+from support.log_writer import LogWriter, add, metadata, protocol, remove
 
 HEAD = (protocol(1, 4), metadata({"id": "long"}, (), {"delta.enableChangeDataFeed": "true"}))
 STATS = {"numRecords": 1, "minValues": {"id": 1}, "maxValues": {"id": 1}, "nullCount": {"id": 0}}

@@ -13,7 +13,7 @@ from bayou.errors import (
     VersionNotFoundError,
 )
 from bayou.kernel import CommitBoundary, Table
-from bayou.testing.log_writer import add, commit_info, metadata, protocol
+from support.log_writer import add, commit_info, metadata, protocol
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 AT = CommitBoundary.at_timestamp

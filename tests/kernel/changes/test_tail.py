@@ -2,7 +2,7 @@ import pytest
 
 from bayou.errors import CorruptTableError, VersionNotFoundError
 from bayou.kernel.changes.tail import commits_from
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol
+from support.log_writer import LogWriter, add, metadata, protocol
 
 
 @pytest.fixture

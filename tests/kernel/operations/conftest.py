@@ -15,7 +15,7 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.kernel import Engine, Operation, Snapshot, Table
 from bayou.kernel.writes.removal import remove_of
 from bayou.protocol.actions import DeletionVectorDescriptor
-from bayou.testing.vectors import write_vectors
+from support.vectors import write_vectors
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from bayou.errors import (
 )
 from bayou.kernel import Table, col
 from bayou.kernel.operations.delete import delete
-from bayou.testing.faults import Fault, FaultInjectingEngine
-from bayou.testing.log_writer import add, metadata, protocol
+from support.faults import Fault, FaultInjectingEngine
+from support.log_writer import add, metadata, protocol
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}

@@ -18,7 +18,7 @@ from bayou.kernel.operations.rewrite_plan import (
     run_plan,
 )
 from bayou.kernel.operations.rewriting import rewrite
-from bayou.testing.faults import Fault, FaultInjectingEngine
+from support.faults import Fault, FaultInjectingEngine
 
 ROWS = [[{"id": i, "p": i % 3}] for i in range(9)]
 

@@ -25,8 +25,8 @@ from bayou.kernel.operations.file_change import FileChange
 from bayou.kernel.operations.row_change_state import RowChangeState
 from bayou.kernel.operations.row_changes import apply_row_changes
 from bayou.protocol.deletion_vectors import stored_vector
-from bayou.testing.faults import Fault, FaultInjectingEngine
-from bayou.testing.log_writer import metadata, protocol
+from support.faults import Fault, FaultInjectingEngine
+from support.log_writer import metadata, protocol
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}

@@ -28,8 +28,9 @@ from bayou.kernel.upkeep.kept_files import KeptFiles
 from bayou.kernel.upkeep.listing_sieve import FoundFiles
 from bayou.kernel.upkeep.vacuum_listing import ListingShare, list_share
 from bayou.protocol.deletion_vectors import z85_encode
-from bayou.testing.faults import Fault, FaultInjectingEngine
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol, remove
+from support.faults import Fault, FaultInjectingEngine
+from support.log_writer import LogWriter, add, metadata, protocol, remove
+from support.waiting import wait_until
 
 HOUR = 3_600_000
 OLD = time.time_ns() // 1_000_000 - 1000 * HOUR
@@ -362,7 +363,9 @@ def test_rows_are_the_same_after_a_vacuum(tmp_path):
         write(path, pa.table({"id": [i], "p": [i % 2]}), partition_by=["p"])
     write(path, pa.table({"id": [7, 8], "p": [0, 1]}), mode="overwrite")
     engine = ArrowEngine()
-    time.sleep(0.01)
+    written = time.time_ns() // 1_000_000
+    # What was removed in the millisecond of the vacuum stays.
+    wait_until(lambda: time.time_ns() // 1_000_000 > written, what="the next millisecond")
     done = vacuum(engine, path, 0, enforce_retention_duration=False)
     assert done.num_deleted_files == 3
     scan = Table.for_path(engine, path).latest_snapshot(engine).scan_builder().build()

@@ -21,6 +21,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
+from support.examples import examples
 
 SOURCES = {"ts": TIMESTAMP, "ntz": TIMESTAMP_NTZ, "d": DATE, "s": STRING, "i": INTEGER}
 INNER = StructType((StructField(name="at", data_type=TIMESTAMP_NTZ),))
@@ -155,7 +156,7 @@ GENERATED = {
 }
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_no_row_is_lost_whatever_the_writers_time_zone(data):
     source = data.draw(st.sampled_from(["ts", "ntz"]))

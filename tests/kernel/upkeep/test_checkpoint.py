@@ -19,8 +19,8 @@ from bayou.errors import (
 from bayou.kernel import ByteRange, Snapshot
 from bayou.kernel.upkeep.checkpoint import checkpoint
 from bayou.protocol import last_checkpoint
-from bayou.testing.faults import Fault, FaultInjectingEngine
-from bayou.testing.log_writer import (
+from support.faults import Fault, FaultInjectingEngine
+from support.log_writer import (
     LogWriter,
     add,
     commit_info,

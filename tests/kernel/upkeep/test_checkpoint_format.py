@@ -15,7 +15,7 @@ import pytest
 from bayou.errors import TablePropertyError, UnsupportedFeatureError
 from bayou.kernel import ByteRange, Snapshot
 from bayou.kernel.upkeep.checkpoint import checkpoint
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol
+from support.log_writer import LogWriter, add, metadata, protocol
 
 JSON, STRUCT = "delta.checkpoint.writeStatsAsJson", "delta.checkpoint.writeStatsAsStruct"
 FIELDS: dict[str, Any] = {

@@ -16,7 +16,7 @@ from bayou.kernel.upkeep.checkpoint_parts import (
     plan_checkpoint,
     write_checkpoint_part,
 )
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol, remove, txn
+from support.log_writer import LogWriter, add, metadata, protocol, remove, txn
 
 NOW = time.time_ns() // 1_000_000
 CLASSIC = (protocol(), metadata({"id": "long"}))

@@ -15,7 +15,7 @@ from bayou.kernel.upkeep.checkpoint_parts import (
     write_checkpoint_part,
 )
 from bayou.kernel.upkeep.checkpoint_workers import CheckpointWorkers, checkpoint_by_workers
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol
+from support.log_writer import LogWriter, add, metadata, protocol
 
 CLASSIC = (protocol(), metadata({"id": "long"}))
 V2 = (protocol(3, 7, (["v2Checkpoint"], ["v2Checkpoint"])), metadata({"id": "long"}))

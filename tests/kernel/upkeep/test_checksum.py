@@ -13,8 +13,9 @@ from bayou.errors import CorruptTableError, StorageError
 from bayou.kernel import ByteRange, Snapshot
 from bayou.kernel.upkeep.checksum import write_checksum
 from bayou.protocol.checksum import FileSizeHistogram
-from bayou.testing.faults import Fault, FaultInjectingEngine
-from bayou.testing.log_writer import (
+from support.examples import examples
+from support.faults import Fault, FaultInjectingEngine
+from support.log_writer import (
     LogWriter,
     add,
     commit_info,
@@ -217,7 +218,7 @@ def test_a_store_that_fails_leaves_no_checksum(log):
     assert Snapshot.load(log.engine, log.table).log_segment.checksum is None
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.integers(0, 1 << 40)), st.data())
 def test_a_histogram_gives_back_what_was_put_in(sizes, data):
     gone = data.draw(st.lists(st.sampled_from(sizes), unique_by=id) if sizes else st.just([]))

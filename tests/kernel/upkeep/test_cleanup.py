@@ -11,8 +11,8 @@ import pytest
 from bayou.errors import StorageError, VersionNotFoundError
 from bayou.kernel import Snapshot
 from bayou.kernel.upkeep.cleanup import LogCleanup, clean_up_log
-from bayou.testing.faults import Fault, FaultInjectingEngine
-from bayou.testing.log_writer import LogWriter, add, commit_info, metadata, protocol
+from support.faults import Fault, FaultInjectingEngine
+from support.log_writer import LogWriter, add, commit_info, metadata, protocol
 
 DAY = 86_400_000
 TODAY = 20_000 * DAY

@@ -10,8 +10,8 @@ import pytest
 from bayou.errors import ArgumentError, StorageError
 from bayou.kernel import ByteRange, Snapshot
 from bayou.kernel.upkeep.compaction import compact_log, is_compaction_due
-from bayou.testing.faults import Fault, FaultInjectingEngine
-from bayou.testing.log_writer import (
+from support.faults import Fault, FaultInjectingEngine
+from support.log_writer import (
     LogWriter,
     add,
     commit_info,

@@ -30,6 +30,7 @@ def test_of_many_a_sample_says_where_to_cut():
     assert ends == pytest.approx([25_000, 50_000, 75_000], abs=500)
 
 
+@pytest.mark.process
 def test_those_that_travel_are_known_in_another_process():
     kept = KeptFiles([["a", "b/ä", "c"]], travels=True)
     program = (

@@ -11,7 +11,7 @@ from bayou.kernel import Operation, Table, TransactionBuilder
 from bayou.kernel.upkeep.post_commit import PostCommitHook, due_hooks, run_hooks
 from bayou.protocol.actions import AddFile
 from bayou.protocol.schema import LONG, StructField, StructType
-from bayou.testing.faults import Fault, FaultInjectingEngine
+from support.faults import Fault, FaultInjectingEngine
 
 SCHEMA = StructType((StructField(name="id", data_type=LONG),))
 

@@ -8,8 +8,8 @@ from bayou.errors import StorageError
 from bayou.kernel import Snapshot
 from bayou.kernel.upkeep import v2_checkpoint
 from bayou.kernel.upkeep.checkpoint import checkpoint
-from bayou.testing.faults import Fault, FaultInjectingEngine
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol, remove, txn
+from support.faults import Fault, FaultInjectingEngine
+from support.log_writer import LogWriter, add, metadata, protocol, remove, txn
 
 HEAD = (
     protocol(3, 7, (["v2Checkpoint"], ["v2Checkpoint"])),

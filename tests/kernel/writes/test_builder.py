@@ -13,7 +13,7 @@ from bayou.errors import (
 )
 from bayou.kernel import Operation, Table, TransactionBuilder
 from bayou.protocol.schema import LONG, STRING, TIMESTAMP_NTZ, DataType, StructField, StructType
-from bayou.testing.log_writer import LogWriter, metadata, protocol
+from support.log_writer import LogWriter, metadata, protocol
 
 
 def schema(**columns: DataType) -> StructType:

@@ -13,7 +13,7 @@ from bayou.kernel import Engine, Operation, Table, Transaction, write_data
 from bayou.kernel.arrow_types import from_arrow_schema
 from bayou.kernel.upkeep.cleanup import clean_up_log
 from bayou.kernel.writes import commit
-from bayou.testing.faults import Fault, FaultInjectingEngine
+from support.faults import Fault, FaultInjectingEngine
 
 ROWS = pa.table({"n": [1]})
 PUT = "write_json_file_atomically"

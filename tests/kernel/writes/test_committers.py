@@ -15,7 +15,7 @@ from bayou.kernel.arrow_types import from_arrow_schema
 from bayou.kernel.catalog import CommittingCatalog
 from bayou.kernel.upkeep.checkpoint import checkpoint
 from bayou.testing import FileCatalog
-from bayou.testing.faults import Fault, FaultInjectingEngine
+from support.faults import Fault, FaultInjectingEngine
 
 ROWS = pa.table({"n": [1, 2, 3]})
 MANAGED = {"delta.feature.catalogManaged": "supported"}

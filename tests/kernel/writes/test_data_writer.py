@@ -17,7 +17,7 @@ from bayou.errors import ConstraintViolationError, SchemaError, StorageError
 from bayou.kernel import Transaction, TransactionState, delete_data_files, write_data
 from bayou.kernel.arrow_types import from_arrow_schema
 from bayou.kernel.writes import data_writer, partition_files
-from bayou.testing.faults import Fault, FaultInjectingEngine
+from support.faults import Fault, FaultInjectingEngine
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import threading
-import time
+from concurrent.futures import wait
 
 import pyarrow as pa
 import pytest
@@ -10,6 +10,7 @@ from bayou.kernel.writes import partition_files
 from bayou.kernel.writes.partition_buffers import WaitingRows
 from bayou.kernel.writes.partition_files import PartitionFiles
 from bayou.protocol.actions import AddFile
+from support.waiting import wait_until
 
 ROWS = WaitingRows(batches=[pa.record_batch({"n": list(range(1000))})], nbytes=8000)
 
@@ -25,9 +26,14 @@ def write_partitions(write, adds, keys):
 
 
 def test_actions_come_in_the_order_in_which_partitions_were_begun():
+    last = threading.Event()
+
     def write(key, batches, found):
-        time.sleep(0.02 if key == ("0",) else 0)
+        if key == ("0",):
+            assert last.wait(60)
         found.append(add(key[0]))
+        if key == ("19",):
+            last.set()
 
     adds = []
     write_partitions(write, adds, range(20))
@@ -47,34 +53,46 @@ def test_an_error_is_raised_and_what_is_written_is_told():
 
 
 def test_an_error_of_the_rows_waits_for_the_files_under_way():
-    done = []
+    started = threading.Event()
+    adds = []
 
     def write(key, batches, found):
-        time.sleep(0.02)
+        started.set()
+        wait_until(lambda: files._pool._shutdown, what="the end of the block")
         found.append(add(key[0]))
-        done.append(key)
 
-    def keys():
-        yield 0
-        time.sleep(0.005)
-        raise KeyError
+    def fail():
+        with files:
+            files.begin(("0",), ROWS)
+            assert started.wait(60)
+            raise KeyError
 
-    adds = []
+    files = PartitionFiles(write, adds)
     with pytest.raises(KeyError):
-        write_partitions(write, adds, keys())
-    assert [a.path for a in adds] == [key[0] for key in done]
+        fail()
+    assert [a.path for a in adds] == ["0"]
     assert not [t for t in threading.enumerate() if t.name.startswith("bayou-write")]
 
 
 def test_no_more_rows_are_under_way_than_allowed(monkeypatch):
     monkeypatch.setattr(partition_files, "_MOST_BYTES", 3 * ROWS.nbytes)
     running, most = [], []
+    may_end = threading.Semaphore(0)
 
     def write(key, batches, found):
         running.append(key)
         most.append(len(running))
-        time.sleep(0.005)
+        assert may_end.acquire(timeout=60)
         running.remove(key)
 
-    write_partitions(write, [], range(12))
-    assert max(most) <= 3
+    def wait_for_one(under_way, return_when):
+        wait_until(lambda: len(running) == len(under_way), what="all that may run")
+        may_end.release()
+        return wait(under_way, return_when=return_when)
+
+    monkeypatch.setattr(partition_files, "wait", wait_for_one)
+    with PartitionFiles(write, []) as files:
+        for number in range(12):
+            files.begin((str(number),), ROWS)
+        may_end.release(12)
+    assert max(most) == 3

@@ -12,8 +12,8 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory.files import MemoryFiles
 from bayou.kernel import Engine, FileStatus, Operation, Table, closeable, write_data
 from bayou.protocol.last_checkpoint import LastCheckpoint, encode
-from bayou.testing.faults import FaultInjectingEngine
-from bayou.testing.log_writer import LogWriter, add, commit_info, metadata, protocol
+from support.faults import FaultInjectingEngine
+from support.log_writer import LogWriter, add, commit_info, metadata, protocol
 
 APPENDS = 12
 ROWS = pa.record_batch({"id": pa.array([1, 2], pa.int64())})

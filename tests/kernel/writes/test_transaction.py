@@ -32,7 +32,7 @@ from bayou.kernel import (
 )
 from bayou.kernel.arrow_types import from_arrow_schema
 from bayou.protocol.actions import Protocol
-from bayou.testing.faults import Fault, FaultInjectingEngine
+from support.faults import Fault, FaultInjectingEngine
 
 ROWS = pa.table({"n": [1, 2, 3]})
 

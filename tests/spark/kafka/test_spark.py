@@ -81,6 +81,7 @@ def test_a_stream_goes_on_exactly_where_its_checkpoint_ends(spark, broker, tmp_p
     ]
 
 
+@pytest.mark.slow
 def test_a_batch_that_failed_is_read_again_with_the_same_offsets(spark, broker, tmp_path):
     broker.create_topic("again", 1)
     broker.produce("again", [b"x"] * 10)
@@ -102,6 +103,7 @@ def test_a_batch_that_failed_is_read_again_with_the_same_offsets(spark, broker, 
     assert [len(batch) for batch in batches] == [10, 5]
 
 
+@pytest.mark.slow
 def test_secrets_are_in_no_plan_and_no_error(spark, broker):
     broker.create_topic("secret")
     shown = io.StringIO()

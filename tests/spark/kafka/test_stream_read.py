@@ -7,6 +7,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 
 from bayou.errors import ArgumentError, KafkaError
 from bayou.spark.kafka import ProducedRecord
+from bayou.spark.kafka.columns import arrow_schema
+from bayou.spark.kafka.options import parse_options
+from bayou.spark.kafka.stream_read import KafkaStreamReader
 
 _ALL = ReadAllAvailable()
 
@@ -85,6 +88,41 @@ def test_a_batch_waits_for_enough_records_or_the_delay(broker, source):
     assert stream.latestOffset(first, limit) == {"waits": {"0": 15}}
     hasty = _stream(source, **options, minOffsetsPerTrigger="50", maxTriggerDelay="0ms")
     assert hasty.latestOffset(first, limit) == {"waits": {"0": 15}}
+
+
+def test_records_are_read_a_delay_after_the_first_of_them_or_when_they_fill_a_batch(broker, source):
+    now = 1000.0
+    made = source(
+        subscribe="delayed",
+        startingOffsets="earliest",
+        minOffsetsPerTrigger="50",
+        maxOffsetsPerTrigger="50",
+        maxRecordDelay="3s",
+    )
+    options, columns = parse_options(made.options), arrow_schema(made.schema())
+    stream = KafkaStreamReader(options, columns, clock=lambda: now)
+    limit = stream.getDefaultReadLimit()
+    broker.create_topic("delayed", 1)
+    start = stream.initialOffset()
+    assert stream.latestOffset(start, limit) == start
+    now += 4  # the time in which no record waits does not count
+    _add(broker, "delayed", 1, 10)
+    assert stream.latestOffset(start, limit) == start
+    now += 2.5
+    _add(broker, "delayed", 1, 10)
+    assert stream.latestOffset(start, limit) == start
+    now += 0.5
+    end = stream.latestOffset(start, limit)
+    assert end == {"delayed": {"0": 20}}
+    _add(broker, "delayed", 1, 120)
+    for offset in (70, 120):
+        end = stream.latestOffset(end, limit)
+        assert end == {"delayed": {"0": offset}}
+    assert stream.latestOffset(end, limit) == end
+    now += 2.5
+    assert stream.latestOffset(end, limit) == end
+    now += 0.5
+    assert stream.latestOffset(end, limit) == {"delayed": {"0": 140}}
 
 
 def test_available_now_stops_where_the_records_ended_at_its_start(broker, source):

@@ -26,6 +26,7 @@ def left():
     return [*first, *(i for i in range(100, 200) if i % 10 != 5), *range(200, 300)]
 
 
+@pytest.mark.slow
 def test_deleted_rows_are_left_out_by_a_broadcast_join(spark, deleted):
     frame = spark.read.format("delta").load(deleted)
     assert sorted(r.id for r in frame.collect()) == left()

@@ -182,6 +182,7 @@ def test_input_files_and_sizes_are_the_log_s(spark, table):
     assert "BroadcastHashJoin" in plan(joined)
 
 
+@pytest.mark.slow
 def test_partitions_are_pruned_dynamically(spark, table, tmp_path):
     days = str(tmp_path / "days")
     bayou.write(days, pa.table({"d": ["2024-01-01", "2024-01-02"], "kind": ["a", "b"]}))
@@ -204,6 +205,7 @@ def test_a_cached_frame_serves_other_reads_of_the_version(spark, table):
         cached.unpersist()
 
 
+@pytest.mark.slow
 def test_threads_may_query_at_once(spark, table):
     frame = load(spark, table)
 
@@ -214,29 +216,32 @@ def test_threads_may_query_at_once(spark, table):
         assert list(pool.map(count, range(5, 13))) == [(n, 30 - n) for n in range(5, 13)]
 
 
-def sleep(batches):
-    time.sleep(30)
+def hang(batches):
+    time.sleep(30)  # deliberate: the job runs until it is cancelled
     yield from ()
 
 
 def test_a_cancelled_query_leaves_the_frame_usable(spark, table):
+    from support.waiting import wait_until  # not above: Spark's workers import this module
+
     frame = load(spark, table)
 
     def run():
         spark.sparkContext.setJobGroup("slow", "slow", interruptOnCancel=True)
         with pytest.raises(Exception, match="(?i)cancel"):
-            frame.mapInArrow(sleep, "id long").count()
+            frame.mapInArrow(hang, "id long").count()
         return True
 
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run)
-        while not spark.sparkContext.statusTracker().getActiveJobsIds():
-            time.sleep(0.05)
+        tracker = spark.sparkContext.statusTracker()
+        wait_until(tracker.getActiveJobsIds, what="the job")
         spark.sparkContext.cancelJobGroup("slow")
         assert running.result()
     assert frame.count() == 30
 
 
+@pytest.mark.slow
 def test_views_and_sql_read_it(spark, table, tmp_path):
     load(spark, table).createOrReplaceTempView("natively")
     assert spark.sql("SELECT count(*) n FROM natively AS t WHERE t.id < 5").first().n == 5

@@ -1,6 +1,5 @@
 """Both ways of reading, and the kernel, on random tables: the same rows."""
 
-import os
 import tempfile
 from datetime import date
 
@@ -11,8 +10,9 @@ from hypothesis import strategies as st
 
 import bayou
 from bayou.spark.native.door import DOOR
+from support.examples import examples
 
-EXAMPLES = int(os.environ.get("BAYOU_DOOR_EXAMPLES", "5"))
+EXAMPLES = examples(5)
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -46,7 +46,8 @@ FILTERS = [
 ]
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.slow
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 @given(
     files=st.lists(st.lists(ROW, min_size=1, max_size=8), min_size=1, max_size=3),
     partitions=st.sampled_from([[], ["part"], ["day", "part"]]),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from bayou.engines.memory import MemoryEngine
 from bayou.kernel import Snapshot
 from bayou.spark.native.listing import LOG_BYTES_A_FILE, grouped, too_many_files
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol
+from support.log_writer import LogWriter, add, metadata, protocol
 
 ROWS = st.lists(
     st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 3) | st.none()), max_size=30

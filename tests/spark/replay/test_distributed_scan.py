@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
-import time
 import uuid
 from pathlib import Path
 
@@ -28,12 +26,13 @@ from bayou.spark import (
 )
 from bayou.spark.replay.initial_snapshot import check_file_count
 from bayou.spark.replay.state_reconstruction import dealt, newest
-from bayou.testing.log_histories import copy_to_disk, histories, write
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol, remove
+from support.examples import examples
+from support.log_histories import copy_to_disk, histories, write
+from support.log_writer import LogWriter, add, metadata, protocol, remove
+from support.waiting import wait_until
 
 ENGINE = ArrowEngine()
 HEAD = (protocol(), metadata({"day": "date", "id": "long"}, ["day"]))
-SCALE = int(os.environ.get("BAYOU_TEST_SCALE", "1"))
 
 
 def stats(low: int, high: int) -> dict:
@@ -89,7 +88,15 @@ def in_order(scan: Scan) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("window", [False, True])
-@pytest.mark.parametrize("filter", [None, "day = '2024-01-02'", "id < 55", "id = 1 OR id > 1085"])
+@pytest.mark.parametrize(
+    "filter",
+    [
+        pytest.param(None, marks=pytest.mark.slow),
+        pytest.param("day = '2024-01-02'", marks=pytest.mark.slow),
+        pytest.param("id < 55", marks=pytest.mark.slow),
+        "id = 1 OR id > 1085",
+    ],
+)
 def test_the_files_are_those_of_the_kernels_scan(spark, conf, log, window, filter):
     if window:
         conf("bayou.replay.windowBytes", "0")
@@ -115,6 +122,7 @@ def test_a_sorted_scan_is_in_order_of_time_and_path(spark, log, partitions):
     assert scan.is_distributed == (partitions is not None)
 
 
+@pytest.mark.slow
 def test_many_buckets_are_in_order_too(spark, log, monkeypatch):
     monkeypatch.setattr("bayou.spark.replay.distributed_scan._BUCKET_FILES", 9)
     found = in_order(DistributedScanBuilder(spark, snapshot_of(log), 2).with_sort_key().build())
@@ -122,7 +130,7 @@ def test_many_buckets_are_in_order_too(spark, log, monkeypatch):
     assert len(found) == len(set(found)) == 106
 
 
-@settings(max_examples=6 * SCALE, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(6), suppress_health_check=list(HealthCheck))
 @given(history=histories(), tasks=st.integers(1, 3), data=st.data())
 def test_serial_slices_and_window_are_what_the_reference_says(spark, history, tasks, data):
     log = LogWriter(MemoryEngine(), f"memory://{uuid.uuid4().hex}/table")
@@ -148,6 +156,7 @@ def keys(scan: Scan) -> list[tuple]:
     return sorted(((*f.add.key, f.size) for f in files), key=str)
 
 
+@pytest.mark.slow
 def test_without_removes_deleted_files_would_come_back(spark):
     actions = spark.createDataFrame(
         [("a", 1, True, (1,)), ("a", 2, True, None), ("b", 1, True, (1,))],
@@ -229,10 +238,8 @@ def test_closing_early_ends_the_jobs_and_frees_the_disk(spark, log):
     assert first.num_selected > 0
     files.close()
     assert list(files) == []
-    deadline = time.monotonic() + 30
-    while spark.sparkContext.statusTracker().getActiveJobsIds() and time.monotonic() < deadline:
-        time.sleep(0.05)  # the scheduler hears of it in its own time
-    assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
+    tracker = spark.sparkContext.statusTracker()
+    wait_until(lambda: not tracker.getActiveJobsIds(), what="the end of the jobs")
     assert persisted().size() == before
 
 

@@ -19,7 +19,7 @@ from bayou.spark.replay.sorted_index import write_index
 from bayou.spark.streaming.driver_folder import ALIVE
 from bayou.spark.streaming.handed_index import IndexRequest, handed_index, requests
 from bayou.spark.streaming.sorted_files import SortedFiles
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol
+from support.log_writer import LogWriter, add, metadata, protocol
 
 ENGINE = ArrowEngine()
 PARTITIONS = "spark.databricks.delta.v2.streaming.initialSnapshot.numPartitions"
@@ -68,6 +68,7 @@ def test_a_request_says_which_version_of_which_table(tmp_path):
     assert requests(tmp_path) == [request]
 
 
+@pytest.mark.slow
 def test_executors_sort_for_a_stream_of_a_large_table(spark, tmp_path, monkeypatch):
     table, jobs = str(tmp_path / "t"), []
     for n in range(6):
@@ -96,6 +97,7 @@ def test_executors_sort_for_a_stream_of_a_large_table(spark, tmp_path, monkeypat
     assert not list(tmp_path.glob("bayou-index-*/*/sorted.arrow"))
 
 
+@pytest.mark.slow
 def test_a_stream_sorts_itself_where_the_jobs_fail(spark, tmp_path, monkeypatch, caplog):
     table = str(tmp_path / "t")
     bayou.write(table, pa.table({"id": [1]}))

@@ -17,8 +17,8 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.spark import disable, enable
 from bayou.spark.source import DeltaDataSource, batch_read
 from bayou.spark.source.batch_read import FilesPartition, SlicePartition
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol
-from bayou.testing.vectors import inline_vector
+from support.log_writer import LogWriter, add, metadata, protocol
+from support.vectors import inline_vector
 
 pytestmark = pytest.mark.spark
 
@@ -312,6 +312,7 @@ TYPED_FILTERS = [
 ]
 
 
+@pytest.mark.slow
 def test_a_filter_option_on_every_type_gives_the_rows_that_sparks_where_gives(spark, tmp_path):
     """One file a row, so that a wrong bound would lose a row."""
     rows = spark.sql(
@@ -450,6 +451,7 @@ def test_a_filter_that_leaves_many_files_prunes_inside_of_the_slices(many_files,
     assert ids == list(range(21, 31))
 
 
+@pytest.mark.slow
 def test_small_files_share_a_task_and_a_big_one_is_cut(spark, tmp_path):
     small = tmp_path / "small"
     for i in range(12):

@@ -44,6 +44,7 @@ def test_secrets_are_in_no_plan_of_a_read(spark, path):
     assert not any(SECRET in plan for plan in plans)
 
 
+@pytest.mark.slow
 def test_secrets_are_in_no_plan_and_no_progress_of_a_stream(spark, path, tmp_path):
     source = spark.readStream.format("rate").load().selectExpr("value AS id").limit(1)
     query = (

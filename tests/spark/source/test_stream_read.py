@@ -71,6 +71,7 @@ def test_offsets_stand_in_the_checkpoint_as_delta_spark_writes_them(runs):
     assert sorted(runs.batches.values()) == [[(1,)], [(2,)]]
 
 
+@pytest.mark.slow
 def test_a_running_query_sees_new_commits_and_says_how_far_the_table_is(runs):
     append(runs.table, 1)
     query = runs.start(trigger={"processingTime": "0 seconds"})
@@ -107,6 +108,7 @@ def test_the_change_feed_comes_with_its_columns(runs):
     assert runs.batches == {0: [(1, "delete", 1), (1, "insert", 0), (2, "insert", 0)]}
 
 
+@pytest.mark.slow
 def test_a_missing_data_file_is_named(runs):
     append(runs.table, 1)
     (file,) = runs.table.glob("*.parquet")
@@ -124,6 +126,7 @@ def test_a_refusal_says_only_what_is_wrong(runs):
     assert "Traceback" not in str(caught.value).partition("JVM stacktrace")[0]
 
 
+@pytest.mark.slow
 def test_a_stream_follows_a_rename_with_a_schema_log(runs):
     path = str(runs.table)
     properties = {"delta.columnMapping.mode": "name"}

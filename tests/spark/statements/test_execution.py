@@ -120,6 +120,7 @@ def test_detail_is_delta_spark_s_frame(spark, path, quoted):
     assert row["tableFeatures"] == ["appendOnly", "invariants"]
 
 
+@pytest.mark.slow
 def test_an_enabled_session_s_own_sql_takes_the_same(spark, quoted):
     assert ids(spark.sql(f"SELECT * FROM {quoted} VERSION AS OF 0")) == [0]
     assert ids(spark.sql("SELECT id FROM {f} WHERE id > :n", {"n": 1}, f=spark.range(3))) == [2]

@@ -11,7 +11,7 @@ from bayou.kernel import Table
 from bayou.kernel.engine import ByteRange
 from bayou.spark.streaming import SchemaTracking, StreamOptions, TableStream
 from bayou.spark.streaming.offsets import METADATA_CHANGE_INDEX, POST_METADATA_CHANGE_INDEX
-from bayou.testing.log_writer import LogWriter, add, protocol
+from support.log_writer import LogWriter, add, protocol
 
 _numbers = itertools.count()
 MAPPED = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "9"}

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import os
 from dataclasses import dataclass, field
 
 import pytest
@@ -14,9 +13,10 @@ from bayou.errors import StreamingSourceError
 from bayou.kernel import ScanFileBatch, Table
 from bayou.kernel.scan_file import scan_batch
 from bayou.spark.streaming import StreamOptions, TableStream
-from bayou.testing.log_writer import LogWriter, add, commit_info, metadata, protocol, remove
+from support.examples import examples
+from support.log_writer import LogWriter, add, commit_info, metadata, protocol, remove
 
-EXAMPLES = int(os.environ.get("BAYOU_STREAM_EXAMPLES", "40"))
+EXAMPLES = examples(40)
 _numbers = itertools.count()
 FEED = {"delta.enableChangeDataFeed": "true"}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 
 import deltalake
@@ -16,11 +15,12 @@ import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.kernel import Table
 from bayou.spark import DeltaTable
-from bayou.testing.table_rows import read_feed, replayed
+from support.examples import examples
+from support.table_rows import read_feed, replayed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
-EXAMPLES = int(os.environ.get("BAYOU_SPARK_TABLE_EXAMPLES", "2"))
+EXAMPLES = examples(2)
 """More for a long run: each is a table and some changes, about ten seconds."""
 
 PLACES = {
@@ -110,7 +110,6 @@ def change(spark, table, path, model, place, what):
 
 @settings(
     max_examples=EXAMPLES,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(flags, st.booleans(), rows, histories)

@@ -74,7 +74,7 @@ def test_a_task_that_fails_leaves_nothing_of_those_beside_it(spark, tmp_path):
         for batch in batches:
             if batch.column(0)[0].as_py() == 0:
                 while not mark.exists():
-                    time.sleep(0.01)
+                    time.sleep(0.01)  # a poll: Spark's Python workers cannot import `support`
                 yield batch
             else:
                 yield pa.RecordBatch.from_pydict({"id": [99]})
@@ -88,18 +88,19 @@ def test_a_task_that_fails_leaves_nothing_of_those_beside_it(spark, tmp_path):
     assert not list(path.glob(".*.tmp"))
 
 
+@pytest.mark.slow
 def test_a_job_with_a_failed_task_does_not_run_all_its_other_tasks(spark, tmp_path):
     path = tmp_path / "t"
     bayou.write(str(path), pa.table({"id": [1]}))
     bayou.table(str(path)).alter.add_constraint("small", "id < 10")
 
-    def endless(batches):  # until the job is cancelled, and with it the task
+    def endless(batches):
         for batch in batches:
             if batch.column(0)[0].as_py() == 0:
                 yield pa.RecordBatch.from_pydict({"id": [99]})
                 continue
             while True:
-                time.sleep(0.01)
+                time.sleep(0.01)  # deliberate: until the job is cancelled, and with it the task
 
     frame = spark.range(0, 6, 1, 6).mapInArrow(endless, "id long")
     with pytest.raises(ConstraintViolationError, match="small"):
@@ -276,6 +277,7 @@ def test_a_stream_makes_a_partitioned_table(spark, frame, tmp_path):
     assert len(rows(path)) == 6
 
 
+@pytest.mark.slow
 def test_a_stream_into_a_name_goes_to_its_location(spark, frame, tmp_path):
     source = str(tmp_path / "in")
     frame.write.json(source)

@@ -13,7 +13,7 @@ from bayou.errors import SchemaError
 from bayou.kernel import Snapshot
 from bayou.kernel.operations.alter.identity import sync_identity
 from bayou.protocol.column_rules import identity_of
-from bayou.testing.log_writer import LogWriter, add, metadata, protocol
+from support.log_writer import LogWriter, add, metadata, protocol
 
 
 def identity(start: int = 10, step: int = 3, mark: int | None = None) -> dict[str, object]:

@@ -96,7 +96,7 @@ def on_executors(spark):
     spark.conf.unset("bayou.rowOperations.localBytes")
 
 
-@pytest.mark.parametrize("vectors", ["true", "false"])
+@pytest.mark.parametrize("vectors", [pytest.param("true", marks=pytest.mark.slow), "false"])
 def test_executors_do_what_the_driver_does(spark, table, rows, on_executors, vectors, tmp_path):
     made = table(
         {"id": [1, 2, 3], "v": ["a", "b", "c"]},

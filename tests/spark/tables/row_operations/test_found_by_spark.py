@@ -12,7 +12,12 @@ from bayou.spark.tables.row_operations.source_rows import is_steady
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(params=["true", "false"], ids=["vectors", "rewrites"])
+@pytest.fixture(
+    params=[
+        pytest.param("true", id="vectors"),
+        pytest.param("false", id="rewrites", marks=pytest.mark.slow),
+    ]
+)
 def many(request, table, tmp_path):
     """A table of two partitions with awkward names and a deleted row."""
     made = table(
@@ -133,6 +138,7 @@ def test_several_matches_are_refused_unless_all_go(spark, table, rows, large_sou
     assert rows(made) == [(2,)]
 
 
+@pytest.mark.slow
 def test_moments_are_read_in_the_sessions_time_zone(spark, table, rows):
     made = table({"id": [1, 2], "at": pa.array([0, 3_600_000_000], pa.timestamp("us", "UTC"))})
     spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
@@ -145,7 +151,13 @@ def test_moments_are_read_in_the_sessions_time_zone(spark, table, rows):
     assert made.toDF().where("at = TIMESTAMP '1970-01-01 00:00:00'").count() == 1
 
 
-@pytest.mark.parametrize("most", ["1000000", "0"], ids=["small", "large"])
+@pytest.mark.parametrize(
+    "most",
+    [
+        pytest.param("1000000", id="small"),
+        pytest.param("0", id="large", marks=pytest.mark.slow),
+    ],
+)
 def test_the_keys_of_a_source_let_commits_elsewhere_pass(spark, many, tmp_path, rows, most):
     spark.conf.set("bayou.rowOperations.sourceBytes", most)
     path, mark = str(tmp_path / "t"), tmp_path / "mark"
@@ -187,6 +199,7 @@ def test_what_may_match_anywhere_conflicts_with_every_change(spark, many, tmp_pa
         many.update(is_there(F.col("id")), {"v": "'all'"})
 
 
+@pytest.mark.slow
 def test_structs_are_put_in_by_the_names_of_their_fields(spark, table, rows, large_source):
     made = table({"id": [1, 2], "s": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]})
     source = spark.sql(
@@ -206,6 +219,7 @@ def test_structs_are_put_in_by_the_names_of_their_fields(spark, table, rows, lar
     assert rows(made)[1] == (2, (20, "only"))
 
 
+@pytest.mark.slow
 def test_new_rows_alone_come_by_an_anti_join(spark, table, rows, large_source):
     made = table({"id": [1, 1, 2], "v": ["a", "b", "c"]})
     source = spark.createDataFrame([(1, "x"), (3, "y"), (None, "z")], "id long, v string")
@@ -218,6 +232,7 @@ def test_new_rows_alone_come_by_an_anti_join(spark, table, rows, large_source):
     assert metrics["numTargetFilesRemoved"] == "0"
 
 
+@pytest.mark.slow
 def test_keys_of_a_large_source_within_whose_bounds_others_change_rows_conflict(
     spark, many, tmp_path, large_source
 ):
@@ -297,7 +312,7 @@ def test_rows_of_a_file_come_together_and_new_rows_as_they_are_read():
     ]
 
 
-@pytest.mark.parametrize("kind", ["rows", "large"])
+@pytest.mark.parametrize("kind", ["rows", pytest.param("large", marks=pytest.mark.slow)])
 def test_names_of_rows_without_a_match_are_those_of_their_side(spark, table, rows, kind):
     made = table({"id": [1, 2, 3], "v": ["a", "b", "c"]})
     source = spark.createDataFrame([(2, "x"), (9, "y"), (8, "z")], "id long, v string")

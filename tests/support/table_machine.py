@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bayou.testing.alteration_rules import AlterationRules
-from bayou.testing.row_rules import RowRules
-from bayou.testing.upkeep_rules import UpkeepRules
+from support.alteration_rules import AlterationRules
+from support.row_rules import RowRules
+from support.upkeep_rules import UpkeepRules
 
 __all__ = ["TableMachine"]
 

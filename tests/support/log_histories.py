@@ -12,7 +12,7 @@ from bayou.kernel import ByteRange
 from bayou.kernel.upkeep.checkpoint import checkpoint
 from bayou.protocol.data_file_paths import canonical_path, spellings
 from bayou.protocol.last_checkpoint import LastCheckpoint, encode
-from bayou.testing.log_writer import (
+from support.log_writer import (
     LogWriter,
     WireAction,
     add,

@@ -14,9 +14,9 @@ from bayou.kernel.operations.delete import delete
 from bayou.kernel.operations.merge import MergeClause, MergeDefinition, MergeSource, merge
 from bayou.kernel.operations.update import update
 from bayou.protocol.actions import Action, AddFile
-from bayou.testing.table_history import INFO, WRITERS, OpenTransaction, TableHistory
-from bayou.testing.table_model import Condition, Effect, Rows
-from bayou.testing.table_rows import VALUES, batch_of, conditions
+from support.table_history import INFO, WRITERS, OpenTransaction, TableHistory
+from support.table_model import Condition, Effect, Rows
+from support.table_rows import VALUES, batch_of, conditions
 
 __all__ = ["RowRules"]
 

@@ -10,9 +10,9 @@ from hypothesis.stateful import precondition, rule
 from bayou.kernel import Operation, Snapshot
 from bayou.kernel.operations.alter.columns import drop_columns, rename_column
 from bayou.kernel.operations.alter.properties import set_properties
-from bayou.testing.table_history import INFO, WRITERS, TableHistory
-from bayou.testing.table_model import Effect
-from bayou.testing.table_rows import COLUMNS, schema_of
+from support.table_history import INFO, WRITERS, TableHistory
+from support.table_model import Effect
+from support.table_rows import COLUMNS, schema_of
 
 __all__ = ["AlterationRules"]
 

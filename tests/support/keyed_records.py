@@ -46,7 +46,7 @@ class KeyedRecords:
         self._users = users
         self._partitions = partitions
         self._late = late
-        self._random = random.Random(seed)  # noqa: S311  # records for tests
+        self._random = random.Random(seed)  # records for tests
         self._since = round(time.time() * 1000) - 6 * 3_600_000
         self._orders: dict[tuple[str, str | None], int] = {}
         self._producer = Producer(

@@ -17,7 +17,7 @@ from bayou.kernel import (
     read_scan_file,
 )
 from bayou.protocol.schema import LONG, STRING, StructField, StructType
-from bayou.testing.table_model import Condition, Rows
+from support.table_model import Condition, Rows
 
 __all__ = [
     "COLUMNS",

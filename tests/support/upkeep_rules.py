@@ -23,9 +23,9 @@ from bayou.kernel.upkeep.checkpoint_parts import plan_checkpoint, write_checkpoi
 from bayou.kernel.upkeep.cleanup import clean_up_log
 from bayou.kernel.upkeep.compaction import compact_log
 from bayou.kernel.upkeep.kept_files import kept_files
-from bayou.testing.table_history import INFO, WRITERS, TableHistory
-from bayou.testing.table_model import Condition, Effect
-from bayou.testing.table_rows import batch_of, conditions, read_feed, read_rows, replayed
+from support.table_history import INFO, WRITERS, TableHistory
+from support.table_model import Condition, Effect
+from support.table_rows import batch_of, conditions, read_feed, read_rows, replayed
 
 __all__ = ["UpkeepRules"]
 

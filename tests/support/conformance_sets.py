@@ -1,6 +1,6 @@
 """Run the conformance sets and say what each case came to.
 
-usage: conformance.py [--update] [SET ...]
+usage: conformance_sets.py [--update] [SET ...]
 
 `--update` writes the cases that pass to `tests/conformance/passing-SET.txt`; the tests hold later
 changes to that list. The sets stand beside the repository, or where BAYOU_SHARED says.
@@ -18,7 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
+RUNNER = Path(__file__).with_name("conformance_runner.py")
 SETS = ("golden", "reference")
 
 _FAILURE = re.compile(r"FAIL (?P<case>\S+) (?P<check>.*?): (?P<error>[A-Z]\w*): ?(?P<message>.*)")
@@ -69,7 +70,7 @@ def folder() -> Path | None:
 def run(sets: Path, name: str) -> Outcome:
     """Run one set in a process of its own."""
     done = subprocess.run(
-        [sys.executable, str(sets / "run.py"), str(sets / name)],
+        [sys.executable, str(RUNNER), str(sets / "run.py"), str(sets / name)],
         capture_output=True,
         text=True,
         check=False,

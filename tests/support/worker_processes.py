@@ -134,7 +134,7 @@ def _merge(description: bytes, work: bytes, source: bytes, files: Sequence[bytes
     return share.run(_engine(description), prepared, found).to_bytes()
 
 
-def _insert(  # noqa: PLR0917
+def _insert(
     description: bytes,
     work: bytes,
     source: bytes,

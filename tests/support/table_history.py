@@ -23,8 +23,8 @@ from bayou.errors import CommitConflictError, DataFileError
 from bayou.kernel import Operation, Snapshot, Table, Transaction, write_data
 from bayou.kernel.scan_state import ROW_ID
 from bayou.protocol.actions import Action
-from bayou.testing.table_model import Effect, Rows, TableModel
-from bayou.testing.table_rows import (
+from support.table_model import Effect, Rows, TableModel
+from support.table_rows import (
     COLUMNS,
     VALUES,
     batch_of,

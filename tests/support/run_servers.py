@@ -1,0 +1,173 @@
+"""One Kafka broker and one S3 server for a whole run, shared by pytest's worker processes.
+
+The process that started the run owns both: it starts a server when the first test asks for it, and
+hands its address and credentials to the workers over a socket. Tests keep apart by topics and
+buckets of their own. A test that stops, pauses or kills a server starts one for itself.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Client, Connection, Listener
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers import KafkaSecurity, KafkaServer, S3Server, SparkCluster
+from servers.server import Server
+
+_FIXTURE_MARKERS = {
+    "spark": "spark",
+    "spark_cluster": "spark",
+    "kafka_server": "server",
+    "s3_server": "server",
+}
+"""A test that uses one of these fixtures has the marker."""
+
+_SERVERS = pytest.StashKey["RunServers | WorkerServers"]()
+_ADDRESS = "bayou_run_servers"
+
+
+class RunServers:
+    """The servers of a run, in the process that started it."""
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._servers: dict[str, Server] = {}
+        self._lock = threading.Lock()
+        self._listener: Listener | None = None
+        self._thread: threading.Thread | None = None
+        self._key = secrets.token_bytes(16)
+
+    def get(self, name: str) -> Server:
+        """The running server of a name, started when first asked for."""
+        with self._lock:
+            if name not in self._servers:
+                server = _START[name](self._make_folder() / name)
+                server.start()
+                self._servers[name] = server
+            return self._servers[name]
+
+    def address(self) -> tuple[str, str]:
+        """Where worker processes ask, and the key that they need; both fit for xdist's wire."""
+        if self._listener is None:
+            self._listener = Listener(str(self._make_folder() / "socket"), authkey=self._key)
+            # The servers end with the thread that started them (PR_SET_PDEATHSIG): this one stays.
+            self._thread = threading.Thread(target=self._serve, daemon=True)
+            self._thread.start()
+        return str(self._listener.address), self._key.hex()
+
+    def stop(self) -> None:
+        """End all servers and remove what they wrote."""
+        for server in self._servers.values():
+            server.kill()
+        if self._listener is not None:
+            self._listener.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _make_folder(self) -> Path:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="bayou-tests-"))
+        return self._folder
+
+    def _serve(self) -> None:
+        assert self._listener is not None
+        while True:
+            try:
+                connection = self._listener.accept()
+            except OSError:  # closed
+                return
+            with connection:
+                self._answer(connection)
+
+    def _answer(self, connection: Connection[Any, Any]) -> None:
+        name = connection.recv()
+        try:
+            connection.send(self.get(name))
+        except Exception as error:
+            connection.send(RuntimeError(f"{name} doesn't start: {error}"))
+
+
+class WorkerServers:
+    """The same in a worker process: asks the process that owns the servers.
+
+    Args:
+        address: as `RunServers.address` returns it.
+    """
+
+    def __init__(self, address: tuple[str, str]) -> None:
+        self._path, key = address
+        self._key = bytes.fromhex(key)
+
+    def get(self, name: str) -> Server:
+        """The running server of a name."""
+        with Client(self._path, authkey=self._key) as connection:
+            connection.send(name)
+            answer = connection.recv()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def _start_kafka(folder: Path) -> KafkaServer:
+    security = KafkaSecurity.of(folder / "keys", "bayou", "hunter-broker")
+    return KafkaServer(folder / "broker", security=security)
+
+
+_START: dict[str, Callable[[Path], Server]] = {"kafka": _start_kafka, "s3": S3Server}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Prepare; nothing starts yet."""
+    workerinput: dict[str, Any] | None = getattr(config, "workerinput", None)
+    if workerinput is None:
+        config.stash[_SERVERS] = RunServers()
+    else:
+        config.stash[_SERVERS] = WorkerServers(workerinput[_ADDRESS])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker process where to ask."""
+    node.workerinput[_ADDRESS] = node.config.stash[_SERVERS].address()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the servers with the run."""
+    servers = config.stash.get(_SERVERS, None)
+    if isinstance(servers, RunServers):
+        servers.stop()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by the servers that their fixtures start, before `-m` chooses."""
+    for item in items:
+        for fixture in getattr(item, "fixturenames", ()):
+            if fixture in _FIXTURE_MARKERS:
+                item.add_marker(_FIXTURE_MARKERS[fixture])
+
+
+@pytest.fixture(scope="session")
+def kafka_server(pytestconfig: pytest.Config) -> KafkaServer:
+    """The run's broker: open, SASL and TLS listeners. Use a topic of the test's own."""
+    return pytestconfig.stash[_SERVERS].get("kafka")
+
+
+@pytest.fixture(scope="session")
+def s3_server(pytestconfig: pytest.Config) -> S3Server:
+    """The run's S3 server. Use the fixture `bucket`."""
+    return pytestconfig.stash[_SERVERS].get("s3")
+
+
+@pytest.fixture(scope="session")
+def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    """A standalone cluster of two workers, one for each worker process."""
+    with SparkCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
