@@ -24,9 +24,9 @@ PEERS_KAFKA := .venv-peers-kafka
 OLDEST := .venv-oldest
 OLDEST_PYSPARK := 4.2.0
 BIN := $(VENV)/bin
-# How many processes run the tests; each may start a Spark session (2 GB), a broker and an S3 server of its own.
+# How many processes run the tests; each may start a Spark session of 2 GB. Three keep two cores busy while tests wait.
 # 0: all in one.
-JOBS ?= 2
+JOBS ?= 3
 
 # Spark's workers take the first python3 of the PATH unless told.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python

@@ -7,17 +7,25 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyspark
-
-import bayou
-from bayou.spark import DeltaTable, DistributedScanBuilder, disable, enable, start_session
+from pyspark.sql import SparkSession
 
 
 def ids(frame):
     return sorted(row.id for row in frame.select("id").collect())
 
 
+def without_an_import(spark, folder):
+    """Stock Spark finds the data source by itself."""
+    table = str(folder / "stock")
+    spark.range(5).write.format("delta").mode("append").save(table)
+    assert ids(spark.read.format("delta").load(table).where("id > 2")) == [3, 4]
+    assert "bayou" not in sys.modules
+
+
 def through_the_data_source(spark, folder):
     """Reads, a narrowed schema's growth, time travel, overwrite, a stream from table to table."""
+    import bayou
+
     table, reader = str(folder / "plain"), spark.read.format("delta")
     bayou.write(table, pa.table({"id": [0, 1, 2], "s": [{"a": n, "b": "x"} for n in range(3)]}))
     appended = spark.range(3, 5).write.format("delta").mode("append")
@@ -38,6 +46,9 @@ def through_the_data_source(spark, folder):
 
 def natively(spark, folder):
     """The native scan, `DeltaTable`, SQL with time travel, replay on executors."""
+    import bayou
+    from bayou.spark import DeltaTable, DistributedScanBuilder
+
     table, reader = str(folder / "table"), spark.read.format("delta")
     rows = spark.range(8).selectExpr("id", "id % 2 as p", "named_struct('a', id, 'b', 'x') as s")
     writer = rows.write.format("delta").option("delta.enableDeletionVectors", "true")
@@ -77,10 +88,13 @@ def from_the_latest_version_on(spark, folder):
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    conf = {"spark.sql.shuffle.partitions": "2"}
-    spark = start_session("tour", conf, "local[2]", time_zone="UTC")
-    disable(spark)
+    builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "2")
+    spark = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    without_an_import(spark, folder)
     through_the_data_source(spark, folder)
+
+    from bayou.spark import enable
+
     enable(spark)
     natively(spark, folder)
     from_the_latest_version_on(spark, folder)

@@ -73,6 +73,7 @@ def hidden_files(path: Path) -> list[str]:
     return [f.name for f in path.rglob(".*")]
 
 
+@pytest.mark.slow
 def test_eight_writers_of_fifty_appends_make_four_hundred_versions(tmp_path, pool):
     path = str(tmp_path / "table")
     futures = [pool.submit(append_many, path, w) for w in range(WRITERS)]

@@ -17,6 +17,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "delta-table.md"
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.slow
 def test_the_examples_are_one_program_that_runs(tmp_path: Path) -> None:
     program = "\n".join(re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL))
     environment = {**os.environ, "PYTHONPATH": ":".join(p for p in sys.path if p)}

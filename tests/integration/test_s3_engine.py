@@ -116,6 +116,7 @@ def test_a_table_of_deltalake_is_read_with_the_same_options(s3_server, bucket):
     assert sorted(read.column("id").to_pylist()) == [1, 3]
 
 
+@pytest.mark.slow
 def test_eight_processes_with_fifty_commits_each_make_400_versions(s3_server, bucket, environment):
     path = f"s3://{bucket}/shared"
     writers = [

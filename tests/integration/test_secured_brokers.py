@@ -56,6 +56,20 @@ def over_tls(security):
 
 def test_a_topic_behind_tls_and_scram_is_taken_in(command, kafka_server, topic, tmp_path):
     security = kafka_server.security
+    code, said = command("init", topic, *over_tls(security), "--sasl-mechanism", "SCRAM-SHA-512")
+    assert code == 0, said
+    (report,) = take_in(
+        tmp_path / "pipeline.yaml", environment={"KAFKA_PASSWORD": security.password}
+    )
+    assert report.rows == 20
+    assert security.password not in said
+
+
+@pytest.mark.slow
+def test_commands_on_a_topic_behind_tls_and_scram_show_no_password(
+    command, kafka_server, topic, tmp_path
+):
+    security = kafka_server.security
     said = ""
     for arguments in (
         ("init", topic, *over_tls(security), "--sasl-mechanism", "SCRAM-SHA-512"),

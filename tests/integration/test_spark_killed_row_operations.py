@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import bayou
+from bayou.spark import enable
 
 pytestmark = pytest.mark.spark
 _SLOW = pytest.mark.slow
@@ -100,9 +101,11 @@ def test_what_is_killed_is_done_wholly_or_not_at_all_and_once(
     killed = run(path, work, how, moment)
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-4000:]
     assert found(path) == (NEW[work] if moment == "after the commit" else OLD)
+    again = spark.newSession()  # the change sets the application's transaction
+    enable(again)
     program: dict[str, Any] = {"__name__": "__main__"}  # what it defines goes to workers by value
     exec(_CHANGE, program)
-    program["change"](spark, str(path), work, how == "plan", lambda: None)
+    program["change"](again, str(path), work, how == "plan", lambda: None)
     assert found(path) == NEW[work]
     table = bayou.table(str(path))
     operations = [commit["operation"] for commit in table.history()]

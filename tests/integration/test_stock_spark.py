@@ -29,6 +29,7 @@ def run(program, tmp_path, **environment):
     return outcome.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_a_session_that_knows_nothing_of_bayou_reads_and_writes_delta(tmp_path):
     program = """
         import sys

@@ -7,21 +7,68 @@ from typing import Any
 
 import pytest
 
+_CONF = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
+
+
+class _SharedSession:
+    """The session and the settings that every test finds in it."""
+
+    def __init__(self) -> None:
+        self.spark: Any = None
+        self._settings: dict[str, str] = {}
+        self._hash = 0
+
+    def start(self, warehouse: str) -> Any:
+        """Start it."""
+        from bayou.spark import start_session
+
+        conf = {**_CONF, "spark.sql.warehouse.dir": warehouse}
+        self.spark = start_session("bayou-tests", conf, master="local[2]", time_zone="UTC")
+        self._settings = self._read()
+        self._hash = self._java_settings().hashCode()
+        return self.spark
+
+    def stop(self) -> None:
+        """Stop it."""
+        self.spark.stop()
+        self.spark = None
+
+    def restore(self) -> list[str]:
+        """Bring the settings back to what they were; the names of those that had changed."""
+        if self.spark is None or self._java_settings().hashCode() == self._hash:
+            return []
+        settings = self._read()
+        for key in settings.keys() - self._settings.keys():
+            self.spark.conf.unset(key)
+        for key, value in self._settings.items():
+            if settings.get(key) != value:
+                self.spark.conf.set(key, value)
+        names = settings.keys() | self._settings.keys()
+        return sorted(n for n in names if settings.get(n) != self._settings.get(n))
+
+    def _java_settings(self) -> Any:
+        return self.spark._jsparkSession.sessionState().conf().settings()
+
+    def _read(self) -> dict[str, str]:
+        return dict(self.spark.conf.getAll)
+
+
+_shared = _SharedSession()
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A classic session of two threads, enabled, in UTC. Leave its settings as they were."""
-    from bayou.spark import start_session
+    """A classic session of two threads, enabled, in UTC. A test restores what it sets."""
+    yield _shared.start(str(tmp_path_factory.mktemp("warehouse")))
+    _shared.stop()
 
-    session = start_session(
-        "bayou-tests",
-        {
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-            "spark.driver.memory": "1g",
-        },
-        master="local[2]",
-        time_zone="UTC",
-    )
-    yield session
-    session.stop()
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Fail a test that leaves settings behind: later ones would run under them."""
+    result = yield
+    if "spark" in getattr(item, "fixturenames", ()):
+        changed = _shared.restore()
+        if changed:
+            pytest.fail(f"{item.nodeid} leaves settings of the session changed: {changed}")
+    return result

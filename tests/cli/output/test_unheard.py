@@ -90,8 +90,11 @@ def command(*arguments, stdout, **environment):
     return ended.returncode, ended.stderr.decode(errors="replace")
 
 
+FORMS = [[], pytest.param(["--json"], marks=pytest.mark.slow)]
+
+
 @pytest.mark.process
-@pytest.mark.parametrize("form", [[], ["--json"]])
+@pytest.mark.parametrize("form", FORMS)
 def test_a_pipe_that_closes_early_is_no_error_to_tell(table, form):
     reader, writer = os.pipe()
     os.close(reader)
@@ -100,7 +103,7 @@ def test_a_pipe_that_closes_early_is_no_error_to_tell(table, form):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("form", [[], ["--json"]])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
 def test_a_full_disk_is_said_where_there_is_room(table, form):
     with open("/dev/full", "wb") as full:
@@ -110,7 +113,7 @@ def test_a_full_disk_is_said_where_there_is_room(table, form):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("form", [[], ["--json"]])
+@pytest.mark.parametrize("form", FORMS)
 def test_any_encoding_of_the_locale_will_do(table, form, tmp_path):
     with (tmp_path / "out").open("wb") as out:
         code, said = command("verify", table, *form, stdout=out, PYTHONIOENCODING="ascii")

@@ -32,6 +32,12 @@ def test_the_file_runs_unchanged_and_nothing_is_lost_or_doubled(plan):
     assert plan.table("order_events").to_pyarrow_table().num_rows == 20
     assert plan.table("custom_topic").to_pyarrow_table().num_rows == 20
     assert plan.table("custom_topic_dead_letters").to_pyarrow_table().num_rows == 2
+
+
+@pytest.mark.slow
+def test_a_second_run_has_nothing_to_do(plan):
+    ledger = plan.produce_user_events(300)
+    assert plan.run().code == 0
     again = plan.run()
     assert again.code == 0, again.complaints
     assert again.of("batch_committed") == []
