@@ -32,6 +32,9 @@ JOBS ?= 3
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 
+# Without it every Python process would compile Bayou, and pytest would rewrite every test, again.
+unexport PYTHONDONTWRITEBYTECODE
+
 help:
 	@sed -n 's/^# //p' Makefile
 

@@ -15,7 +15,7 @@ from bayou.spark.source import DeltaDataSource
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def through_the_data_source(spark):
     """The session as it is without `enable`."""
     disable(spark)
