@@ -413,6 +413,13 @@ def _transactions(s3: S3Server, table: DeltaTable) -> dict[str, int]:
     return found
 
 
+@pytest.fixture(scope="session")
+def kafka_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+    """A broker for each worker process: tests here stop it, and all use the topics of the files."""
+    with KafkaServer(tmp_path_factory.mktemp("kafka")) as server:
+        yield server
+
+
 @pytest.fixture
 def plan(kafka_server: KafkaServer, tmp_path: Path) -> Iterator[Plan]:
     for topic in _TOPICS:
