@@ -69,6 +69,8 @@ $(OLDEST)/.installed: pyproject.toml constraints.txt tools/environment.sh
 # A worker process that crashes ends the run, and its test is named as failed.
 PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
+# These tests don't wait, so a process for each core is enough.
+test-unit: JOBS := 2
 test-unit: $(VENV)/.installed-dev
 	@$(PYTEST) -m "not spark and not server and not slow" --ignore tests/conformance --ignore tests/integration
 
