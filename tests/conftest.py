@@ -10,10 +10,10 @@ import pytest
 pytest.register_assert_rewrite("bayou.testing", "support")
 
 pytest_plugins = [
-    "support.conformance_run",
+    "support.conformance_plugin",
     "support.examples",
     "support.process_guard",
-    "support.run_servers",
+    "support.shared_servers",
     "support.small_pipelines",
     "support.spark_session",
 ]

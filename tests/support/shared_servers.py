@@ -29,11 +29,11 @@ _FIXTURE_MARKERS = {
 }
 """A test that uses one of these fixtures has the marker."""
 
-_SERVERS = pytest.StashKey["RunServers | WorkerServers"]()
-_ADDRESS = "bayou_run_servers"
+_SERVERS = pytest.StashKey["SharedServers | WorkerServers"]()
+_ADDRESS = "bayou_shared_servers"
 
 
-class RunServers:
+class SharedServers:
     """The servers of a run, in the process that started it."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class WorkerServers:
     """The same in a worker process: asks the process that owns the servers.
 
     Args:
-        address: as `RunServers.address` returns it.
+        address: as `SharedServers.address` returns it.
     """
 
     def __init__(self, address: tuple[str, str]) -> None:
@@ -127,7 +127,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Prepare; nothing starts yet."""
     workerinput: dict[str, Any] | None = getattr(config, "workerinput", None)
     if workerinput is None:
-        config.stash[_SERVERS] = RunServers()
+        config.stash[_SERVERS] = SharedServers()
     else:
         config.stash[_SERVERS] = WorkerServers(workerinput[_ADDRESS])
 
@@ -141,7 +141,7 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the servers with the run."""
     servers = config.stash.get(_SERVERS, None)
-    if isinstance(servers, RunServers):
+    if isinstance(servers, SharedServers):
         servers.stop()
 
 
