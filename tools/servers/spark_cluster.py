@@ -49,6 +49,7 @@ class SparkCluster(Server):
             "spark.driver.bindAddress": _HOST,
             "spark.executor.memory": "512m",
             "spark.executor.cores": "1",
+            "spark.executor.extraJavaOptions": os.environ.get("SPARK_DAEMON_JAVA_OPTS", ""),
             "spark.executorEnv.PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
             "spark.executorEnv.PYSPARK_PYTHON": sys.executable,
         }
