@@ -61,15 +61,15 @@ demo: java $(VENV)/.installed
 	@exec $(BIN)/bayou demo
 
 # The oldest PySpark, everything else as it is.
-$(OLDEST)/.installed: pyproject.toml constraints.txt tools/environment.sh
+$(OLDEST)/.installed: pyproject.toml constraints.txt tools/environment.sh tools/spark_home.py
 	@mkdir -p .cache && sed 's/^pyspark==.*/pyspark==$(OLDEST_PYSPARK)/' constraints.txt > .cache/constraints-oldest.txt
 	@tools/environment.sh $(OLDEST) .cache/constraints-oldest.txt -e '.[spark]'
+	@$(OLDEST)/bin/python tools/spark_home.py $(OLDEST)/spark-home
 	@touch $@
 
-# JVMs of tests start a third faster with Spark's classes in an archive; it belongs to the environment's JARs.
-ARCHIVE := $(VENV)/spark-classes.jsa
-$(ARCHIVE): $(VENV)/.installed-dev tools/archive_spark_classes.py
-	@$(BIN)/python tools/archive_spark_classes.py $@
+# Where tests start Spark.
+$(VENV)/spark-home/classes.jsa: $(VENV)/.installed-dev tools/spark_home.py
+	@$(BIN)/python tools/spark_home.py $(@D) --classes
 
 # A worker process that crashes ends the run, and its test is named as failed.
 PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
@@ -79,15 +79,15 @@ test-unit: JOBS := 2
 test-unit: $(VENV)/.installed-dev
 	@$(PYTEST) -m "not spark and not server and not slow" --ignore tests/conformance --ignore tests/integration
 
-test: java $(ARCHIVE) $(OLDEST)/.installed
+test: java $(VENV)/spark-home/classes.jsa $(OLDEST)/.installed
 	@$(BIN)/python tools/fetch_servers.py
 	@BAYOU_OLDEST_PYTHON=$(CURDIR)/$(OLDEST)/bin/python $(PYTEST) -m "not slow"
 
-test-slow: java $(ARCHIVE)
+test-slow: java $(VENV)/spark-home/classes.jsa
 	@$(BIN)/python tools/fetch_servers.py
 	@sed -e 's/ *#.*//' -e '/^$$/d' .ci/slow-tests.txt | tr '\n' '\0' | xargs -0 $(PYTEST) --hypothesis-profile full
 
-test-all: java $(ARCHIVE) $(OLDEST)/.installed
+test-all: java $(VENV)/spark-home/classes.jsa $(OLDEST)/.installed
 	@$(BIN)/python tools/fetch_servers.py
 	@BAYOU_OLDEST_PYTHON=$(CURDIR)/$(OLDEST)/bin/python $(PYTEST) --hypothesis-profile full
 

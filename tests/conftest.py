@@ -21,14 +21,15 @@ pytest_plugins = [
 ]
 
 # Spark's JVMs of tests live for seconds: the optimizing compiler and the parallel collector cost
-# them more than they bring (a third of the time, on two cores). The archive of classes that
-# `make test` writes saves as much again.
-_ARCHIVE = Path(sys.prefix) / "spark-classes.jsa"
+# them more than they bring (a third of the time, on two cores).
 _JAVA_OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-if _ARCHIVE.is_file():
-    _JAVA_OPTIONS += [f"-XX:SharedArchiveFile={_ARCHIVE}", "-Xlog:cds*=off"]
-for name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
-    os.environ.setdefault(name, " ".join(_JAVA_OPTIONS))
+# `make test` makes it, by `tools/spark_home.py`; without it everything starts more slowly.
+_SPARK_HOME = Path(sys.prefix) / "spark-home"
+if (_SPARK_HOME / "classes.jsa").is_file():
+    os.environ["SPARK_HOME"] = str(_SPARK_HOME)
+    _JAVA_OPTIONS += [f"-XX:SharedArchiveFile={_SPARK_HOME / 'classes.jsa'}", "-Xlog:cds*=off"]
+for _name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
+    os.environ.setdefault(_name, " ".join(_JAVA_OPTIONS))
 
 # `make test-peers` installs their environment and sets the variable.
 collect_ignore = [] if "BAYOU_PEERS" in os.environ else ["peers"]

@@ -1,28 +1,56 @@
-"""Archive the classes that Spark's JVM loads, so that the JVMs of tests start with them parsed.
+"""Make the home in which the tests start Spark: its JVMs and Python workers start faster there.
 
-usage: archive_spark_classes.py ARCHIVE
+usage: spark_home.py FOLDER [--classes]
 
-Runs a small Spark program that reads, writes, merges and streams a table. Its JVM writes an archive
-for class data sharing (`-XX:ArchiveClassesAtExit`) when it ends. A JVM of another Java version, or
-with other JARs, ignores the archive.
+FOLDER gets links to the programs and the JARs of the installed pyspark, and none to its
+`python/lib/pyspark.zip`. Spark puts that file first on the path of its Python workers, and Python
+caches nothing that it compiles from a ZIP file, so that each worker would compile PySpark again
+(0.7 s). Without it they import the installed package.
+
+With `--classes` there is also `classes.jsa`, an archive for class data sharing. A small program
+that reads, writes, merges and streams a table runs, and its JVM writes the archive when it ends
+(`-XX:ArchiveClassesAtExit`). A JVM of another Java version, or with other JARs, ignores it.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
+_LINKED = ("bin", "jars", "sbin")
+
 
 def main() -> int:
-    """Write the archive."""
-    if len(sys.argv) != 2:
-        print("usage: archive_spark_classes.py ARCHIVE", file=sys.stderr)
-        return 2
-    archive = Path(sys.argv[1]).absolute()
+    """Make the folder."""
+    match sys.argv[1:]:
+        case [folder]:
+            _link(Path(folder).absolute())
+        case [folder, "--classes"]:
+            home = Path(folder).absolute()
+            _link(home)
+            os.environ["SPARK_HOME"] = str(home)
+            return _archive(home / "classes.jsa")
+        case _:
+            print("usage: spark_home.py FOLDER [--classes]", file=sys.stderr)
+            return 2
+    return 0
+
+
+def _link(home: Path) -> None:
+    import pyspark
+
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir()
+    for name in _LINKED:
+        (home / name).symlink_to(Path(pyspark.__file__).parent / name)
+
+
+def _archive(archive: Path) -> int:
+    print("Archiving Spark's classes for the JVMs of the tests: about a minute.", flush=True)
     unfinished = archive.with_name(f"{archive.name}.{os.getpid()}")
-    print("Archiving Spark's classes for the JVMs of the tests: about half a minute.", flush=True)
     os.environ["SPARK_SUBMIT_OPTS"] = f"-XX:ArchiveClassesAtExit={unfinished} -Xlog:cds*=off"
     with tempfile.TemporaryDirectory(prefix="bayou-classes-") as folder:
         _use_spark(Path(folder))
