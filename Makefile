@@ -77,7 +77,7 @@ PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-r
 # These tests don't wait, so a process for each core is enough.
 test-unit: JOBS := 2
 test-unit: $(VENV)/.installed-dev
-	@$(PYTEST) -m "not spark and not server and not slow" --ignore tests/conformance --ignore tests/integration
+	@$(PYTEST) -m "not spark and not server and not slow" --hypothesis-profile unit --ignore tests/conformance --ignore tests/integration
 
 test: java $(VENV)/spark-home/classes.jsa $(OLDEST)/.installed
 	@$(BIN)/python tools/fetch_servers.py

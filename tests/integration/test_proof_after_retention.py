@@ -39,6 +39,7 @@ def send(kafka_server, file, *rows):
     return topic
 
 
+@pytest.mark.slow
 def test_rows_and_deletes_of_records_that_are_gone_count(kafka_server, file, tmp_path):
     topic = send(kafka_server, file, (1, "a"), (2, "a"), (3, "a"), (3, None))
     take_in(file)

@@ -1,7 +1,7 @@
 """Hypothesis profiles: the number of examples that each tier of the tests draws.
 
-`pytest --hypothesis-profile NAME` chooses one; `make test` runs `quick`, `make test-all` runs
-`full`, and `make nightly` runs `nightly`.
+`pytest --hypothesis-profile NAME` chooses one; `make test-unit` runs `unit`, `make test` runs
+`quick`, `make test-all` runs `full`, and `make nightly` runs `nightly`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from hypothesis import settings
 __all__ = ["examples"]
 
 _FULL = 100
-_PROFILES = {"quick": 20, "full": _FULL, "nightly": 10 * _FULL}
+_PROFILES = {"unit": 10, "quick": 20, "full": _FULL, "nightly": 10 * _FULL}
 _LEAST = 3
 
 for _name, _count in _PROFILES.items():

@@ -74,7 +74,7 @@ def table(tmp_path_factory):
     import bayou
 
     path = str(tmp_path_factory.mktemp("tables") / "tüñ")
-    bayou.write(path, pa.table({"id": range(20_000), "text": ["x" * 50] * 20_000}))
+    bayou.write(path, pa.table({"id": range(2_000), "text": ["x" * 50] * 2_000}))
     return path
 
 

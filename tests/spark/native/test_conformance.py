@@ -67,7 +67,7 @@ def readable(paths):
         pytest.param(golden, "native"),
         pytest.param(golden, "source", marks=pytest.mark.slow),
         pytest.param(reference, "native", marks=pytest.mark.slow),
-        pytest.param(reference, "source"),
+        pytest.param(reference, "source", marks=pytest.mark.slow),
     ],
 )
 def test_tables_of_the_sets_have_the_kernel_s_rows(spark, tables, door):
