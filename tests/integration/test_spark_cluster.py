@@ -186,6 +186,7 @@ def test_row_operations_checkpoints_and_streams_run_on_a_cluster(spark_cluster, 
     assert bayou.table(path).to_arrow().num_rows == 1610
 
 
+@pytest.mark.usefixtures("connect_port")
 @pytest.mark.slow
 def test_replay_runs_through_spark_connect(tmp_path):
     path = str(tmp_path / "t")

@@ -150,11 +150,13 @@ PRINTED = [
 ]
 
 
+@pytest.mark.usefixtures("connect_port")
 def test_delta_is_read_and_written_through_spark_connect(tmp_path):
     done = run(f"{PROGRAM}    spark.stop()\n", tmp_path)
     assert done.stdout.splitlines() == PRINTED, done.stderr[-3000:]
 
 
+@pytest.mark.usefixtures("connect_port")
 @pytest.mark.slow
 def test_zones_names_and_delta_table_work_through_spark_connect(tmp_path):
     done = run(PROGRAM + MORE, tmp_path)

@@ -7,6 +7,7 @@ buckets of their own. A test that stops, pauses or kills a server starts one for
 
 from __future__ import annotations
 
+import fcntl
 import secrets
 import shutil
 import tempfile
@@ -171,3 +172,11 @@ def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkClu
     """A standalone cluster of two workers, one for each worker process."""
     with SparkCluster(tmp_path_factory.mktemp("cluster")) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def connect_port() -> Iterator[None]:
+    """Hold the fixed port of local Spark Connect servers; other tests of this machine wait."""
+    with (Path(tempfile.gettempdir()) / "bayou-spark-connect.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
