@@ -218,6 +218,7 @@ class Layout(BoundTable):
         *,
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
+        transaction_identifiers: bool = True,
     ) -> CloneMetrics:
         """Make a table of its own out of a version, without copying a file (a shallow clone).
 
@@ -229,6 +230,8 @@ class Layout(BoundTable):
             version, timestamp: which version; None: the latest.
             replace: there may be a table without files at `target` already.
             properties: table properties on top of this table's.
+            transaction_identifiers: copy the version's transaction identifiers, by which pipelines
+                and streaming queries know what the rows cover; False omits them.
 
         Raises:
             TableAlreadyExistsError: there is a table, and it may not be replaced.
@@ -246,6 +249,7 @@ class Layout(BoundTable):
             ENGINE_INFO,
             properties=table_properties,
             replace=replace,
+            transaction_identifiers=transaction_identifiers,
         )
 
     def convert(

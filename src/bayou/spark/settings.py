@@ -21,6 +21,7 @@ from bayou.errors import ArgumentError
 
 __all__ = [
     "CHECKPOINT_LOCAL_BYTES",
+    "CLONE_TRANSACTION_IDENTIFIERS",
     "INITIAL_SNAPSHOT_NUM_PARTITIONS",
     "MAX_INITIAL_SNAPSHOT_FILE_COUNT",
     "OPTIMIZE_BATCH_BYTES",
@@ -108,6 +109,22 @@ class Setting:
                 argument=self.name,
             )
         return value
+
+    def boolean(self, spark: Any, default: bool) -> bool:
+        """Whether it is set to true or false in a session; see `text`.
+
+        Raises:
+            ArgumentError: it is neither; names the setting.
+        """
+        text = self.text(spark=spark)
+        if text is None:
+            return default
+        if text.strip().lower() not in ("true", "false"):
+            raise ArgumentError(
+                f"The setting {' or '.join(self.names)} is {text!r}; it must be true or false.",
+                argument=self.name,
+            )
+        return text.strip().lower() == "true"
 
     def share(self, spark: Any, default: float) -> float:
         """The number from 0 to 1 it is set to in a session; see `text`.
@@ -237,6 +254,12 @@ ROW_OPERATIONS_SOURCE_BYTES = Setting(
     default="256 MB",
     minimum=0,
 )
+CLONE_TRANSACTION_IDENTIFIERS = Setting(
+    name="bayou.clone.transactionIdentifiers",
+    meaning="CREATE TABLE ... SHALLOW CLONE copies the source's transaction identifiers, by which "
+    "pipelines and streaming queries know what the rows cover; false omits them.",
+    default="true",
+)
 TIME_ZONE = Setting(
     name="bayou.timeZone",
     aliases=("spark.sql.session.timeZone",),
@@ -261,6 +284,7 @@ SETTINGS: tuple[Setting, ...] = (
     VACUUM_LOCAL_FILES,
     ROW_OPERATIONS_LOCAL_BYTES,
     ROW_OPERATIONS_SOURCE_BYTES,
+    CLONE_TRANSACTION_IDENTIFIERS,
     TIME_ZONE,
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 import bayou
 from bayou.errors import ArgumentError, SchemaError, TableAlreadyExistsError, TablePropertyError
+from bayou.kernel import Operation, Table
 
 ROWS = [[{"id": i, "p": p} for i in range(3)] for p in ("plain", "a/b ü", "50%")]
 DELETION_VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -122,3 +124,48 @@ def test_what_cannot_be_is_refused(path, target, written):
     with pytest.raises(ArgumentError):
         table.clone(target, version=0, timestamp=1)
     assert not Path(target, "_delta_log").exists()
+
+
+@pytest.fixture
+def progress(engine, path) -> Callable[..., None]:
+    """Commits transaction identifiers without a row."""
+
+    def commit(table: str = path, **versions: int) -> None:
+        builder = Table.for_path(engine, table).create_transaction_builder(
+            engine, engine_info="test", operation=Operation.STREAMING_UPDATE
+        )
+        for app_id, version in versions.items():
+            builder = builder.with_transaction_id(app_id, version)
+        builder.build(engine).commit(engine, ())
+
+    return commit
+
+
+def test_a_clone_has_the_transaction_identifiers_of_its_version(path, target, written, progress):
+    written(*ROWS)
+    progress(a=5, b=1)
+    progress(a=7)
+    bayou.table(path).clone(target, version=3)
+    assert bayou.table(target).snapshot().transactions == {"a": 5, "b": 1}
+    theirs = [a["txn"] for a in commit(path, 3) if "txn" in a]
+    assert [a["txn"] for a in commit(target) if "txn" in a] == theirs
+
+
+def test_a_clone_omits_transaction_identifiers_where_that_is_asked(path, target, written, progress):
+    written(*ROWS)
+    progress(a=5)
+    bayou.table(path).clone(target, transaction_identifiers=False)
+    assert bayou.table(target).snapshot().transactions == {}
+
+
+@pytest.mark.parametrize("before", [4, 5, 6])
+def test_a_clone_replaces_the_identifiers_of_the_empty_table_that_is_there(
+    path, target, written, progress, before
+):
+    written(*ROWS)
+    progress(a=5, b=1)
+    bayou.write(target, pa.table({"id": pa.array([], pa.int64()), "p": pa.array([], pa.string())}))
+    progress(target, a=before, c=3)
+    bayou.table(path).clone(target, replace=True)
+    assert bayou.table(target).snapshot().transactions == {"a": 5, "b": 1, "c": 3}
+    assert rows(target) == rows(path)

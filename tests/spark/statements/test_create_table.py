@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import bayou
-from bayou.errors import SchemaError, TableAlreadyExistsError, TableNotFoundError
+from bayou.errors import ArgumentError, SchemaError, TableAlreadyExistsError, TableNotFoundError
 from bayou.protocol.column_metadata import (
     column_defaults,
     generation_expressions,
@@ -148,3 +148,23 @@ def test_a_shallow_clone_is_a_table_over_the_same_files(run, tmp_path):
     assert bayou.table(str(place)).snapshot().properties["a"] == "b"
     again = run(f"CREATE TABLE IF NOT EXISTS delta.`{place}` SHALLOW CLONE {{t}}")
     assert again.collect() == []
+
+
+def test_a_shallow_clone_copies_transaction_identifiers_unless_the_session_says_otherwise(
+    run, tmp_path
+):
+    run("CREATE TABLE {t} USING delta AS SELECT id FROM range(3)")
+    rows = run.spark.range(1).write.format("delta").mode("append")
+    rows.option("txnAppId", "app").option("txnVersion", "7").save(run.path)
+    run(f"CREATE TABLE delta.`{tmp_path / 'a'}` SHALLOW CLONE {{t}}")
+    setting = "spark.bayou.clone.transactionIdentifiers"
+    try:
+        run.spark.conf.set(setting, "false")
+        run(f"CREATE TABLE delta.`{tmp_path / 'b'}` SHALLOW CLONE {{t}}")
+        run.spark.conf.set(setting, "perhaps")
+        with pytest.raises(ArgumentError, match="must be true or false"):
+            run(f"CREATE TABLE delta.`{tmp_path / 'c'}` SHALLOW CLONE {{t}}")
+    finally:
+        run.spark.conf.unset(setting)
+    assert bayou.table(str(tmp_path / "a")).snapshot().transactions == {"app": 7}
+    assert bayou.table(str(tmp_path / "b")).snapshot().transactions == {}

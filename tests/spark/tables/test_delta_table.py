@@ -100,6 +100,19 @@ def test_a_shallow_clone_is_a_table_of_its_own(spark, table, tmp_path, rows):
         made.clone(str(tmp_path / "e"))
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_clones_copy_transaction_identifiers_unless_told_otherwise(spark, table, tmp_path, asked):
+    made = table({"id": [1, 2]})
+    frame = spark.range(1).write.format("delta").mode("append")
+    frame.option("txnAppId", "app").option("txnVersion", "7").save(str(tmp_path / "t"))
+    expected = {"app": 7} if asked else {}
+    given = {} if asked else {"transaction_identifiers": False}
+    made.clone(str(tmp_path / "c"), isShallow=True, **given)
+    made.cloneAtVersion(1, str(tmp_path / "d"), isShallow=True, **given)
+    for name in ("c", "d"):
+        assert bayou.table(str(tmp_path / name)).snapshot().transactions == expected
+
+
 def test_features_come_and_go(table):
     made = table({"id": [1]})
     made.upgradeTableProtocol(3, 7)

@@ -83,6 +83,7 @@ def clone(
     *,
     properties: Mapping[str, str] | None = None,
     replace: bool = False,
+    transaction_identifiers: bool = True,
 ) -> CloneMetrics:
     """Make a table at `target` whose files are a version's, under their absolute paths.
 
@@ -93,6 +94,9 @@ def clone(
         target: its path, of the engine's store.
         properties: table properties on top of the source's.
         replace: a table may be there already, if it has no files.
+        transaction_identifiers: copy the version's transaction identifiers (PROTOCOL.md,
+            Transaction Identifiers), so that an application, such as a pipeline or a stream's
+            query, continues on the clone where it stood in that version. False: the clone has none.
 
     Raises:
         TableAlreadyExistsError: there is a table, and it has files or may not be replaced.
@@ -116,6 +120,8 @@ def clone(
             }
         )
     )
+    if transaction_identifiers:
+        builder = builder.with_copied_transaction_ids(source.transaction_actions.values())
     theirs = source.domain_metadata.get(CLUSTERING_DOMAIN)
     ours = None if existing is None else existing.domain_metadata.get(CLUSTERING_DOMAIN)
     if theirs != ours:

@@ -28,6 +28,7 @@ from bayou.kernel.writes.writability import (
 )
 from bayou.protocol import features, properties
 from bayou.protocol.actions import DomainMetadata, Metadata, Protocol
+from bayou.protocol.actions import Transaction as TransactionIdentifier
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN
 from bayou.protocol.column_rules import identity_of
 from bayou.protocol.schema import StructType
@@ -61,6 +62,7 @@ class TransactionBuilder:
         self._partition_columns: tuple[str, ...] | None = None
         self._properties: dict[str, str] = {}
         self._transaction_ids: dict[str, int] = {}
+        self._copied_transaction_ids: dict[str, TransactionIdentifier] = {}
         self._schema_evolution = False
         self._max_retries = _DEFAULT_RETRIES
         self._operation_parameters: dict[str, object] = {}
@@ -233,6 +235,18 @@ class TransactionBuilder:
         builder._transaction_ids = {**self._transaction_ids, app_id: version}
         return builder
 
+    def with_copied_transaction_ids(
+        self, identifiers: Iterable[TransactionIdentifier]
+    ) -> TransactionBuilder:
+        """Write another table's transaction identifiers as they are.
+
+        Unlike `with_transaction_id` they don't decide whether the commit was made already, and a
+        version may be lower than the table's.
+        """
+        builder = copy.copy(self)
+        builder._copied_transaction_ids = {t.app_id: t for t in identifiers}
+        return builder
+
     def with_schema_evolution(self, enabled: bool = True) -> TransactionBuilder:
         """Columns of the rows that an existing table lacks are added to it, nullable."""
         builder = copy.copy(self)
@@ -369,6 +383,7 @@ class TransactionBuilder:
                 partition_columns=tuple(metadata.partition_columns),
                 configuration=metadata.configuration,
                 transaction_ids=self._transaction_ids,
+                copied_transaction_ids=self._copied_transaction_ids,
                 operation=self._operation,
                 operation_parameters={
                     **self._operation_parameters,

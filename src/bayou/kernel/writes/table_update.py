@@ -50,6 +50,7 @@ class TableUpdate:
         protocol, metadata: where the commit changes them, else None.
         schema, partition_columns, configuration: once it is committed.
         transaction_ids: version by application id.
+        copied_transaction_ids: another table's identifiers by application id, written as they are.
         domains: actions by domain.
         operation, operation_parameters, engine_info, user_metadata: for `commitInfo`.
         max_retries: how often a lost commit is tried again.
@@ -71,6 +72,7 @@ class TableUpdate:
     engine_info: str
     user_metadata: str | None
     max_retries: int
+    copied_transaction_ids: Mapping[str, TransactionIdentifier] = field(default_factory=dict)
     domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
     generated_identity: tuple[str, ...] = ()
     catalog: Catalog | None = None
@@ -284,6 +286,7 @@ def _head(
         if stamp is not None and update.enables_timestamps:
             metadata = rebase.with_enablement(metadata, version, stamp)
         actions.append(metadata)
+    actions += update.copied_transaction_ids.values()
     actions += [
         TransactionIdentifier(app_id=app_id, version=version, last_updated=now())
         for app_id, version in update.transaction_ids.items()

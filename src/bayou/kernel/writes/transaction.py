@@ -53,7 +53,7 @@ class Transaction:
         self._reads = ReadSet(
             schema=update.schema if state is None else state.schema,
             partition_columns=update.partition_columns,
-            app_ids=frozenset(update.transaction_ids),
+            app_ids=frozenset(update.transaction_ids) | frozenset(update.copied_transaction_ids),
         )
 
     @property

@@ -10,6 +10,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from bayou.kernel.operations.clone import clone
 from bayou.kernel.operations.create_table import CreationMode
+from bayou.spark.settings import CLONE_TRANSACTION_IDENTIFIERS
 from bayou.spark.source.timestamps import parse_timestamp
 from bayou.spark.statements.column_definitions import properties
 from bayou.spark.statements.context import StatementContext
@@ -64,6 +65,7 @@ class Clone:
             SPARK_ENGINE_INFO,
             properties=self.properties,
             replace=self.mode.replaces,
+            transaction_identifiers=CLONE_TRANSACTION_IDENTIFIERS.boolean(context.spark, True),
         )
         if not place.exists:
             place.register(context.spark, target.path)

@@ -322,6 +322,8 @@ class DeltaTable:
         isShallow: bool = False,  # noqa: N803
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
+        *,
+        transaction_identifiers: bool = True,
     ) -> DeltaTable:
         """Make a table of its own out of the latest version, without copying a file.
 
@@ -330,12 +332,20 @@ class DeltaTable:
             isShallow: must be true: deep clones aren't supported, as in delta-spark.
             replace: there may be a table without files at `target` already.
             properties: table properties on top of this table's.
+            transaction_identifiers: copy the version's transaction identifiers, by which pipelines
+                and streaming queries know what the rows cover; False omits them.
 
         Raises:
             ArgumentError: a deep clone.
             TableAlreadyExistsError: there is a table, and it may not be replaced.
         """
-        return self._cloned(target, isShallow, replace, properties)
+        return self._cloned(
+            target,
+            isShallow,
+            replace,
+            properties,
+            transaction_identifiers=transaction_identifiers,
+        )
 
     def cloneAtVersion(  # noqa: N802
         self,
@@ -344,10 +354,19 @@ class DeltaTable:
         isShallow: bool = False,  # noqa: N803
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
+        *,
+        transaction_identifiers: bool = True,
     ) -> DeltaTable:
         """`clone` of an earlier version."""
         number(version, "version")
-        return self._cloned(target, isShallow, replace, properties, version=version)
+        return self._cloned(
+            target,
+            isShallow,
+            replace,
+            properties,
+            transaction_identifiers=transaction_identifiers,
+            version=version,
+        )
 
     def cloneAtTimestamp(  # noqa: N802
         self,
@@ -356,10 +375,19 @@ class DeltaTable:
         isShallow: bool = False,  # noqa: N803
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
+        *,
+        transaction_identifiers: bool = True,
     ) -> DeltaTable:
         """`clone` of the last version at or before a time, in the session's time zone."""
         at = self._milliseconds(text(timestamp, "timestamp"))
-        return self._cloned(target, isShallow, replace, properties, timestamp=at)
+        return self._cloned(
+            target,
+            isShallow,
+            replace,
+            properties,
+            transaction_identifiers=transaction_identifiers,
+            timestamp=at,
+        )
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:  # noqa: N802, N803
         """Raise the protocol's versions.
@@ -434,6 +462,7 @@ class DeltaTable:
         replaces: bool,
         properties: Mapping[str, str] | None,
         *,
+        transaction_identifiers: bool,
         version: int | None = None,
         timestamp: int | None = None,
     ) -> DeltaTable:
@@ -464,6 +493,7 @@ class DeltaTable:
             SPARK_ENGINE_INFO,
             properties=texts(properties, "properties"),
             replace=replaces,
+            transaction_identifiers=flag(transaction_identifiers, "transaction_identifiers"),
         )
         target = TargetTable(
             spark=source.spark,
