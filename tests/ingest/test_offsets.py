@@ -72,7 +72,7 @@ def test_a_table_that_covers_nothing_begins_at_the_first_records():
 def test_a_run_goes_on_behind_what_the_table_has_what_was_migrated_or_where_the_first_began(
     covered, migrated, fixed, expected
 ):
-    assert where_it_goes_on(TOPIC, covered, migrated=migrated, fixed=fixed) == expected
+    assert where_it_goes_on(TOPIC, covered, existing=migrated, fixed=fixed) == expected
 
 
 def test_where_a_first_run_began_is_no_offset_that_is_covered():

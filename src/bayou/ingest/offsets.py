@@ -165,7 +165,7 @@ def where_it_goes_on(
     topic: KafkaTopic,
     covered: Mapping[int, int],
     *,
-    migrated: Mapping[int, int] = MappingProxyType({}),
+    existing: Mapping[int, int] = MappingProxyType({}),
     fixed: Mapping[int, int] | None = None,
 ) -> dict[int, int]:
     """The next offset of each partition of which anything is known; others begin at their first.
@@ -173,11 +173,11 @@ def where_it_goes_on(
     Args:
         topic: the topic.
         covered: the table's next offsets.
-        migrated: the last offsets that migrated records name, of partitions without those.
+        existing: the last offsets that rows or migrated records name, of partitions without those.
         fixed: with `starting-offsets: latest` where the first run began, which is at the end where
             nothing else is known; None to begin at the first offset.
     """
-    known = {**(fixed or {}), **{p: last + 1 for p, last in migrated.items()}, **covered}
+    known = {**(fixed or {}), **{p: last + 1 for p, last in existing.items()}, **covered}
     if fixed is None or known:
         return known
     return {p: there.end for p, there in topic.bounds.items()}

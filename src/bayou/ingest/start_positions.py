@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bayou.ingest.config import Topic
 from bayou.ingest.dead_letter_table import DeadLetterTable
+from bayou.ingest.existing_rows import cover_existing_rows
 from bayou.ingest.micro_batch import MicroBatchWriter
-from bayou.ingest.migration import cover_migrated
 from bayou.ingest.offsets import (
     KafkaTopic,
     behind_lost,
@@ -31,7 +31,8 @@ def start_positions(
 ) -> dict[int, int]:
     """Open a topic's tables; for each partition the offset that is read first.
 
-    Kafka goes on behind what was migrated from files. With `starting-offsets: latest` partitions
+    Kafka goes on behind what was migrated from files, and with `on-missing-offsets: from-rows`
+    behind rows that no transaction identifier covers. With `starting-offsets: latest` partitions
     that no commit covers begin at the end that was there at the first start.
 
     Args:
@@ -43,7 +44,7 @@ def start_positions(
         PipelineError: the tables can't take this topic's records, or stand where it has nothing.
     """
     covered = writer.open()
-    if cover_migrated(topic, kafka, target, storage_options):
+    if cover_existing_rows(topic, kafka, target, storage_options):
         covered = writer.open()
     fixed = dead_letters.known_start() if topic.config.starting_offsets == "latest" else None
     first = not covered

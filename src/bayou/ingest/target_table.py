@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
+from bayou.api import SnapshotHandle
 from bayou.errors import (
     ConcurrentTransactionError,
     PipelineError,
@@ -71,6 +72,11 @@ class TargetTable:
     def version(self) -> int | None:
         """The latest version that is known, None where there is no table."""
         return self._version
+
+    @property
+    def snapshot(self) -> SnapshotHandle | None:
+        """The version that is known, None where there is no table."""
+        return None if self._snapshot is None else SnapshotHandle(self._engine, self._snapshot)
 
     @property
     def covered(self) -> dict[int, int]:

@@ -67,6 +67,13 @@ class TopicConfig(Section):
         "fail stops the topic, continue goes on with the first that is there, and says which "
         "offsets were lost.",
     )
+    on_missing_offsets: Literal["fail", "from-rows", "begin-anew"] = Field(
+        default="fail",
+        description="When the table has rows of the topic, but no transaction identifier that "
+        "tells which offsets they cover, as in a copy of rows: fail stops the topic, from-rows "
+        "goes on behind the last offset of the rows in each partition, begin-anew reads the topic "
+        "as if the table had no such row.",
+    )
     accept_restore: Annotated[int, Field(ge=0)] | None = Field(
         default=None,
         description="Version of the last RESTORE of the table that is meant: the pipeline goes on "

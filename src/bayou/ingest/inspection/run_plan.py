@@ -16,9 +16,9 @@ from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letter_table import DeadLetterTable
 from bayou.ingest.decode import additions
 from bayou.ingest.errand import all_at_once
+from bayou.ingest.existing_rows import existing_offsets
 from bayou.ingest.inspection.kafka_records import sampled_records
 from bayou.ingest.inspection.run_cost import RunCost, run_cost
-from bayou.ingest.migration import migrated_offsets
 from bayou.ingest.offsets import (
     KafkaTopic,
     OffsetSpan,
@@ -123,12 +123,11 @@ def _plan(
         target = TargetTable(engine, topic, kafka)
         target.open()
         plan = replace(plan, creates=target.version is None)
-        covered, migrated = target.covered, {}
-        if target.version is not None:
-            migrated = migrated_offsets(topic, kafka, covered, options)
+        covered = target.covered
+        existing = existing_offsets(topic, kafka, covered, target.snapshot, options)
         latest = topic.config.starting_offsets == "latest"
         fixed = DeadLetterTable(engine, topic, kafka).known_start() if latest else None
-        covered = where_it_goes_on(kafka, covered, migrated=migrated, fixed=fixed)
+        covered = where_it_goes_on(kafka, covered, existing=existing, fixed=fixed)
         lost = lost_offsets(kafka, covered)
         if topic.config.on_data_loss == "continue":
             covered = behind_lost(kafka, covered)

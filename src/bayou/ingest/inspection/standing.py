@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bayou.api import SnapshotHandle
 from bayou.errors import BayouError
 from bayou.ingest.broker import describe_topic
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.errand import all_at_once
+from bayou.ingest.existing_rows import existing_offsets
 from bayou.ingest.inspection.kafka_records import first_record_time
 from bayou.ingest.inspection.topic_tables import TopicTables
 from bayou.ingest.maintenance import LastRun, last_runs, task_of
-from bayou.ingest.migration import migrated_offsets
 from bayou.ingest.offsets import (
     KafkaTopic,
     OffsetSpan,
@@ -121,12 +122,11 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
         maintenance=last_runs(configuration, topic),
     )
     tables = TopicTables.of(configuration, topic)
-    transactions: Mapping[str, int] | None = None
+    snapshot: SnapshotHandle | None = None
     letters: Mapping[str, int] = {}
     try:
         if tables.target.exists():
             snapshot = tables.target.snapshot()
-            transactions = snapshot.transactions
             facts = _table_facts(tables, snapshot.row_count(), standing.maintenance)
             standing = replace(standing, **facts)
         else:
@@ -140,14 +140,14 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
         properties = configuration.connector.kafka.client_properties()
         kafka = describe_topic(topic.config.kafka_topic, properties)
         covered: dict[int, int] = {}
-        migrated: dict[int, int] = {}
-        if transactions is not None:
-            covered = next_offsets(kafka, transactions)
+        existing: dict[int, int] = {}
+        if snapshot is not None:
+            covered = next_offsets(kafka, snapshot.transactions)
             options = configuration.connector.storage.storage_options()
-            migrated = migrated_offsets(topic, kafka, covered, options)
+            existing = existing_offsets(topic, kafka, covered, snapshot, options)
         latest = topic.config.starting_offsets == "latest"
         fixed = fixed_start(kafka, letters) if latest else None
-        known = where_it_goes_on(kafka, covered, migrated=migrated, fixed=fixed)
+        known = where_it_goes_on(kafka, covered, existing=existing, fixed=fixed)
         partitions = tuple(
             PartitionStanding(
                 partition=p,

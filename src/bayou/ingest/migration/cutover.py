@@ -6,38 +6,9 @@ from collections.abc import Mapping
 
 from bayou.ingest.config import Topic
 from bayou.ingest.migration.ledger import Ledger
-from bayou.ingest.offsets import KafkaTopic, behind_lost, starting_offsets
-from bayou.ingest.target_table import TargetTable
+from bayou.ingest.offsets import KafkaTopic
 
-__all__ = ["cover_migrated", "migrated_offsets"]
-
-
-def cover_migrated(
-    topic: Topic, kafka: KafkaTopic, target: TargetTable, storage_options: dict[str, str]
-) -> bool:
-    """Have the table cover the offsets that migrated records named, where it covers none yet.
-
-    Args:
-        target: opened.
-
-    Returns:
-        Whether anything was committed.
-
-    Raises:
-        PipelineError: Kafka can't go on there; nothing was done.
-    """
-    covered = target.covered
-    new = {}
-    if target.version is not None:
-        new = migrated_offsets(topic, kafka, covered, storage_options)
-    if not new:
-        return False
-    positions = covered | {p: o + 1 for p, o in new.items()}
-    if topic.config.on_data_loss == "continue":
-        positions = behind_lost(kafka, positions)
-    starting_offsets(kafka, positions, key=topic.key)
-    target.cover(new)
-    return True
+__all__ = ["migrated_offsets"]
 
 
 def migrated_offsets(

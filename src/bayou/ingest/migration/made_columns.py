@@ -33,10 +33,10 @@ _NAMES = frozenset((*KAFKA_COLUMNS.names, "_kafka_timestamp"))
 class FromKafka:
     """Which records a table gets from Kafka, and not from files.
 
-    Where rows are appended those are, of each partition that the table covers, all from the first
-    one on that it has: it has them, or the pipeline will read them. Those that on-data-loss passed
-    over are among them: not every log still says which they were. Where rows are upserted there
-    are none: of a record that comes twice one row stays.
+    Where rows are appended those are, of each partition that the table covers or has rows of, all
+    from the first one on that it has: it has them, or the pipeline will read them. Those that
+    on-data-loss passed over are among them: not every log still says which they were. Where rows
+    are upserted there are none: of a record that comes twice one row stays.
     """
 
     def __init__(self, topic: Topic, storage_options: dict[str, str]) -> None:
@@ -59,9 +59,10 @@ class FromKafka:
         if self._topic.upsert_keys is not None or not table.exists(engine):
             return {}
         firsts = covered_offsets(name, table.latest_snapshot(engine).transactions)
-        if not firsts:
-            return {}
-        for place, prefix in ((path, "_kafka_"), (dead_letters_path(path), "")):
+        places = [(path, "_kafka_")]
+        if firsts:
+            places.append((dead_letters_path(path), ""))
+        for place, prefix in places:
             handle = open_table(place, self._storage_options)
             if not handle.exists():
                 continue
