@@ -147,6 +147,23 @@ def test_a_stream_follows_a_rename_with_a_schema_log(runs):
     assert entry["sourceMetadataPath"] == f"file:{runs.checkpoint}/sources/0"
 
 
+@pytest.mark.parametrize("change", ["rename", "drop"])
+def test_a_query_started_again_behind_a_change_of_columns_stops_before_any_batch(runs, change):
+    path = str(runs.table)
+    properties = {"delta.columnMapping.mode": "name"}
+    bayou.write(path, pa.table({"id": [1], "v": ["a"]}), properties=properties)
+    runs.run()
+    if change == "rename":
+        bayou.table(path).alter.rename_column("v", "w")
+    else:
+        bayou.table(path).alter.drop_column("v")
+    append(path, 2)
+    with pytest.raises(StreamingQueryException, match="INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG"):
+        runs.run()
+    assert runs.batches == {0: [(1, "a")]}
+    assert len(runs.offsets()) == 1
+
+
 def test_a_stream_of_one_version_is_refused(runs):
     append(runs.table, 1)
     table, schema = str(runs.table), StructType([StructField("id", LongType())])

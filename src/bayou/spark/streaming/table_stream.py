@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.errors import VersionNotFoundError
+from bayou.errors import StreamingSourceError, VersionNotFoundError
 from bayou.kernel import ChangeFile, ChangeState, ScanBuilder, ScanFileBatch, ScanState
 from bayou.kernel.changes.change_plan import ChangePlan
 from bayou.kernel.changes.commit_files import CommitFiles, without_statistics
@@ -103,6 +103,7 @@ class TableStream:
         self._bound: SourceOffset | None = None
         self._snapshot: tuple[TableState, SortedFiles] | None = None
         self._schema_checked = False
+        self._restart_checked = False
         self._feed_checked_to = -1
 
     @property
@@ -156,6 +157,7 @@ class TableStream:
             pending = self._tracking.pending(self._engine, start)
             if pending is not None:
                 return pending
+        self._check_schema_of_last_run(start)
         if self._available_now and self._bound is None:
             self._bound = self._next(start, None)
         admission = None
@@ -181,6 +183,7 @@ class TableStream:
         Raises:
             StreamingSourceError: as `latest_offset`, or changes weren't recorded.
         """
+        self._check_schema_of_last_run(start)
         start = _first_start(start, end)
         if start.place < end.place:
             last = end.version if end.index >= 0 else end.version - 1
@@ -409,6 +412,46 @@ class TableStream:
             fresh = start.initial or start == self.initial_offset()
             self._tracking.initialize(self._engine, start, end, fresh)
 
+    def _check_schema_of_last_run(self, start: SourceOffset) -> None:
+        """Compare the schema of the rows that an earlier run has read with the one of this run.
+
+        The offset of a run that has read a whole commit names the next version, which may be the
+        one that changes the schema. delta-spark notices that by the last batch, which Spark gives
+        to its source once more when a query is started again; a source in Python isn't told.
+        """
+        if self._tracking is not None or self._restart_checked:
+            return
+        self._restart_checked = True
+        if start == self._initial or start.initial or start.index != BASE_INDEX:
+            return  # nothing was read, or `_check_schema_once` compares this version
+        version = start.version - 1
+        if version < 0 or version == self._state.version:
+            return
+        try:
+            state = load_table_state(self._engine, self.table, version)
+        except VersionNotFoundError as error:
+            if self._state.column_mapping != "none" and self._sets_metadata(start.version):
+                raise self._unknown_mapping(version) from error
+            return
+        self._schema.check(state.metadata, version, at_start=True)
+
+    def _sets_metadata(self, version: int) -> bool:
+        """Whether a version is there and sets metadata."""
+        if version > self._state.version:
+            return False
+        commits = self._tail.commits(self._engine, version, version)
+        return any(commit.metadata is not None for commit in commits)
+
+    def _unknown_mapping(self, version: int) -> StreamingSourceError:
+        return refusal(
+            "DELTA_STREAMING_CHECK_COLUMN_MAPPING_NO_SNAPSHOT",
+            f"Version {version} of {self.table} can't be rebuilt, so that nobody knows "
+            "how its columns were mapped when the stream begins. Choose a later "
+            "startingVersion.",
+            table=self.table,
+            version=version,
+        )
+
     def _check_schema_once(self, start: int, end: int | None) -> None:
         """Compare the schema at a stream's start with the one that is read with.
 
@@ -423,14 +466,7 @@ class TableStream:
             except VersionNotFoundError as error:
                 state = None
                 if self._state.column_mapping != "none":
-                    raise refusal(
-                        "DELTA_STREAMING_CHECK_COLUMN_MAPPING_NO_SNAPSHOT",
-                        f"Version {start} of {self.table} can't be rebuilt, so that nobody knows "
-                        "how its columns were mapped when the stream begins. Choose a later "
-                        "startingVersion.",
-                        table=self.table,
-                        version=start,
-                    ) from error
+                    raise self._unknown_mapping(start) from error
         if state is not None:
             self._schema.check(state.metadata, state.version, at_start=True)
             if end is not None and end >= start:
