@@ -12,7 +12,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from bayou.engines.arrow import local_files
 from bayou.engines.arrow.local_files import LocalFiles
 from bayou.engines.arrow.os_errors import storage_errors
 from bayou.errors import FileMissingError, StorageError
@@ -56,15 +55,6 @@ def test_of_eight_processes_that_put_fifty_names_each_name_has_one_winner(tmp_pa
         assert len(winners) == 1
         assert (tmp_path / f"{key:03d}").read_bytes() == b"%d\n" % winners[0] * 500
     assert len(names(tmp_path)) == 50
-
-
-def test_where_the_disk_has_no_hard_links_one_of_several_still_wins(tmp_path: Path) -> None:
-    (tmp_path / "first").write_bytes(b"1")
-    (tmp_path / "second").write_bytes(b"2")
-    target = f"{tmp_path}/target"
-    assert local_files._rename_if_absent(f"{tmp_path}/first", target) is True
-    assert local_files._rename_if_absent(f"{tmp_path}/second", target) is False
-    assert (tmp_path / "target").read_bytes() == b"1"
 
 
 def test_putting_into_a_missing_folder_is_an_error(tmp_path: Path) -> None:

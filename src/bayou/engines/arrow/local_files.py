@@ -8,7 +8,6 @@ files have a name that starts with a dot, in the folder of the file they become.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import threading
 import uuid
@@ -19,6 +18,7 @@ from typing import IO, Any, Self, cast
 
 import pyarrow as pa
 
+from bayou.engines.arrow.exclusive_names import is_still, name_exclusively
 from bayou.engines.arrow.made_folders import MadeFolders
 from bayou.engines.arrow.os_errors import storage_errors
 from bayou.engines.folders import is_between
@@ -29,7 +29,6 @@ from bayou.kernel.engine import ByteRange, FileStatus
 __all__ = ["LocalFiles", "LocalOutput", "local_path"]
 
 _TRIES = 5
-_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 
 
 def local_path(path: str) -> str:
@@ -135,17 +134,11 @@ class LocalFiles:
             if os.path.lexists(path):
                 return False
             with _written_temporary(path, data) as temporary:
-                try:
-                    os.link(temporary, path)
-                except FileExistsError:
+                named = os.stat(temporary)
+                if not name_exclusively(temporary, path):
                     return False
-                except OSError as error:
-                    if error.errno not in _NO_LINKS:
-                        raise
-                    if not _rename_if_absent(temporary, path):
-                        return False
-            _sync_folder(path)
-            return True
+                _sync_folder(path)
+                return is_still(path, named, data)
 
     def put(self, path: str, data: bytes) -> None:
         path = local_path(path)
@@ -285,22 +278,6 @@ def _written_temporary(path: str, data: bytes) -> Iterator[str]:
 def _temporary_name(path: str) -> str:
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name[:40]}.{uuid.uuid4().hex}.tmp")
-
-
-def _rename_if_absent(temporary: str, path: str) -> bool:
-    """Put-if-absent where the disk has no hard links: a look and a rename under a lock.
-
-    The lock is on the folder and ends with the process; it holds off writers that take it too.
-    """
-    folder = os.open(os.path.dirname(path), os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        if os.path.lexists(path):
-            return False
-        os.rename(temporary, path)
-        return True
-    finally:
-        os.close(folder)
 
 
 def _sync_folder(path: str) -> None:
