@@ -101,6 +101,27 @@ def test_a_second_migration_takes_what_is_new(events, folder):
     assert ids(events) == list(range(32))
 
 
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_clone_goes_on_with_the_files_where_its_ledger_is_cloned_too(
+    events, folder, tmp_path, version
+):
+    events.migrate(str(folder))
+    (folder / "late.json").write_text('[{"id": 30}]')
+    events.migrate(str(folder))
+    for suffix in ("", "_migration"):
+        (tmp_path / f"lake/events{suffix}").rename(tmp_path / f"lake/before{suffix}")
+    bayou.table(str(tmp_path / "lake/before")).clone(tmp_path / "lake/events", version=version)
+    (folder / "later.json").write_text('[{"id": 31}]')
+    before = len(ids(events))
+    with pytest.raises(PipelineError, match=r"without the table of its migration\. Copy or clone"):
+        events.migrate(str(folder))
+    assert len(ids(events)) == before
+    ledger = bayou.table(str(tmp_path / "lake/before_migration"))
+    ledger.clone(tmp_path / "lake/events_migration")
+    events.migrate(str(folder))
+    assert ids(events) == list(range(32))
+
+
 class _KilledError(Exception):
     pass
 

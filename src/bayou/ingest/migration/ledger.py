@@ -33,7 +33,7 @@ from bayou.ingest.uncommitted import unless_committed
 from bayou.kernel import Engine, Operation, Snapshot, Table, delete_data_files, write_data
 from bayou.kernel.arrow_types import from_arrow_schema
 
-__all__ = ["Ledger", "LedgerState", "Part", "application_id", "ledger_path"]
+__all__ = ["Ledger", "LedgerState", "Part", "application_id", "ledger_path", "migrated_source"]
 
 
 def ledger_path(table_path: str) -> str:
@@ -44,6 +44,12 @@ def ledger_path(table_path: str) -> str:
 def application_id(source: str) -> str:
     """The target's transaction identifier for a folder."""
     return f"migration/{source}"
+
+
+def migrated_source(application: str) -> str | None:
+    """The folder that a transaction identifier of a target is about, None for another's."""
+    before = application_id("")
+    return application.removeprefix(before) if application.startswith(before) else None
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):

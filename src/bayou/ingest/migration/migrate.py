@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -25,7 +25,13 @@ from bayou.errors import (
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.direct_writer import MIGRATED, DirectWriter, record_batch
 from bayou.ingest.migration.json_files import JsonFile, json_files, records_of
-from bayou.ingest.migration.ledger import Ledger, Part, application_id
+from bayou.ingest.migration.ledger import (
+    Ledger,
+    Part,
+    application_id,
+    ledger_path,
+    migrated_source,
+)
 from bayou.ingest.migration.made_columns import FromKafka, OldRecords
 from bayou.ingest.progress import MigrationReport
 from bayou.kernel import Engine
@@ -95,7 +101,9 @@ class _Migration:
 
     def run(self) -> MigrationReport:
         files = json_files(self._engine, self._source)
+        done = self._writer.transactions()  # before the ledger, which is written first
         self._state = self._ledger.read()
+        self._check_ledger(done)
         for part in self._state.of(self._source):
             offsets = {int(p): o for p, o in msgspec.json.decode(part.offsets).items()}
             self._old.offsets |= offsets
@@ -111,6 +119,24 @@ class _Migration:
         for pieces in self._batches(todo):
             self._commit(pieces)
         return self._finished()
+
+    def _check_ledger(self, done: Mapping[str, int]) -> None:
+        """Refuse a ledger that lacks batches of the table: their files would come again, or never.
+
+        Args:
+            done: the table's transaction identifiers.
+        """
+        for application, batch in sorted(done.items()):
+            source = migrated_source(application)
+            if source is not None and batch >= self._state.next_batch(source):
+                raise PipelineError(
+                    f"topic {self._topic.key!r}: {self._topic.table_path} has batch {batch} of the "
+                    f"migration of {source}, but {ledger_path(self._topic.table_path)} doesn't "
+                    "name that batch: the table was copied or cloned without the table of its "
+                    "migration. Copy or clone that one, too, or leave the migration out "
+                    "(connector.migration).",
+                    topic=self._topic.key,
+                )
 
     def _finished(self) -> MigrationReport:
         return replace(
