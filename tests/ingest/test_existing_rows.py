@@ -71,6 +71,27 @@ def test_a_clone_of_a_version_takes_the_records_since_then_once(small_pipeline):
     assert ids(pipeline) == list(range(30))
 
 
+@pytest.mark.parametrize("upserts", [False, True])
+def test_a_clone_with_the_tables_beside_it_decides_each_record_as_before(small_pipeline, upserts):
+    pipeline = small_pipeline
+    pipeline.upserts = upserts
+    pipeline.write_file()
+    pipeline.produce({"id": 0}, {"id": 1})
+    pipeline.take_in()
+    pipeline.produce({"id": 2}, b"no JSON", {"id": 3})
+    pipeline.take_in()
+    before = ids(pipeline)
+    use_clone(pipeline, version=0)
+    for suffix in ("_dead_letters", "_deleted_keys"):
+        beside = bayou.table(f"{pipeline.path}_before{suffix}")
+        if beside.exists():
+            beside.clone(pipeline.path + suffix)
+    assert ids(pipeline) == [0, 1]
+    pipeline.take_in()
+    assert ids(pipeline) == before == [0, 1, 2, 3]
+    assert pipeline.dead_letters.to_arrow().num_rows == 1
+
+
 def test_rows_without_offsets_stop_the_topic_which_names_the_ways_on(uncovered):
     with pytest.raises(PipelineError) as error:
         uncovered.take_in()
