@@ -12,8 +12,6 @@ from bayou.api.arrow_stream import ArrowStream, record_batches
 from bayou.engines import for_path
 from bayou.errors import (
     ArgumentError,
-    BayouError,
-    CommitFailedError,
     MetadataChangedError,
     ProtocolChangedError,
     SchemaError,
@@ -32,6 +30,7 @@ from bayou.kernel import (
     write_data,
 )
 from bayou.kernel.arrow_types import from_arrow_schema
+from bayou.kernel.writes.uncommitted import discard_unless_committed
 from bayou.protocol.actions import AddFile
 from bayou.protocol.schema import StructType
 from bayou.version import ENGINE_INFO
@@ -110,21 +109,20 @@ def write(  # noqa: PLR0917 - the short API, names and order are promised
     adds = write_data(engine, transaction.transaction_state(engine), stream)
     if not adds and mode == "append" and not transaction.changes_metadata:
         return transaction.read_version
+    creates = transaction.read_version < 0
     try:
-        return _commit(engine, transaction, adds, mode)
+        with discard_unless_committed(lambda: delete_data_files(engine, table.path, adds)):
+            try:
+                return _commit(engine, transaction, adds, mode)
+            except (ProtocolChangedError, MetadataChangedError):
+                if creates and mode == "append":
+                    return _append_behind_creator(engine, request, transaction, adds)
+                raise
     except (ProtocolChangedError, MetadataChangedError) as error:
-        if transaction.read_version < 0 and mode == "append":
-            return _append_behind_creator(engine, request, transaction, adds)
-        delete_data_files(engine, table.path, adds)
-        if transaction.read_version < 0 and mode == "ignore":
+        if creates and mode == "ignore":
             return table.latest_snapshot(engine).version
-        if transaction.read_version < 0 and mode == "error":
+        if creates and mode == "error":
             raise _exists(table) from error
-        raise
-    except CommitFailedError:
-        raise  # the outcome may be unknown: the files must stay
-    except BayouError:
-        delete_data_files(engine, table.path, adds)
         raise
 
 
@@ -166,24 +164,18 @@ def _append_behind_creator(
     engine: Engine, request: _Request, lost: Transaction, adds: Sequence[AddFile]
 ) -> int:
     """Two writers made the table at once; this one lost and appends what it has written."""
-    try:
-        snapshot = request.table.latest_snapshot(engine)
-        if snapshot.partition_columns != lost.partition_columns:
-            raise _other_partitioning(snapshot, lost.partition_columns)
-        if snapshot.schema != lost.schema:
-            # What was written followed the rules of a schema that the table doesn't have.
-            raise SchemaError(
-                f"{snapshot.path} was made by another writer meanwhile, with another schema. "
-                "Nothing was changed; repeat the write.",
-                table=snapshot.path,
-            )
-        transaction = request.builder(engine, snapshot).build(engine)
-        return _commit(engine, transaction, adds, request.mode)
-    except CommitFailedError:
-        raise
-    except BayouError:
-        delete_data_files(engine, request.table.path, adds)
-        raise
+    snapshot = request.table.latest_snapshot(engine)
+    if snapshot.partition_columns != lost.partition_columns:
+        raise _other_partitioning(snapshot, lost.partition_columns)
+    if snapshot.schema != lost.schema:
+        # What was written followed the rules of a schema that the table doesn't have.
+        raise SchemaError(
+            f"{snapshot.path} was made by another writer meanwhile, with another schema. "
+            "Nothing was changed; repeat the write.",
+            table=snapshot.path,
+        )
+    transaction = request.builder(engine, snapshot).build(engine)
+    return _commit(engine, transaction, adds, request.mode)
 
 
 def _commit(

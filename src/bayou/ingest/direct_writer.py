@@ -33,9 +33,9 @@ from bayou.ingest.schema_policy import SchemaPolicy, told_in_history
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.target_table import ENGINE_INFO, TargetTable
 from bayou.ingest.topic_format import topic_columns, topic_format
-from bayou.ingest.uncommitted import unless_committed
 from bayou.kernel import Engine, Operation, Snapshot, Table, delete_data_files, write_data
 from bayou.kernel.arrow_types import to_arrow_schema
+from bayou.kernel.writes.uncommitted import discard_unless_committed
 from bayou.protocol.schema import StructType
 
 __all__ = ["MIGRATED", "WRITTEN", "DirectWriter", "record_batch"]
@@ -219,7 +219,7 @@ class DirectWriter:
             return done.told(report, gathered.num_rows, added)
         transaction, added = target.begin(layout, {}, transaction_ids)
         adds = write_data(self._engine, transaction.transaction_state(self._engine), rows)
-        with unless_committed(lambda: target.discard(adds)):
+        with discard_unless_committed(lambda: target.discard(adds)):
             version = target.commit(transaction, adds, {}, tags=tags)
         if version is None:
             target.discard(adds)
@@ -263,7 +263,7 @@ class DirectWriter:
             builder = builder.with_transaction_id(application, version)
         transaction = builder.build(self._engine)
         adds = write_data(self._engine, transaction.transaction_state(self._engine), letters)
-        with unless_committed(lambda: delete_data_files(self._engine, table.path, adds)):
+        with discard_unless_committed(lambda: delete_data_files(self._engine, table.path, adds)):
             result = transaction.commit(self._engine, adds)
         if result.already_committed:
             delete_data_files(self._engine, table.path, adds)

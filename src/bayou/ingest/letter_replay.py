@@ -37,12 +37,12 @@ from bayou.ingest.rows import RowLayout, record_part
 from bayou.ingest.schema_policy import check_masks
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.topic_format import topic_columns, topic_format, validated_by
-from bayou.ingest.uncommitted import unless_committed
 from bayou.ingest.upsert_replay import upsert_letters
 from bayou.kernel import Operation, delete_data_files, write_data
 from bayou.kernel.engine import Engine
 from bayou.kernel.writes.data_writer import folders_show_values
 from bayou.kernel.writes.schema_evolution import merge_schemas
+from bayou.kernel.writes.uncommitted import discard_unless_committed
 from bayou.protocol.schema import StructField, StructType
 from bayou.version import ENGINE_INFO
 
@@ -201,7 +201,9 @@ class _Replay:
         adds = write_data(self._engine, transaction.transaction_state(self._engine), rows)
         if not adds:
             return None
-        with unless_committed(lambda: delete_data_files(self._engine, self._target.path, adds)):
+        with discard_unless_committed(
+            lambda: delete_data_files(self._engine, self._target.path, adds)
+        ):
             result = transaction.commit(self._engine, adds)
         result.run_post_commit_hooks(self._engine)
         return result.version

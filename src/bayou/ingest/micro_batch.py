@@ -30,11 +30,11 @@ from bayou.ingest.rows import RowLayout
 from bayou.ingest.schema_policy import SchemaPolicy, told_in_history
 from bayou.ingest.spark_errors import records_lost, translated
 from bayou.ingest.target_table import TargetTable
-from bayou.ingest.uncommitted import unless_committed
 from bayou.ingest.upsert import UpsertOutcome, UpsertTable
 from bayou.ingest.upsert.on_executors import KeptRows, merge_on_executors
 from bayou.kernel import Snapshot, Transaction
 from bayou.kernel.engine import Engine
+from bayou.kernel.writes.uncommitted import discard_unless_committed
 from bayou.protocol.schema import StructType
 from bayou.spark.kafka import KafkaShares, OffsetRange, TopicPartition
 from bayou.spark.writing.tasks import decode_adds
@@ -260,10 +260,12 @@ class MicroBatchWriter:
     ) -> int | None:
         """Dead letters first: a crash in between leaves records to do again, none undecided."""
         rows = decode_adds([o.row_actions for o in outcomes])
-        with unless_committed(lambda: self._target.discard(rows)):
+        with discard_unless_committed(lambda: self._target.discard(rows)):
             self._commit_letters(outcomes, spans)
-            if transaction is None:
-                return None
+        if transaction is None:
+            return None
+        # A block of its own: the commit of the dead letters says nothing about the rows.
+        with discard_unless_committed(lambda: self._target.discard(rows)):
             version = self._target.commit(transaction, rows, spans, tags=tags)
         if version is None:
             self._target.discard(rows)
@@ -325,7 +327,7 @@ class MicroBatchWriter:
     ) -> None:
         letters = decode_adds([o.dead_letter_actions for o in outcomes])
         if letters:
-            with unless_committed(lambda: self._dead_letters.discard(letters)):
+            with discard_unless_committed(lambda: self._dead_letters.discard(letters)):
                 self._dead_letters.commit(letters, spans)
 
     def _begin(

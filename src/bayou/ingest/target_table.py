@@ -26,13 +26,13 @@ from bayou.ingest.offsets import (
 from bayou.ingest.restores import INGEST, check_not_restored
 from bayou.ingest.rows import RowLayout, record_part
 from bayou.ingest.target_checks import KEY_COLUMNS, check_target
-from bayou.ingest.uncommitted import unless_committed
 from bayou.ingest.upsert import DELETED, UpsertOutcome, UpsertTable
 from bayou.kernel import Operation, Snapshot, Table, Transaction, delete_data_files, write_data
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.kernel.engine import Engine
 from bayou.kernel.writes.data_writer import folders_show_values
 from bayou.kernel.writes.schema_evolution import merge_schemas
+from bayou.kernel.writes.uncommitted import discard_unless_committed
 from bayou.protocol.actions import AddFile
 from bayou.protocol.properties import CHECKPOINT_INTERVAL, TYPE_WIDENING
 from bayou.protocol.schema import StructField, StructType
@@ -390,7 +390,7 @@ class TargetTable:
         rows = winners.filter(pc.invert(winners.column(DELETED))).select(layout.schema.names)
         state = transaction.transaction_state(self._engine)
         adds = write_data(self._engine, state, rows.combine_chunks().to_batches())
-        with unless_committed(lambda: self.discard(adds)):
+        with discard_unless_committed(lambda: self.discard(adds)):
             version = self.commit(transaction, adds, spans)
         assert version is not None  # a table that isn't there covers nothing
         return UpsertOutcome(version=version, inserted=rows.num_rows, updated=0, deleted=0)

@@ -29,9 +29,9 @@ from bayou.engines import for_path
 from bayou.errors import ConcurrentTransactionError
 from bayou.ingest.migration.json_files import path_below
 from bayou.ingest.target_table import ENGINE_INFO
-from bayou.ingest.uncommitted import unless_committed
 from bayou.kernel import Engine, Operation, Snapshot, Table, delete_data_files, write_data
 from bayou.kernel.arrow_types import from_arrow_schema
+from bayou.kernel.writes.uncommitted import discard_unless_committed
 
 __all__ = ["Ledger", "LedgerState", "Part", "application_id", "ledger_path", "migrated_source"]
 
@@ -202,7 +202,7 @@ class Ledger:
             .build(self._engine)
         )
         adds = write_data(self._engine, transaction.transaction_state(self._engine), [rows])
-        with unless_committed(lambda: delete_data_files(self._engine, self._path, adds)):
+        with discard_unless_committed(lambda: delete_data_files(self._engine, self._path, adds)):
             result = transaction.commit(self._engine, adds)
         result.run_post_commit_hooks(self._engine)
 

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from bayou.errors import (
     BayouError,
-    CommitFailedError,
     MetadataChangedError,
     ProtocolChangedError,
 )
@@ -37,6 +37,7 @@ from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.post_commit import TransactionCommitResult
 from bayou.kernel.writes.removal import remove_of
 from bayou.kernel.writes.transaction import Transaction
+from bayou.kernel.writes.uncommitted import discard_unless_committed
 from bayou.protocol.actions import Action, AddFile
 
 __all__ = [
@@ -148,13 +149,8 @@ def run_plan(
         else:
             written = zip(batch, run_items(batch), strict=True)
             results = [RewriteResult(item=item, added=tuple(adds)) for item, adds in written]
-        try:
+        with discard_unless_committed(partial(_discard, engine, plan.state.path, results)):
             committed = commit_rewrites(engine, plan, results, engine_info)
-        except CommitFailedError:
-            raise  # the outcome may be unknown: the files must stay
-        except BaseException:
-            _discard(engine, plan.state.path, results)
-            raise
         committed.run_post_commit_hooks(engine)
         version = committed.version
         done += results

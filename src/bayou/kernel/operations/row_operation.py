@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from bayou.errors import BayouError, CommitFailedError
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import Engine
 from bayou.kernel.operations.matching import Matching
@@ -27,6 +26,7 @@ from bayou.kernel.table_state import TableState
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.transaction import Transaction
+from bayou.kernel.writes.uncommitted import discard_unless_committed
 
 __all__ = ["RowOperation", "commit_row_changes", "history_metrics"]
 
@@ -182,13 +182,8 @@ def commit_row_changes(
     actions = changes.actions
     if not actions and not commits_progress:
         return transaction.read_version
-    try:
+    with discard_unless_committed(lambda: changes.discard(engine, transaction.table)):
         result = transaction.commit(engine, actions, operation_metrics=metrics)
-    except CommitFailedError:
-        raise  # the outcome may be unknown: the files must stay
-    except BayouError:
-        changes.discard(engine, transaction.table)
-        raise
     if result.already_committed:
         changes.discard(engine, transaction.table)
     result.run_post_commit_hooks(engine)

@@ -21,6 +21,7 @@ from bayou.kernel.upkeep.commit_effect import CommitEffect
 from bayou.kernel.upkeep.compaction import compact_log, is_compaction_due
 from bayou.kernel.upkeep.symlink_manifest import update_symlink_manifests
 from bayou.protocol.properties import SYMLINK_MANIFESTS, TableProperties
+from bayou.protocol.property_texts import PropertyValueError
 
 __all__ = ["HookName", "PostCommitHook", "due_hooks", "run_hooks"]
 
@@ -89,12 +90,38 @@ def due_hooks(
     """What a version makes due.
 
     Args:
-        configuration: the table's properties, checked.
+        configuration: the table's properties; one that can't be read leaves only the checksum.
         compaction_interval: of log compaction, None for never.
         catalog: the one that manages the table, None for none; without its leave no cleanup is due.
     """
+    checksum = PostCommitHook(name="checksum", table=table, version=version, effect=effect)
+    try:
+        hooks = [
+            checksum,
+            *_configured_hooks(table, version, configuration, compaction_interval, catalog),
+        ]
+    except PropertyValueError as error:  # other writers check less; the commit stands
+        _LOG.warning(
+            "%s: only the checksum of version %d is written. Correct the table property: %s.",
+            table,
+            version,
+            error,
+        )
+        hooks = [checksum]
+    if catalog is not None:
+        hooks = [replace(hook, catalog=catalog) for hook in hooks]
+    return tuple(hooks)
+
+
+def _configured_hooks(
+    table: str,
+    version: int,
+    configuration: Mapping[str, str],
+    compaction_interval: int | None,
+    catalog: Catalog | None,
+) -> list[PostCommitHook]:
     properties = TableProperties(configuration)
-    hooks = [PostCommitHook(name="checksum", table=table, version=version, effect=effect)]
+    hooks: list[PostCommitHook] = []
     due = version > 0 and version % properties.checkpoint_interval == 0
     if due:
         hooks.append(PostCommitHook(name="checkpoint", table=table, version=version))
@@ -111,9 +138,7 @@ def due_hooks(
         )
     if SYMLINK_MANIFESTS.read(configuration):
         hooks.append(PostCommitHook(name="symlink_manifest", table=table, version=version))
-    if catalog is not None:
-        hooks = [replace(hook, catalog=catalog) for hook in hooks]
-    return tuple(hooks)
+    return hooks
 
 
 def run_hooks(engine: Engine, hooks: Iterable[PostCommitHook]) -> None:

@@ -18,6 +18,7 @@ from bayou.kernel.log_segment import log_path
 from bayou.kernel.replay import CommitActions
 from bayou.kernel.writes.committers import Committer, LogCommitter
 from bayou.kernel.writes.conflicts import ReadSet, WriteSet, check_winner, operation_of
+from bayou.kernel.writes.uncommitted import report_possible_commit, report_refused_commit
 from bayou.protocol.actions import CommitInfo
 from bayou.protocol.file_names import CommitFile, commit_file_name, parse_log_file
 
@@ -81,6 +82,7 @@ def commit_with_retries(engine: Engine, attempt: CommitAttempt) -> tuple[int, li
         while (winner := attempt.committer.find(engine, attempt.table, version)) is not None:
             if _txn_id(winner) == attempt.txn_id:
                 return version, winners
+            report_refused_commit(attempt.txn_id)
             check_winner(attempt.table, winner, attempt.reads, attempt.writes, lost + 1)
             winners.append(winner)
             version += 1
@@ -149,6 +151,7 @@ def _put(
     """
     lines = attempt.lines(version, winners)
     failures = 0
+    report_possible_commit(attempt.txn_id)
     while True:
         try:
             return attempt.committer.put(engine, attempt.table, version, lines)

@@ -239,8 +239,8 @@ class Transaction:
         """Make the actions the table's next version.
 
         A commit that lost against another writer is put behind it where the two don't conflict.
-        The caller still owns the data files where this raises; `delete_data_files` removes them.
-        After a CommitFailedError whose text says that the outcome isn't known they must stay.
+        The caller still owns the data files if this raises. `discard_unless_committed` deletes them
+        if the commit certainly did not happen; after any other error they must stay.
 
         Args:
             actions: of `generate_append_actions`, `write_data`, `generate_remove_actions`.

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from bayou.engines import for_path, from_description
-from bayou.errors import BayouError, CommitFailedError
 from bayou.kernel import Engine
 from bayou.kernel.engine_description import EngineDescription
 from bayou.kernel.operations.table_write import TableWrite, WritePlan, commit_write, plan_write
+from bayou.kernel.writes.uncommitted import discard_unless_committed
 from bayou.spark.writing.options import WriteOptions
 from bayou.spark.writing.tasks import decode_files, delete_task_files, write_task
 
@@ -75,13 +75,8 @@ class BegunWrite:
         """
         written = decode_files(messages)
         engine = engine or from_description(self.engine)
-        try:
+        with discard_unless_committed(lambda: self.delete(messages)):
             outcome = commit_write(engine, self.write, self.plan, written)
-        except CommitFailedError:
-            raise
-        except BayouError:
-            self.delete(messages)
-            raise
         if not outcome.takes_files:
             self.delete(messages)
         return outcome.version

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.errors import CommitFailedError
 from bayou.kernel.arrow_types import to_arrow_type
 from bayou.kernel.column_mapping import physical_name, to_physical_schema, without_mapping
 from bayou.kernel.engine import Engine, FileSplit
@@ -34,6 +33,7 @@ from bayou.kernel.writes.data_writer import delete_data_files
 from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.removal import remove_of
 from bayou.kernel.writes.schema_evolution import check_names
+from bayou.kernel.writes.uncommitted import discard_unless_committed
 from bayou.protocol.actions import AddFile, RemoveFile
 from bayou.protocol.file_names import data_file_path_to_uri
 from bayou.protocol.properties import COLUMN_MAPPING_MODE
@@ -154,7 +154,7 @@ def drop_column_mapping(engine: Engine, state: TableState, engine_info: str) -> 
     transaction.record_read()
     added: list[AddFile] = []
     removed: list[AddFile] = []
-    try:
+    with discard_unless_committed(lambda: delete_data_files(engine, state.path, added)):
         for file in _files(engine, state):
             item = Rewrite(state=writing, scan_state=reading, files=(file,), partition_names=names)
             added += rewrite(engine, item)
@@ -165,11 +165,6 @@ def drop_column_mapping(engine: Engine, state: TableState, engine_info: str) -> 
             [*added, *(remove_of(add, now, data_change=False) for add in removed)],
             operation_metrics=_rewrite_metrics(added, removed),
         )
-    except CommitFailedError:
-        raise  # the outcome may be unknown: the files must stay
-    except BaseException:
-        delete_data_files(engine, state.path, added)
-        raise
     result.run_post_commit_hooks(engine)
     return 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bayou.errors import BayouError, CommitFailedError, MetadataChangedError
+from bayou.errors import MetadataChangedError
 from bayou.kernel.engine import Engine
 from bayou.kernel.operations.row_change_outcome import RowChanges
 from bayou.kernel.operations.table_write.metrics import write_metrics
@@ -24,6 +24,7 @@ from bayou.kernel.operations.table_write.request import TableWrite, WriteMode
 from bayou.kernel.snapshot import Snapshot
 from bayou.kernel.table import Table
 from bayou.kernel.writes.transaction import Transaction
+from bayou.kernel.writes.uncommitted import discard_unless_committed
 from bayou.protocol.actions import Action, AddCDCFile, AddFile
 
 __all__ = ["WriteOutcome", "commit_write"]
@@ -82,13 +83,8 @@ def commit_write(
     if not actions and not transaction.changes_metadata and write.application is None:
         return WriteOutcome(version=plan.read_version, takes_files=True)
     metrics = write_metrics(write, changes, written)
-    try:
+    with discard_unless_committed(lambda: changes.discard(engine, table.path)):
         result = transaction.commit(engine, actions, operation_metrics=metrics)
-    except CommitFailedError:
-        raise  # the outcome may be unknown: the files must stay
-    except BayouError:
-        changes.discard(engine, table.path)
-        raise
     result.run_post_commit_hooks(engine)
     return WriteOutcome(version=result.version, takes_files=not result.already_committed)
 
