@@ -41,6 +41,9 @@ class CountingFiles:
     def resolve_path(self, path: str) -> str:
         return self._files.resolve_path(path)  # no I/O
 
+    def real_path(self, path: str) -> str:
+        return self._files.real_path(path)
+
     def list_from(self, path: str) -> CloseableIterator[FileStatus]:
         self.calls["list"] += 1
         return self._files.list_from(path)

@@ -241,3 +241,16 @@ def test_a_damaged_checkpoint_that_a_checksum_hides_is_survived_by_the_scan(log)
     with pytest.raises(CorruptTableError) as caught:
         paths(log)
     assert caught.value.file == log.path(name)
+
+
+@pytest.mark.parametrize("path", ["../../other/x.parquet", "..%2Fx.parquet", "_sidecars/.."])
+def test_a_sidecar_that_leaves_the_tables_folder_is_an_error(log, path):
+    names = write(log, kind="json", sidecars=1)
+    top = next(name for name in names if name.endswith(".json"))
+    lines = [json.loads(line) for line in read(log, top).splitlines()]
+    for line in lines:
+        if "sidecar" in line:
+            line["sidecar"]["path"] = path
+    log.engine.files.put(log.path(top), "\n".join(map(json.dumps, lines)).encode())
+    with pytest.raises(CorruptTableError, match="leaves the table's folder"):
+        paths(log)

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import posixpath
+from urllib.parse import quote
+
 import msgspec
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bayou.errors import CorruptTableError, SerializationError
 from bayou.kernel import ScanFile, ScanFileBatch
-from bayou.kernel.scan_file import SCAN_SCHEMA, adds_to_array, data_file_path, scan_batch
+from bayou.kernel.data_files import data_files
+from bayou.kernel.scan_file import (
+    SCAN_SCHEMA,
+    adds_to_array,
+    data_file_path,
+    scan_batch,
+    vector_file_path,
+)
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor
+from bayou.protocol.schema import StructType
 
 FULL = AddFile(
     path="p=a%2520b/f%20g.parquet",
@@ -94,3 +107,60 @@ def test_only_selected_rows_count():
     assert filtered.num_selected == filtered.selected().num_rows == 1
     assert [f.add for f in filtered.rows()] == [BARE]
     assert ScanFileBatch(batch).num_selected == 3
+
+
+SEGMENTS = st.lists(st.sampled_from(["..", ".", "a", "b=..", "...", " "]), min_size=1, max_size=6)
+
+
+@given(SEGMENTS, st.booleans())
+def test_no_relative_path_leaves_the_table(segments, encoded):
+    path = "/".join(segments)
+    uri = quote(path, safe="").replace(".", "%2E") if encoded else path
+    leaves = f"{posixpath.normpath(path)}/".startswith("../")
+    batch = ScanFileBatch(
+        scan_batch("/lake/t", adds_to_array([msgspec.structs.replace(BARE, path=uri)]))
+    )
+    if leaves:
+        with pytest.raises(CorruptTableError, match="leaves the table's folder"):
+            data_file_path("/lake/t", uri)
+        with pytest.raises(CorruptTableError, match="leaves the table's folder"):
+            data_files(batch, StructType(()), [], "UTC")
+    else:
+        assert data_file_path("/lake/t", uri) == f"/lake/t/{path}"
+        found = data_files(batch, StructType(()), [], "UTC").files.column("path")
+        assert found.to_pylist() == [f"/lake/t/{path}"]
+
+
+VECTOR_ID = "d2c639aa-8816-431a-aaf6-d3fe2512ff61"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "path"),
+    [
+        ("i", "anything", None),
+        ("p", "/other/x.bin", "/other/x.bin"),
+        ("p", "x.bin", "/lake/t/x.bin"),
+        (
+            "u",
+            "ab^-aqEH.-t@S}K{vb[*k^",
+            "/lake/t/ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin",
+        ),
+    ],
+)
+def test_a_deletion_vector_is_below_the_table_or_at_an_absolute_path(kind, text, path):
+    assert vector_file_path("/lake/t", described(kind, text)) == path
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [("p", "../x.bin"), ("p", "%2e%2e/x.bin"), ("u", "../o/^-aqEH.-t@S}K{vb[*k^")],
+)
+def test_a_deletion_vector_that_leaves_the_table_is_an_error(kind, text):
+    with pytest.raises(CorruptTableError, match="leaves the table's folder"):
+        vector_file_path("/lake/t", described(kind, text))
+
+
+def described(kind: str, text: str) -> DeletionVectorDescriptor:
+    return DeletionVectorDescriptor(
+        storage_type=kind, path_or_inline_dv=text, offset=1, size_in_bytes=2, cardinality=3
+    )

@@ -133,6 +133,9 @@ class _Files:
     def resolve_path(self, path: str) -> str:
         return self._files.resolve_path(path)
 
+    def real_path(self, path: str) -> str:
+        return self._files.real_path(path)
+
     def list_from(self, path: str) -> CloseableIterator[FileStatus]:
         self._plan.fail("list_from", path)
         return self._files.list_from(path)

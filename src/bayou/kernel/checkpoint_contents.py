@@ -240,7 +240,16 @@ def _check_sidecars(
 
 def _sidecar_status(table: str, sidecar: SidecarFile) -> FileStatus:
     """A sidecar always stands in the table's own folder, however its path is written."""
-    name = decode_data_file_uri(sidecar.path).rsplit("/", 1)[-1]
+    path = decode_data_file_uri(sidecar.path)
+    name = path.rsplit("/", 1)[-1]
+    if ".." in path.split("/") or name in ("", "."):
+        raise CorruptTableError(
+            f"A checkpoint of {table} names the sidecar {path!r}, which leaves the table's folder. "
+            "Delete the checkpoint if all commits from version 0 on are still there, else restore "
+            "it.",
+            table=table,
+            file=path,
+        )
     return FileStatus(
         path=f"{log_path(table)}/{SIDECAR_DIRECTORY}/{name}",
         size=sidecar.size_in_bytes,

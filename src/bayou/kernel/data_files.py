@@ -146,7 +146,7 @@ def _joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBa
 
 def _decoded(table: str, uris: Any) -> pa.Array[Any]:
     """Paths in the log as absolute paths; those that need no decoding are put together at once."""
-    special = pc.match_substring_regex(uris, "^/|%|:")
+    special = pc.match_substring_regex(uris, r"^/|%|:|(?:^|/)\.\.(?:/|$)")
     paths: pa.Array[Any] = pc.binary_join_element_wise(table, uris, "/")
     if not pc.any(special).as_py():
         return paths

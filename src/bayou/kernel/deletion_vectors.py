@@ -12,7 +12,7 @@ from pyroaring import BitMap64
 
 from bayou.errors import CorruptTableError, DataFileError, FileMissingError, StorageError
 from bayou.kernel.engine import ByteRange, Engine
-from bayou.kernel.scan_file import data_file_path
+from bayou.kernel.scan_file import vector_file_path
 from bayou.protocol.actions import DeletionVectorDescriptor
 from bayou.protocol.deletion_vectors import (
     DeletionVectorError,
@@ -76,7 +76,8 @@ def locate(table: str, descriptor: DeletionVectorDescriptor) -> VectorLocation:
             f"be found: {error}.",
             table=table,
         ) from error
-    path = data_file_path(table, stored.path) if stored.is_absolute else f"{table}/{stored.path}"
+    path = vector_file_path(table, descriptor)
+    assert path is not None  # an inline vector has no stored one
     return VectorLocation(path, stored.offset, stored.length)
 
 

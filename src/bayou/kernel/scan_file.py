@@ -11,6 +11,7 @@ No connector needs this layout: `ScanFileBatch.rows` gives `ScanFile`s.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ from bayou.kernel.engine import FileStatus
 from bayou.kernel.row import FilteredColumnarBatch, Row
 from bayou.kernel.wire_format import WireFormat
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor
+from bayou.protocol.deletion_vectors import DeletionVectorError, stored_vector
 from bayou.protocol.file_names import decode_data_file_uri, is_absolute_uri
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "adds_to_array",
     "data_file_path",
     "scan_batch",
+    "vector_file_path",
 ]
 
 _STRING_MAP = pa.map_(pa.string(), pa.string())
@@ -215,14 +218,53 @@ class ScanFileBatch(FilteredColumnarBatch):
 
 
 def data_file_path(table_root: str, uri: str) -> str:
-    """The file of a path in the log: decoded once, absolute or below the table's root."""
+    """The file of a path in the log: decoded once, absolute or below the table's root.
+
+    Every path of a log goes through here, so that none leaves the table unnoticed.
+
+    Raises:
+        CorruptTableError: a relative path that leaves the table.
+    """
     if is_absolute_uri(uri):
         path = decode_data_file_uri(uri)
         if path.startswith("file:"):
             return "/" + path.removeprefix("file:").lstrip("/")
         return path
     path = decode_data_file_uri(uri)
-    return path if path.startswith("/") else f"{table_root}/{path}"
+    return path if path.startswith("/") else _below(table_root, path)
+
+
+def vector_file_path(table_root: str, descriptor: DeletionVectorDescriptor) -> str | None:
+    """The file of a deletion vector, None for an inline one.
+
+    Raises:
+        CorruptTableError: the descriptor isn't valid, or its path leaves the table.
+    """
+    if descriptor.storage_type == "i":
+        return None
+    try:
+        stored = stored_vector(descriptor)
+    except DeletionVectorError as error:
+        raise CorruptTableError(
+            f"The log of {table_root} describes a deletion vector ({descriptor.unique_id}) that "
+            f"can't be found: {error}.",
+            table=table_root,
+        ) from error
+    if stored.is_absolute:
+        return data_file_path(table_root, stored.path)
+    return _below(table_root, stored.path)
+
+
+def _below(table_root: str, path: str) -> str:
+    if ".." in path and f"{posixpath.normpath(path)}/".startswith("../"):
+        raise CorruptTableError(
+            f"The log of {table_root} names the file {path!r}, a relative path that leaves the "
+            "table's folder. Restore the log to a version without it; a file of another folder "
+            "has an absolute path.",
+            table=table_root,
+            file=path,
+        )
+    return f"{table_root}/{path}"
 
 
 def _values(column: pa.Array[Any]) -> Sequence[Any]:

@@ -214,3 +214,19 @@ def test_a_local_input_is_read_by_pyarrow_itself(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12")
     with LocalFiles().open_input(f"{tmp_path}/a") as file:
         assert isinstance(file, pa.NativeFile)
+
+
+def test_links_to_folders_are_not_listed_and_not_deleted(tmp_path: Path) -> None:
+    files = LocalFiles()
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_bytes(b"x")
+    for name, target in {"folder": "other", "nothing": "missing", "file": "other/file"}.items():
+        (tmp_path / "tree" / name).symlink_to(tmp_path / target)
+    asked: list[str] = []
+    listed = files.list_tree(str(tmp_path / "tree"), lambda f: bool(asked.append(f)))
+    assert [status.path for status in listed] == [str(tmp_path / "tree" / "file")]
+    assert sorted(asked) == [str(tmp_path / "tree" / name) for name in ("folder", "nothing")]
+    files.delete_files([str(tmp_path / "tree" / name) for name in ("folder", "nothing", "file")])
+    assert sorted(p.name for p in (tmp_path / "tree").iterdir()) == ["folder", "nothing"]
+    assert files.real_path(f"{tmp_path}/tree/folder/file") == f"{tmp_path.resolve()}/other/file"

@@ -17,6 +17,7 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory import MemoryEngine
 from bayou.errors import (
     ArgumentError,
+    CorruptTableError,
     StorageError,
     UnsupportedFeatureError,
     VersionNotFoundError,
@@ -373,3 +374,118 @@ def test_rows_are_the_same_after_a_vacuum(tmp_path):
     assert len(files) == 2
     assert all(os.path.exists(file) for file in files)
     assert len(list((tmp_path / "t").rglob("*.parquet"))) == 2
+
+
+OUTSIDE = ["../other/x.parquet", "..%2Fother%2Fx.parquet", "day=a/../../other/x.parquet", ".."]
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+@pytest.mark.parametrize("lite", [True, False])
+@pytest.mark.parametrize("action", ["add", "remove", "cdc"])
+def test_a_relative_path_that_leaves_the_table_is_an_error_and_deletes_nothing(
+    log, path, lite, action
+):
+    victim = put(LogWriter(log.engine, f"{log.table}/../other"), "x.parquet")
+    named = {
+        "add": add(path),
+        "remove": remove(path, deletionTimestamp=OLD),
+        "cdc": {"cdc": {"path": path, "partitionValues": {}, "size": 3, "dataChange": False}},
+    }
+    log.commit(*HEAD, named[action])
+    age_the_log(log)
+    if lite or action == "add":
+        with pytest.raises(CorruptTableError, match="relative path that leaves the table"):
+            run(log, lite=lite)
+    else:
+        run(log, lite=lite)
+    assert log.engine.files.status(victim)
+
+
+@pytest.mark.parametrize("lite", [True, False])
+def test_a_deletion_vector_whose_folder_leaves_the_table_is_an_error(log, lite):
+    body = vector("00000001-0000-4000-8000-000000000000")
+    body["pathOrInlineDv"] = "../other/" + body["pathOrInlineDv"].removeprefix("ab")
+    head = (protocol(3, 7, (["deletionVectors"], ["deletionVectors"])), HEAD[1])
+    log.commit(*head, add("a", vector=body), remove("b", vector=body, deletionTimestamp=OLD))
+    age_the_log(log)
+    with pytest.raises(CorruptTableError, match="relative path that leaves the table"):
+        run(log, lite=lite)
+
+
+def test_lite_leaves_absolute_paths_outside_of_the_table_alone(log):
+    victim = put(LogWriter(log.engine, f"{log.table}-other"), "x.parquet")
+    uris = [victim, f"{log.table}/../{victim.rpartition('/')[0].rpartition('/')[2]}/x.parquet"]
+    log.commit(*HEAD, *(remove(uri, deletionTimestamp=OLD) for uri in uris))
+    age_the_log(log)
+    assert run(log, lite=True).num_files_to_delete == 0
+    assert log.engine.files.status(victim)
+
+
+def age_the_log(log: LogWriter) -> None:
+    for status in log.engine.files.list_from(f"{log.table}/_delta_log/"):
+        if log.table.startswith("memory:"):
+            log.engine.files.set_modification_time(status.path, OLD)
+        else:
+            os.utime(status.path, ns=(OLD * 1_000_000, OLD * 1_000_000))
+
+
+def put_outside(path: Path) -> None:
+    path.write_bytes(b"x")
+    os.utime(path, ns=(OLD * 1_000_000, OLD * 1_000_000))
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> LogWriter:
+    return LogWriter(ArrowEngine(), str(tmp_path / "table"))
+
+
+def test_links_to_folders_are_neither_deleted_nor_followed(disk, tmp_path):
+    disk.commit(*HEAD, add("day=a/live"), add("x"))
+    disk_of_others = tmp_path / "others"
+    disk_of_others.mkdir()
+    for name in ("live", "orphan"):
+        put_outside(disk_of_others / name)
+    put(disk, "x")
+    put(disk, "y")
+    for name, target in {"day=a": disk_of_others, "day=b": tmp_path / "unmounted"}.items():
+        os.symlink(target, f"{disk.table}/{name}")
+        at = (OLD * 1_000_000, OLD * 1_000_000)
+        os.utime(f"{disk.table}/{name}", ns=at, follow_symlinks=False)
+    assert run(disk).inventory.column("path").to_pylist() == [f"{disk.table}/y"]
+    assert sorted(os.listdir(disk.table)) == ["_delta_log", "day=a", "day=b", "x"]
+    assert sorted(os.listdir(disk_of_others)) == ["live", "orphan"]
+
+
+def test_lite_deletes_nothing_behind_a_link_to_another_place(disk, tmp_path):
+    disk.commit(*HEAD, remove("day=a/gone", deletionTimestamp=OLD))
+    age_the_log(disk)
+    others = tmp_path / "others"
+    others.mkdir()
+    put_outside(others / "gone")
+    os.symlink(others, f"{disk.table}/day=a")
+    assert run(disk, lite=True).num_files_to_delete == 0
+    assert os.listdir(others) == ["gone"]
+
+
+@pytest.mark.parametrize("lite", [True, False])
+@pytest.mark.parametrize("opened", ["real", "link"])
+@pytest.mark.parametrize("named", ["real", "link"])
+def test_a_file_is_the_same_by_every_name_of_its_folder(tmp_path, lite, opened, named):
+    real = LogWriter(ArrowEngine(), str(tmp_path / "real" / "table"))
+    os.symlink(tmp_path / "real", tmp_path / "link")
+    root = f"file://{tmp_path}/{named}/table"
+    real.commit(
+        *HEAD,
+        add(f"{root}/live"),
+        add("inner=1/x"),
+        remove(f"{tmp_path}/{opened}/table/live", deletionTimestamp=OLD),
+        remove("inner=2/x", deletionTimestamp=OLD),
+        remove(f"{root}/gone", deletionTimestamp=OLD),
+    )
+    age_the_log(real)
+    for name in ("live", "gone", "inner=2/x"):
+        put(real, name)
+    os.symlink("inner=2", f"{real.table}/inner=1")
+    run(LogWriter(real.engine, f"{tmp_path}/{opened}/table"), lite=lite)
+    assert sorted(os.listdir(real.table)) == ["_delta_log", "inner=1", "inner=2", "live"]
+    assert os.listdir(f"{real.table}/inner=2") == ["x"]

@@ -25,6 +25,9 @@ class ArrowFiles:
     def resolve_path(self, path: str) -> str:
         return self._of(path).resolve_path(path)
 
+    def real_path(self, path: str) -> str:
+        return self._of(path).real_path(path)
+
     def list_from(self, path: str) -> CloseableIterator[FileStatus]:
         return self._of(path).list_from(path)
 

@@ -56,6 +56,11 @@ class LocalFiles:
     def resolve_path(self, path: str) -> str:
         return local_path(path)
 
+    def real_path(self, path: str) -> str:
+        path = local_path(path)
+        with storage_errors(path, "read"):
+            return os.path.realpath(path)
+
     @closeable
     def list_from(self, path: str) -> Iterator[FileStatus]:
         folder, _, first = path.removeprefix("file://").rpartition("/")
@@ -89,6 +94,8 @@ class LocalFiles:
                                 folders.append(entry.path)
                                 if whole or is_between(f"{entry.path}/", after, until):
                                     yield _entry_status(entry, f"{entry.path}/", is_folder=True)
+                        elif entry.is_symlink() and not os.path.isfile(entry.path):
+                            skips(entry.path)
                         elif whole or is_between(entry.path, after, until):
                             try:
                                 found = _entry_status(entry, entry.path)
@@ -162,6 +169,8 @@ class LocalFiles:
             try:
                 for path in map(local_path, paths):
                     folders[path.rpartition("/")[0]] = None
+                    if os.path.islink(path) and not os.path.isfile(path):
+                        continue
                     try:
                         os.unlink(path)
                     except (FileNotFoundError, NotADirectoryError):

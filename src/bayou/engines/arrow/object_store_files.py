@@ -73,6 +73,9 @@ class ObjectStoreFiles:
         root, key = _split(path)
         return f"{root}/{key}".rstrip("/")
 
+    def real_path(self, path: str) -> str:
+        return self.resolve_path(path)
+
     @closeable
     def list_from(self, path: str) -> Iterator[FileStatus]:
         root, key = _split(path)

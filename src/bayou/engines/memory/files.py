@@ -37,6 +37,9 @@ class MemoryFiles:
             )
         return path.rstrip("/")
 
+    def real_path(self, path: str) -> str:
+        return self.resolve_path(path)
+
     @closeable
     def list_from(self, path: str) -> Iterator[FileStatus]:
         folder, _, first = path.rpartition("/")

@@ -42,6 +42,10 @@ class FileSystemClient(Protocol):
         """Fully qualified form of a path, without a trailing slash; the file needn't exist."""
         ...
 
+    def real_path(self, path: str) -> str:
+        """`resolve_path`, with all links of a disk resolved: one name for each file."""
+        ...
+
     def list_from(self, path: str) -> CloseableIterator[FileStatus]:
         """Files in the folder of `path` whose name is >= the name of `path`.
 
@@ -63,8 +67,8 @@ class FileSystemClient(Protocol):
         """Everything below a folder, at any depth, lazily; the files of a folder follow each other.
 
         Files in no order to rely on. Folders too, where the store has any: their paths end with a
-        slash, their size is 0. A folder that doesn't exist is empty. Links to folders aren't
-        followed, and listed as if they were files.
+        slash, their size is 0. A folder that doesn't exist is empty. Links to folders, and links to
+        nothing, are neither listed nor followed; `skips` is asked about them as about folders.
 
         Args:
             skips: asked once for each folder, and on stores without folders for each prefix that
@@ -131,7 +135,7 @@ class FileSystemClient(Protocol):
         ...
 
     def delete_files(self, paths: Iterable[str]) -> None:
-        """Delete files; those that don't exist are passed over."""
+        """Delete files; those that don't exist and links to folders are passed over."""
         ...
 
     def delete_empty_folders(self, paths: Iterable[str]) -> None:

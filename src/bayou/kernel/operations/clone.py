@@ -19,7 +19,7 @@ from bayou.errors import (
 from bayou.kernel.engine import Engine
 from bayou.kernel.operations.carried_metadata import with_marks_of
 from bayou.kernel.scan import ScanBuilder
-from bayou.kernel.scan_file import ScanFile, data_file_path
+from bayou.kernel.scan_file import ScanFile, vector_file_path
 from bayou.kernel.table_state import TableState, load_table_state
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.operation import Operation
@@ -268,11 +268,8 @@ def _absolute(file: ScanFile) -> DeletionVectorDescriptor | None:
     if vector is None or vector.storage_type == "i":
         return vector
     stored = stored_vector(vector)
-    path = (
-        data_file_path(file.table_root, stored.path)
-        if stored.is_absolute
-        else f"{file.table_root}/{stored.path}"
-    )
+    path = vector_file_path(file.table_root, vector)
+    assert path is not None  # it isn't inline
     return msgspec.structs.replace(
         vector,
         storage_type="p",

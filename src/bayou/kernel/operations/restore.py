@@ -16,7 +16,7 @@ from bayou.errors import ArgumentError, DataFileError, FileMissingError
 from bayou.kernel.engine import Engine
 from bayou.kernel.operations.carried_metadata import clustering_domain, with_marks_of
 from bayou.kernel.scan import ScanBuilder
-from bayou.kernel.scan_file import ScanFile, ScanFileBatch, data_file_path
+from bayou.kernel.scan_file import ScanFile, ScanFileBatch, vector_file_path
 from bayou.kernel.table_state import TableState
 from bayou.kernel.touched_keys import key_texts
 from bayou.kernel.writes.builder import TransactionBuilder
@@ -26,7 +26,6 @@ from bayou.protocol import features
 from bayou.protocol.actions import Action
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN
 from bayou.protocol.data_file_paths import canonical_path
-from bayou.protocol.deletion_vectors import stored_vector
 
 __all__ = ["RestoreMetrics", "restore"]
 
@@ -229,10 +228,6 @@ def _check_files(engine: Engine, wanted: TableState, files: Sequence[ScanFile]) 
 def _paths(file: ScanFile) -> Iterator[str]:
     yield file.status.path
     vector = file.deletion_vector
-    if vector is not None and vector.storage_type != "i":
-        stored = stored_vector(vector)
-        yield (
-            data_file_path(file.table_root, stored.path)
-            if stored.is_absolute
-            else f"{file.table_root}/{stored.path}"
-        )
+    path = None if vector is None else vector_file_path(file.table_root, vector)
+    if path is not None:
+        yield path

@@ -6,8 +6,6 @@ mean that a file stays which could have gone.
 
 from __future__ import annotations
 
-import posixpath
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
@@ -15,9 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.errors import ArgumentError, CorruptTableError
 from bayou.kernel.engine import Engine, FileSplit
-from bayou.kernel.scan_file import data_file_path
 from bayou.kernel.table_state import TableState
 from bayou.kernel.upkeep.state_files import (
     checkpoint_adds,
@@ -25,10 +21,9 @@ from bayou.kernel.upkeep.state_files import (
     checkpoint_tombstones,
     tail_tombstones,
 )
-from bayou.protocol.actions import DeletionVectorDescriptor
-from bayou.protocol.deletion_vectors import DeletionVectorError, stored_vector
+from bayou.kernel.upkeep.table_folder import TableFolder
 
-__all__ = ["KeptFiles", "kept_files", "relative_path", "vector_file"]
+__all__ = ["KeptFiles", "kept_files"]
 
 pc: Any = pyarrow.compute
 
@@ -37,7 +32,6 @@ _ODD = r"[%:]|^/|//|(?:^|/)\.{1,2}(?:/|$)"
 """What makes a path in the log something else than the name of a file below the table."""
 
 _SAMPLE = 4096
-_DOTS = re.compile(r"//|(?:^|/)\.{1,2}(?:/|$)")
 
 
 class KeptFiles:
@@ -104,28 +98,13 @@ def _digest(path: str) -> int:
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)
 
 
-def relative_path(engine: Engine, table: str, uri: str) -> str | None:
-    """A path of the log, decoded and relative to the table; None for one that isn't below it."""
-    found = data_file_path(table, uri)
-    if not found.startswith(f"{table}/"):
-        try:
-            found = engine.files.resolve_path(found)
-        except ArgumentError:  # a path of another kind of store
-            return None
-        if not found.startswith(f"{table}/"):
-            return None
-    below = found[len(table) + 1 :]
-    if _DOTS.search(below):
-        below = posixpath.normpath(below)
-    return below
-
-
 def _paths(engine: Engine, state: TableState, deleted_before: int) -> Iterator[list[str]]:
+    folder = TableFolder(engine, state.path)
     for files in _files(engine, state, deleted_before):
-        yield _below(engine, state.path, files.field("path"))
+        yield _below(folder, files.field("path"))
         vectors = pc.struct_field(files, "deletionVector")
         if vectors.null_count < len(vectors):
-            yield _vector_files(engine, state.path, vectors.drop_null())
+            yield _vector_files(folder, vectors.drop_null())
 
 
 def _files(engine: Engine, state: TableState, deleted_before: int) -> Iterator[pa.StructArray]:
@@ -148,24 +127,25 @@ def _young(removes: pa.StructArray, deleted_before: int) -> pa.StructArray:
     return young
 
 
-def _below(engine: Engine, table: str, paths: pa.Array[Any]) -> list[str]:
-    """Paths below the table, as they stand and, where that isn't the same, decoded too.
+def _below(folder: TableFolder, paths: Any) -> list[str]:
+    """Paths below the table, as they stand, and decoded and by their real folders if that differs.
 
     A writer may have left a percent sign as it is: both files stay.
     """
     texts: list[Any] = paths.to_pylist()
     odd = pc.match_substring_regex(paths, _ODD)
+    texts += folder.real_paths(paths.filter(pc.invert(odd)))
     if not pc.any(odd).as_py():
         return texts
     some: list[Any] = paths.filter(odd).to_pylist()
     for text in some:
-        found = relative_path(engine, table, text)
+        found = folder.relative_path(text)
         if found is not None:
             texts.append(found)
     return texts
 
 
-def _vector_files(engine: Engine, table: str, vectors: pa.StructArray) -> list[str]:
+def _vector_files(folder: TableFolder, vectors: pa.StructArray) -> list[str]:
     """Files of deletion vectors below the table; several vectors may be in one."""
     pairs = pc.unique(
         pc.binary_join_element_wise(
@@ -174,31 +154,7 @@ def _vector_files(engine: Engine, table: str, vectors: pa.StructArray) -> list[s
     )
     files = []
     for text in pairs.to_pylist():
-        found = vector_file(engine, table, text[:1], text[1:])
+        found = folder.vector_path(text[:1], text[1:])
         if found is not None:
             files.append(found)
     return files
-
-
-def vector_file(engine: Engine, table: str, storage_type: str, text: str) -> str | None:
-    """The file of a deletion vector, relative to the table; None for none, or one outside of it.
-
-    Raises:
-        CorruptTableError: the descriptor isn't one.
-    """
-    if storage_type == "i":
-        return None
-    descriptor = DeletionVectorDescriptor(
-        storage_type=storage_type, path_or_inline_dv=text, size_in_bytes=1, cardinality=1
-    )
-    try:
-        stored = stored_vector(descriptor)
-    except DeletionVectorError as error:
-        raise CorruptTableError(
-            f"The log of {table} describes a deletion vector ({storage_type}{text}) that can't be "
-            f"found: {error}.",
-            table=table,
-        ) from error
-    if stored.is_absolute:
-        return relative_path(engine, table, stored.path)
-    return stored.path

@@ -23,8 +23,9 @@ from bayou.kernel.engine import ByteRange, Engine
 from bayou.kernel.log_segment import commit_files, log_path
 from bayou.kernel.replay import read_commits
 from bayou.kernel.table_state import TableState
-from bayou.kernel.upkeep.kept_files import KeptFiles, kept_files, relative_path, vector_file
+from bayou.kernel.upkeep.kept_files import KeptFiles, kept_files
 from bayou.kernel.upkeep.listing_sieve import FoundFiles, inventory
+from bayou.kernel.upkeep.table_folder import TableFolder
 from bayou.kernel.upkeep.vacuum_listing import ListingShare, list_share
 from bayou.protocol.actions import Action, AddCDCFile, RemoveFile
 
@@ -85,7 +86,7 @@ def plan_full(
     else:
         found = FoundFiles.combined(list_shares(whole, kept))
     return VacuumPlan(
-        files=found.own_files(),
+        files=TableFolder(engine, state.path).own_files(found.own_files()),
         folders=tuple(found.empty_folders()),
         folders_seen=len(found.folders) + 1,
     )
@@ -116,17 +117,20 @@ def plan_lite(engine: Engine, state: TableState, before: int) -> VacuumPlan:
     start = 0 if seen is None else seen + 1
     kept = kept_files(engine, state, before)
     unneeded: dict[str, tuple[int, int]] = {}
+    folder = TableFolder(engine, table)
     for commit in read_commits(engine, table, [(v, f) for v, f in files if v >= start]):
-        for path, size, time in _removed(engine, table, commit.actions):
+        for path, size, time in _removed(folder, commit.actions):
             if time < before:
                 unneeded[path] = (size, time)
     paths = list(unneeded)
     needed: list[Any] = kept.hold(paths).to_pylist()
     return VacuumPlan(
-        files=inventory(
-            (f"{table}/{path}", *unneeded[path])
-            for path, keep in zip(paths, needed, strict=True)
-            if not keep
+        files=folder.own_files(
+            inventory(
+                (f"{table}/{path}", *unneeded[path])
+                for path, keep in zip(paths, needed, strict=True)
+                if not keep
+            )
         ),
         last_version=end,
     )
@@ -152,24 +156,22 @@ def _last_vacuum(engine: Engine, table: str) -> int | None:
     return info.latest_commit_version_outside_of_retention_window
 
 
-def _removed(
-    engine: Engine, table: str, actions: Sequence[Action]
-) -> Iterator[tuple[str, int, int]]:
+def _removed(folder: TableFolder, actions: Sequence[Action]) -> Iterator[tuple[str, int, int]]:
     """(path relative to the table, size, time) of what a commit's actions leave to nobody."""
     for action in actions:
         match action:
             case RemoveFile():
                 time = action.deletion_timestamp or 0
-                path = relative_path(engine, table, action.path)
+                path = folder.relative_path(action.path)
                 if path is not None:
                     yield path, action.size or 0, time
                 vector = action.deletion_vector
                 if vector is not None:
-                    path = vector_file(engine, table, vector.storage_type, vector.path_or_inline_dv)
+                    path = folder.vector_path(vector.storage_type, vector.path_or_inline_dv)
                     if path is not None:
                         yield path, vector.size_in_bytes, time
             case AddCDCFile():
-                path = relative_path(engine, table, action.path)
+                path = folder.relative_path(action.path)
                 if path is not None:
                     yield path, action.size, 0
             case _:

@@ -43,6 +43,11 @@ class FileSystemClientSuite(HandlerSuite):
         assert resolved.endswith("/table")
         assert engine.files.resolve_path(resolved) == resolved
 
+    def test_a_real_path_is_its_own_real_path(self, engine: Engine, root: str) -> None:
+        real = engine.files.real_path(f"{root}/table/")
+        assert real.endswith("/table")
+        assert engine.files.real_path(real) == real
+
     def test_listing_starts_at_the_name_and_is_in_order_of_bytes(
         self, engine: Engine, root: str
     ) -> None:

@@ -21,12 +21,12 @@ from bayou.kernel.scan import ScanBuilder
 from bayou.kernel.scan_file import ScanFile
 from bayou.kernel.table_state import TableState
 from bayou.kernel.transform import naming_data_file
-from bayou.kernel.upkeep.kept_files import vector_file
 from bayou.kernel.upkeep.state_files import (
     checkpoint_behind,
     checkpoint_tombstones,
     tail_tombstones,
 )
+from bayou.kernel.upkeep.table_folder import TableFolder
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.commit_contents import num_records
 from bayou.kernel.writes.data_writer import delete_data_files
@@ -69,13 +69,14 @@ def tombstone_deletion_vectors(engine: Engine, state: TableState, engine_info: s
     retained = time.time_ns() // 1_000_000 - state.table_properties.deleted_file_retention_ms
     found: dict[str, None] = {}
     plain: set[str] = set()
+    folder = TableFolder(engine, state.path)
     for tombstones in _tombstones(engine, state):
         times = pc.fill_null(pc.struct_field(tombstones, "deletionTimestamp"), 0)
         removes = tombstones.filter(pc.greater_equal(times, retained))
         vectors = pc.struct_field(removes, "deletionVector")
         plain.update(pc.struct_field(removes, "path").filter(pc.is_null(vectors)).to_pylist())
         for vector in vectors.drop_null().to_pylist():
-            path = vector_file(engine, state.path, vector["storageType"], vector["pathOrInlineDv"])
+            path = folder.vector_path(vector["storageType"], vector["pathOrInlineDv"])
             if path is not None:
                 found[data_file_path_to_uri(path)] = None
     now = time.time_ns() // 1_000_000
