@@ -12,14 +12,13 @@ from typing import IO, Any, cast
 
 import obstore
 from obstore.exceptions import (
-    AlreadyExistsError,
     BaseError,
     NotFoundError,
-    PreconditionError,
     UnknownConfigurationKeyError,
 )
 from obstore.store import ObjectStore, from_url
 
+from bayou.engines.arrow.conditional_put import ConditionalPuts, create_object, store_identity
 from bayou.engines.arrow.object_io import ObjectInput, ObjectOutput
 from bayou.engines.arrow.storage_options import store_settings, unknown_option
 from bayou.engines.arrow.store_errors import said, storage_errors
@@ -41,6 +40,9 @@ _CANONICAL = {
     "abfss": "abfss",
 }
 """What a path's scheme is called here; Hadoop's names are taken for what they mean."""
+
+_CHECKS = ConditionalPuts()
+"""Of the process: which buckets were checked, whichever engine reaches them."""
 
 _IN_FLIGHT = 16
 _PAGE = 1000
@@ -67,6 +69,8 @@ class ObjectStoreFiles:
     ) -> None:
         self._options = dict(storage_options or {})
         self._stores = dict(stores or {})
+        self._own_stores = frozenset(self._stores)
+        self._own_checks = ConditionalPuts()
         self._lock = threading.Lock()
 
     def resolve_path(self, path: str) -> str:
@@ -149,12 +153,12 @@ class ObjectStoreFiles:
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         root, key = _split(path)
-        with storage_errors(path, "write"):
-            try:
-                obstore.put(self._store(root), key, data, mode="create", use_multipart=False)
-            except (AlreadyExistsError, FileExistsError, PreconditionError):
-                return False
-        return True
+        store = self._store(root)
+        if root in self._own_stores:
+            self._own_checks.check((root,), store, root, key)
+        else:
+            _CHECKS.check(store_identity(root, self._options), store, root, key)
+        return create_object(store, path, key, data)
 
     def put(self, path: str, data: bytes) -> None:
         root, key = _split(path)

@@ -15,7 +15,7 @@ from obstore.exceptions import (
 
 from bayou.errors import BayouError, FileMissingError, StorageError
 
-__all__ = ["said", "storage_errors"]
+__all__ = ["error_code", "said", "storage_errors"]
 
 _S3_ERROR = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?")
 _INSTANCE_METADATA = "/latest/api/token"
@@ -49,7 +49,7 @@ def storage_errors(path: str, doing: str) -> Iterator[None]:
     except (PermissionDeniedError, UnauthenticatedError, PermissionError):
         raise _refused(path, doing) from None
     except (BaseError, OSError, ValueError) as error:
-        code = _code(error)
+        code = error_code(error)
         if code in _REFUSED_CREDENTIALS:
             raise _refused(path, doing) from None
         if _INSTANCE_METADATA in str(error):
@@ -79,7 +79,8 @@ def said(error: BaseException) -> str:
     return re.sub(r"\?\S+", "?...", text)
 
 
-def _code(error: BaseException) -> str | None:
+def error_code(error: BaseException) -> str | None:
+    """The code of S3's answer, None where there is none."""
     answer = _S3_ERROR.search(str(error))
     return None if answer is None else answer[1]
 

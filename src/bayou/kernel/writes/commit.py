@@ -12,7 +12,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from bayou.errors import CommitConflictError, CommitFailedError, FileMissingError, StorageError
+from bayou.errors import (
+    CommitConflictError,
+    CommitFailedError,
+    FileMissingError,
+    PrerequisiteError,
+    StorageError,
+)
 from bayou.kernel.engine import Engine
 from bayou.kernel.log_segment import log_path
 from bayou.kernel.replay import CommitActions
@@ -155,6 +161,9 @@ def _put(
     while True:
         try:
             return attempt.committer.put(engine, attempt.table, version, lines)
+        except PrerequisiteError:
+            report_refused_commit(attempt.txn_id)  # a store without conditional puts
+            raise
         except StorageError as error:
             failures += 1
             committed = _own_commit_is_there(engine, attempt, version)
