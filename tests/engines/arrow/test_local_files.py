@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import bayou
 from bayou.engines.arrow.local_files import LocalFiles
 from bayou.engines.arrow.os_errors import storage_errors
 from bayou.errors import FileMissingError, StorageError
@@ -230,3 +232,49 @@ def test_links_to_folders_are_not_listed_and_not_deleted(tmp_path: Path) -> None
     files.delete_files([str(tmp_path / "tree" / name) for name in ("folder", "nothing", "file")])
     assert sorted(p.name for p in (tmp_path / "tree").iterdir()) == ["folder", "nothing"]
     assert files.real_path(f"{tmp_path}/tree/folder/file") == f"{tmp_path.resolve()}/other/file"
+
+
+def test_the_folder_around_every_new_folder_is_synced_before_a_file_is_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def recorded(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    path = str(tmp_path / "a" / "t")
+    rows = pa.table({"id": [1], "d": ["x"], "e": ["y"]})
+    bayou.write(path, rows, partition_by=["d", "e"])
+    for folder in ("", "/a", "/a/t", "/a/t/d=x", "/a/t/d=x/e=y", "/a/t/_delta_log"):
+        assert f"{tmp_path}{folder}" in synced
+    order = [synced.index(f"{tmp_path}{folder}") for folder in ("", "/a", "/a/t", "/a/t/d=x")]
+    assert order == sorted(order)
+
+
+def test_folders_that_are_made_on_demand_are_synced_and_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
+    files = LocalFiles()
+    files.mkdirs(str(tmp_path / "a" / "b"))
+    assert synced == [str(tmp_path), str(tmp_path / "a")]
+    files.mkdirs(str(tmp_path / "a" / "b"))
+    assert len(synced) == 2
+    with files.open_output(str(tmp_path / "a" / "b" / "file")) as output:
+        output.write(b"x")
+    files.delete_files([str(tmp_path / "a" / "b" / "file")])
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_no_code_makes_folders_of_a_table_without_syncing_them() -> None:
+    """Folders of tables are made by `MadeFolders` only."""
+    source = Path(bayou.__file__).parent
+    makes = re.compile(r"\bos\.(?:mkdir|makedirs)\(")
+    found = {
+        str(f.relative_to(source)) for f in source.rglob("*.py") if makes.search(f.read_text())
+    }
+    assert found == {"engines/arrow/made_folders.py"}

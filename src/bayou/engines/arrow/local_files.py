@@ -19,7 +19,7 @@ from typing import IO, Any, Self, cast
 import pyarrow as pa
 
 from bayou.engines.arrow.exclusive_names import is_still, name_exclusively
-from bayou.engines.arrow.made_folders import MadeFolders
+from bayou.engines.arrow.made_folders import MadeFolders, sync_folder
 from bayou.engines.arrow.os_errors import storage_errors
 from bayou.engines.folders import is_between
 from bayou.errors import FileMissingError
@@ -144,7 +144,7 @@ class LocalFiles:
                 named = os.stat(temporary)
                 if not name_exclusively(temporary, path):
                     return False
-                _sync_folder(path)
+                sync_folder(os.path.dirname(path))
                 return is_still(path, named, data)
 
     def put(self, path: str, data: bytes) -> None:
@@ -152,15 +152,12 @@ class LocalFiles:
         with storage_errors(path, "write"):
             with _written_temporary(path, data) as temporary:
                 os.replace(temporary, path)
-            _sync_folder(path)
+            sync_folder(os.path.dirname(path))
 
     def mkdirs(self, path: str) -> None:
         path = local_path(path)
         with storage_errors(path, "make the folder"):
-            try:
-                os.makedirs(path, exist_ok=True)
-            except FileExistsError as error:
-                raise NotADirectoryError(errno.ENOTDIR, "is a file", path) from error
+            self._folders.make(path, stays=True)
 
     def delete_files(self, paths: Iterable[str]) -> None:
         folders: dict[str, None] = {}
@@ -229,7 +226,7 @@ class LocalOutput(pa.OSFile):
                 os.fsync(self.fileno())
                 super().close()
                 os.replace(self._temporary, self._path)
-                _sync_folder(self._path)
+                sync_folder(os.path.dirname(self._path))
         except BaseException:
             self.discard()
             raise
@@ -287,15 +284,3 @@ def _written_temporary(path: str, data: bytes) -> Iterator[str]:
 def _temporary_name(path: str) -> str:
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name[:40]}.{uuid.uuid4().hex}.tmp")
-
-
-def _sync_folder(path: str) -> None:
-    """Make the name of a new file durable."""
-    folder = os.open(os.path.dirname(path), os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that can't sync folders
-            raise
-    finally:
-        os.close(folder)
