@@ -13,8 +13,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from bayou.engines import for_path
-from bayou.errors import BayouError, CommitFailedError
-from bayou.kernel import Engine, Operation, Table, delete_data_files, write_data
+from bayou.kernel import (
+    Engine,
+    Operation,
+    Table,
+    delete_data_files,
+    discard_unless_committed,
+    write_data,
+)
 
 ENGINE_INFO = "example connector/1.0"
 
@@ -30,13 +36,9 @@ def append(engine: Engine, path: str, batches: Iterable[pa.RecordBatch]) -> int:
         engine
     )
     adds = write_data(engine, transaction.transaction_state(engine), batches)
-    try:
+    # Where the commit may have happened the files stay; VACUUM finds those of no version.
+    with discard_unless_committed(lambda: delete_data_files(engine, path, adds)):
         return transaction.commit(engine, adds).version
-    except CommitFailedError:
-        raise  # perhaps it was written after all: the files stay, VACUUM finds those of no version
-    except BayouError:
-        delete_data_files(engine, path, adds)
-        raise
 
 
 def rows(count: int, size: int = 1000) -> Iterator[pa.RecordBatch]:

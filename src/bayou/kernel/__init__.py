@@ -59,6 +59,7 @@ from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.post_commit import TransactionCommitResult
 from bayou.kernel.writes.state import TransactionState, WriteContext
 from bayou.kernel.writes.transaction import Transaction
+from bayou.kernel.writes.uncommitted import discard_unless_committed
 from bayou.protocol.actions import decode_actions, encode_actions
 from bayou.protocol.stats import FileStatistics
 
@@ -122,6 +123,7 @@ __all__ = [
     "col",
     "decode_actions",
     "delete_data_files",
+    "discard_unless_committed",
     "encode_actions",
     "lit",
     "read_change_file",
