@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import posixpath
+import re
+from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import bayou
 from bayou.errors import CorruptTableError, SerializationError
 from bayou.kernel import ScanFile, ScanFileBatch
 from bayou.kernel.data_files import data_files
@@ -164,3 +167,23 @@ def described(kind: str, text: str) -> DeletionVectorDescriptor:
     return DeletionVectorDescriptor(
         storage_type=kind, path_or_inline_dv=text, offset=1, size_in_bytes=2, cardinality=3
     )
+
+
+def test_paths_of_a_log_are_resolved_in_one_place():
+    """Whoever decodes a path elsewhere must refuse by itself one that leaves the table's folder."""
+    source = Path(bayou.__file__).parent
+    found = {
+        str(file.relative_to(source))
+        for file in source.rglob("*.py")
+        if re.search(r"\b(decode_data_file_uri|stored_vector)\(", file.read_text())
+    }
+    assert found == {
+        "kernel/checkpoint_contents.py",  # sidecars, by their names only
+        "kernel/deletion_vectors.py",  # where in the file
+        "kernel/operations/clone.py",  # where in the file
+        "kernel/operations/sink_log.py",  # no log of Delta's; checks by itself
+        "kernel/scan_file.py",
+        "protocol/data_file_paths.py",  # compares texts
+        "protocol/deletion_vectors.py",
+        "protocol/file_names.py",
+    }

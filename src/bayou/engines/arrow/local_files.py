@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -94,7 +95,7 @@ class LocalFiles:
                                 folders.append(entry.path)
                                 if whole or is_between(f"{entry.path}/", after, until):
                                     yield _entry_status(entry, f"{entry.path}/", is_folder=True)
-                        elif entry.is_symlink() and not os.path.isfile(entry.path):
+                        elif entry.is_symlink() and os.path.isdir(entry.path):
                             skips(entry.path)
                         elif whole or is_between(entry.path, after, until):
                             try:
@@ -187,10 +188,13 @@ class LocalFiles:
 
 def _entry_status(entry: os.DirEntry[str], path: str, *, is_folder: bool = False) -> FileStatus:
     found = entry.stat(follow_symlinks=False)
+    modified = found.st_mtime_ns
+    if entry.is_symlink() and not os.path.exists(path):
+        modified = time.time_ns()  # what it leads to may be a disk that is away
     return FileStatus(
         path=path,
         size=0 if is_folder else found.st_size,
-        modification_time=found.st_mtime_ns // 1_000_000,
+        modification_time=modified // 1_000_000,
     )
 
 

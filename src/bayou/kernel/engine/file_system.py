@@ -67,8 +67,9 @@ class FileSystemClient(Protocol):
         """Everything below a folder, at any depth, lazily; the files of a folder follow each other.
 
         Files in no order to rely on. Folders too, where the store has any: their paths end with a
-        slash, their size is 0. A folder that doesn't exist is empty. Links to folders, and links to
-        nothing, are neither listed nor followed; `skips` is asked about them as about folders.
+        slash, their size is 0. A folder that doesn't exist is empty. Links to folders are
+        neither listed nor followed; `skips` is asked about them as about folders. Links to nothing
+        are listed as files that were modified just now, since nobody can say how old they are.
 
         Args:
             skips: asked once for each folder, and on stores without folders for each prefix that
@@ -135,7 +136,7 @@ class FileSystemClient(Protocol):
         ...
 
     def delete_files(self, paths: Iterable[str]) -> None:
-        """Delete files; those that don't exist and links to folders are passed over."""
+        """Delete files; those that don't exist, and links to folders or nothing, stay."""
         ...
 
     def delete_empty_folders(self, paths: Iterable[str]) -> None:
