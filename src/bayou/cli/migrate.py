@@ -59,6 +59,7 @@ def migrate(
             {
                 "files": report.files,
                 "known files": report.known,
+                "unfinished lines": report.waiting,
                 "records": report.records,
                 "rows": report.rows,
                 "dead letters": report.dead_letters,

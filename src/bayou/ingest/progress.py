@@ -202,6 +202,7 @@ class MigrationReport:
         topic: its name in the configuration.
         source: the folder.
         files: that were read now, and `known` those that had been before.
+        waiting: files of `files` whose last line has no newline yet and may still grow.
         records: that were read now, of which `rows` became or changed rows.
         from_kafka: records that the table has from Kafka or will get, and so were left out.
         version: the table's; None where nothing was written.
@@ -212,6 +213,7 @@ class MigrationReport:
     source: str
     files: int = 0
     known: int = 0
+    waiting: int = 0
     records: int = 0
     rows: int = 0
     dead_letters: int = 0

@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import threading
+import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
@@ -124,6 +125,97 @@ def test_a_clone_goes_on_with_the_files_where_its_ledger_is_cloned_too(
 
 class _KilledError(Exception):
     pass
+
+
+@pytest.fixture
+def growing(tmp_path):
+    """A file below `json`, written with a time in seconds before now."""
+    path = tmp_path / "json" / "grows.jsonl"
+    path.parent.mkdir()
+
+    def write(text, *, age=0.0):
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        os.utime(path, (time.time() - age,) * 2)
+        return str(path.parent)
+
+    return write
+
+
+def letters_of(events):
+    table = bayou.table(f"{events.topic.table_path}_dead_letters")
+    return [row["value"] for row in table.to_arrow().to_pylist()] if table.exists() else []
+
+
+THREE = "".join(json.dumps({"id": n, "name": f"é{n}"}, ensure_ascii=False) + "\n" for n in range(3))
+
+
+@pytest.mark.parametrize("cut", range(0, len(THREE.encode()) + 1, 5))
+def test_a_file_cut_anywhere_and_then_completed_loses_and_doubles_nothing(events, growing, cut):
+    first = events.migrate(growing(THREE.encode()[:cut]))
+    assert first.dead_letters == 0
+    second = events.migrate(folder := growing(THREE))
+    assert first.records + second.records == 3
+    assert ids(events) == [0, 1, 2]
+    assert letters_of(events) == []
+    assert all(check.problem is None for check in events.verify_migration(folder))
+
+
+def test_a_last_line_that_may_be_half_a_number_waits_for_its_newline(events, growing):
+    begin = THREE + "12"
+    assert events.migrate(growing(begin)).waiting == 1
+    assert events.migrate(growing(begin)).waiting == 1
+    report = events.migrate(growing(begin + "3\n"))
+    assert (report.waiting, report.records) == (0, 1)
+    assert letters_of(events) == [b"123"]
+
+
+@pytest.mark.parametrize("last", ["12", '{"id": 4, "na', "nul", "\ufeff7"])
+def test_a_last_line_is_read_once_its_file_has_not_changed_for_a_minute(events, growing, last):
+    assert events.migrate(growing(THREE + last, age=50)).waiting == 1
+    folder = growing(THREE + last, age=70)
+    report = events.migrate(folder)
+    assert (report.waiting, report.records, report.dead_letters) == (0, 1, 1)
+    assert events.migrate(folder).known == 1
+    assert events.migrate(growing(THREE + last)).known == 1
+    assert ids(events) == [0, 1, 2]
+    # More of the file, after the line was decided.
+    events.migrate(growing(THREE + last + '\n{"id": 5}\n'))
+    assert ids(events) == [0, 1, 2, 5]
+
+
+def test_how_long_a_file_must_not_have_changed_is_a_setting(tmp_path, growing):
+    (tmp_path / "p.yaml").write_text(CONFIG + "  migration: {settle-seconds: 3600}\n")
+    events = TopicTable(load_configuration(tmp_path / "p.yaml", environment={}), "events")
+    assert events.migrate(growing(THREE + "12", age=3000)).waiting == 1
+    assert events.migrate(growing(THREE + "12", age=4000)).waiting == 0
+
+
+def test_a_file_whose_migrated_records_have_changed_is_named(events, growing):
+    events.migrate(growing(THREE + '{"id": 3, "na', age=70))
+    with pytest.raises(PipelineError, match=r"grows.jsonl: its first 4 records aren't those"):
+        events.migrate(growing(THREE + '{"id": 3, "name": "x"}\n'))
+    with pytest.raises(PipelineError, match=r"grows.jsonl: its first 4 records aren't those"):
+        events.migrate(growing(THREE[:30]))
+
+
+def test_a_batch_is_repeated_although_its_file_has_grown_since(events, growing, monkeypatch):
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DirectWriter, "write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            events.migrate(growing(THREE + '{"id": 3}'))
+    events.migrate(growing(THREE + '{"id": 3}\n{"id": 4}\n'))
+    assert ids(events) == [0, 1, 2, 3, 4]
+
+
+def test_a_file_name_that_is_not_utf8_is_named(events, tmp_path):
+    (tmp_path / "json").mkdir()
+    with open(os.fsencode(tmp_path) + b"/json/\xff.json", "w") as file:
+        file.write('{"id": 1}')
+    with pytest.raises(PipelineError, match=r"\\xff.json: the file name isn't UTF-8. Rename"):
+        events.migrate(str(tmp_path / "json"))
 
 
 @pytest.mark.parametrize("moment", [0, 1, 4, 9])

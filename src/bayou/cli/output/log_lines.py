@@ -87,6 +87,7 @@ class LogReporter:
             rows=event.rows,
             dead_letters=event.dead_letters,
             from_kafka=event.from_kafka or None,
+            waiting=event.waiting or None,
             version=event.version,
             seconds=round(event.seconds, 3),
         )

@@ -147,6 +147,8 @@ def _migrated(event: MigrationReport) -> str:
         text += f", {_counted(event.dead_letters, 'dead letter')}"
     if event.from_kafka:
         text += f", {_counted(event.from_kafka, 'record')} left to Kafka"
+    if event.waiting:
+        text += f", {_counted(event.waiting, 'unfinished line')} left for the next migration"
     return text
 
 

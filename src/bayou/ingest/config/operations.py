@@ -85,6 +85,11 @@ class MigrationConfig(Section):
         description="Folder or file of each topic, by its name here. Default: json/<name> in the "
         "bucket of its table, or beside a local table.",
     )
+    settle_seconds: Annotated[float, Field(ge=0)] = Field(
+        default=60,
+        description="A last line without a newline that isn't a whole JSON object is read once "
+        "its file hasn't changed for this long; until then it waits for the next migration.",
+    )
 
 
 def is_loopback(host: str) -> bool:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+
+import msgspec
 
 from bayou.errors import FileMissingError, PipelineError
 from bayou.ingest.migration.json_elements import (
@@ -22,7 +24,7 @@ from bayou.ingest.migration.json_elements import (
 from bayou.kernel import Engine
 from bayou.kernel.engine import ByteRange, FileStatus
 
-__all__ = ["JsonFile", "json_files", "path_below", "records_of"]
+__all__ = ["JsonFile", "is_whole", "json_files", "path_below", "records_of"]
 
 _NAMES = re.compile(r".*\.(json|jsonl|ndjson)(\.gz)?\Z")
 _DATED = (
@@ -42,12 +44,14 @@ class JsonFile:
         size: in bytes.
         moment: microseconds since the epoch: midnight of the day that the folders name
             (`year=2024/month=01/day=05` or `2024/01/05`), else when the file was written.
+        modified: milliseconds since the epoch: when the file was last written.
     """
 
     path: str
     name: str
     size: int
     moment: int
+    modified: int
 
 
 def json_files(engine: Engine, folder: str) -> list[JsonFile]:
@@ -56,6 +60,7 @@ def json_files(engine: Engine, folder: str) -> list[JsonFile]:
     Hidden ones are left out.
 
     Raises:
+        PipelineError: the name of a file isn't UTF-8, so that no table can hold it.
         StorageError: the store fails.
     """
     root = engine.files.resolve_path(folder)
@@ -83,8 +88,29 @@ def path_below(folder: str, name: str) -> str:
     return folder if is_file else f"{folder}/{name}"
 
 
-def records_of(engine: Engine, file: JsonFile) -> Iterator[bytes]:
+def is_whole(line: bytes) -> bool:
+    """Whether a line without a newline can't grow into another record.
+
+    An object, an array or a string ends with its last character. A number doesn't: `12` may be the
+    beginning of `123`. A writer may still be in the middle of anything that doesn't parse.
+    """
+    if not line.startswith((b"{", b"[", b'"')):
+        return False
+    try:
+        _ANY.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+def records_of(
+    engine: Engine, file: JsonFile, takes_last: Callable[[bytes], bool] | None = None
+) -> Iterator[bytes]:
     """The JSON text of each record, as it stands.
+
+    Args:
+        takes_last: called with a last line that has no newline; False leaves the line out, because
+            a writer may still be writing it. Where None, the line is a record.
 
     Raises:
         PipelineError: it can't be read on, the message says behind which record; a packed file
@@ -104,7 +130,7 @@ def records_of(engine: Engine, file: JsonFile) -> Iterator[bytes]:
         elif _OVER_LINES.match(begin):
             found = joined_objects(rest)
         else:
-            found = _lines(rest)
+            found = _lines(rest, takes_last)
         yield from _told(file, found)
     except zlib.error as error:
         raise PipelineError(f"{file.path} isn't whole: {error}", topic="") from error
@@ -116,11 +142,19 @@ def _natural(name: str) -> tuple[list[tuple[bool, int, str]], str]:
     return [(p.isdecimal(), int(p) if p.isdecimal() else 0, p) for p in parts], name
 
 
+_ANY: msgspec.json.Decoder[object] = msgspec.json.Decoder(object)
 _OVER_LINES = re.compile(rb"\{[ \t\r]*\n")
 _SPACE = b" \t\r\n\xef\xbb\xbf"
 
 
 def _file(status: FileStatus, name: str) -> JsonFile:
+    try:
+        status.path.encode()
+    except UnicodeEncodeError:
+        shown = status.path.encode(errors="surrogateescape").decode(errors="backslashreplace")
+        raise PipelineError(
+            f"{shown}: the file name isn't UTF-8. Rename the file.", topic=""
+        ) from None
     moment = status.modification_time * 1000
     for pattern in _DATED:
         if found := pattern.search(status.path):
@@ -130,7 +164,13 @@ def _file(status: FileStatus, name: str) -> JsonFile:
                 continue
             moment = int(day.timestamp()) * 1_000_000
             break
-    return JsonFile(path=status.path, name=name, size=status.size, moment=moment)
+    return JsonFile(
+        path=status.path,
+        name=name,
+        size=status.size,
+        moment=moment,
+        modified=status.modification_time,
+    )
 
 
 def _bytes(engine: Engine, file: JsonFile) -> Iterator[bytes]:
@@ -160,7 +200,7 @@ def _chained(first: bytes, others: Iterator[bytes]) -> Iterator[bytes]:
     yield from others
 
 
-def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+def _lines(chunks: Iterator[bytes], takes_last: Callable[[bytes], bool] | None) -> Iterator[bytes]:
     waiting = b""
     for chunk in chunks:
         lines = (waiting + chunk).split(b"\n")
@@ -170,7 +210,8 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
                 yield text
         if len(waiting) > LONGEST:
             raise ArrayError(f"a line has more than {LONGEST >> 20} MB")
-    if text := waiting.strip(_SPACE):
+    text = waiting.strip(_SPACE)
+    if text and (takes_last is None or takes_last(text)):
         yield text
 
 

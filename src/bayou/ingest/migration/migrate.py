@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -24,7 +24,7 @@ from bayou.errors import (
 )
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.direct_writer import MIGRATED, DirectWriter, record_batch
-from bayou.ingest.migration.json_files import JsonFile, json_files, records_of
+from bayou.ingest.migration.json_files import JsonFile, is_whole, json_files, records_of
 from bayou.ingest.migration.ledger import (
     Ledger,
     Part,
@@ -52,7 +52,9 @@ def migrate_json(
 ) -> MigrationReport:
     """Move the JSON files below a folder into a topic's table, as the topic's records are.
 
-    Repeatable: what is there stays, files that are new or have grown are read.
+    Repeatable: what is there stays, files that are new or have grown are read. A last line without
+    its newline is a record once it is a whole JSON object, or once the file hasn't changed for
+    `connector.migration.settle-seconds`. Until then the line waits for the next migration.
 
     Args:
         source: a folder or a file, local or a URI of the topic's store.
@@ -60,7 +62,7 @@ def migrate_json(
         told: called after each commit.
 
     Raises:
-        PipelineError: a file can't be read, or was changed before its part was in the table;
+        PipelineError: a file can't be read; records of a file that were migrated have changed;
             another process migrates the same.
         BayouError: it can't be written.
     """
@@ -95,6 +97,7 @@ class _Migration:
         self._writer = DirectWriter(configuration, topic)
         self._old = OldRecords(FromKafka(topic, storage_options))
         self._batch_records = batch_records
+        self._settle_seconds = configuration.connector.migration.settle_seconds
         self._told = told
         self._began = time.monotonic()
         self._report = MigrationReport(topic=topic.key, source=self._source)
@@ -109,13 +112,13 @@ class _Migration:
             self._old.offsets |= offsets
         known = self._state.by_path()
         self._repeat_unfinished({p.source for file in files for p in known.get(file.path, [])})
-        todo: list[tuple[JsonFile, int]] = []
+        todo: list[tuple[JsonFile, list[Part]]] = []
         for file in files:
-            parts = known.get(file.path)
+            parts = known.get(file.path, [])
             if parts and parts[-1].complete and parts[-1].size == file.size:
                 self._report = replace(self._report, known=self._report.known + 1)
             else:
-                todo.append((file, _records(parts)))
+                todo.append((file, parts))
         for pieces in self._batches(todo):
             self._commit(pieces)
         return self._finished()
@@ -158,7 +161,8 @@ class _Migration:
             values: list[bytes] = []
             if found:
                 end = part.skipped + part.records
-                values = list(islice(records_of(self._engine, found[0]), part.skipped, end))
+                there = records_of(self._engine, _as_it_was(found[0], part))
+                values = list(islice(there, part.skipped, end))
             if not found or checksum_of(values) != part.checksum:
                 raise PipelineError(
                     f"topic {self._topic.key!r}: {part.file} below {part.source} was "
@@ -171,13 +175,14 @@ class _Migration:
             piece.values, piece.from_kafka = self._old.stripped(piece.values)
         self._write(numbered, parts[0].source, parts[0].batch)
 
-    def _batches(self, todo: list[tuple[JsonFile, int]]) -> Iterator[list[_Piece]]:
+    def _batches(self, todo: list[tuple[JsonFile, list[Part]]]) -> Iterator[list[_Piece]]:
         waiting: list[_Piece] = []
         count = size = 0
-        for file, skipped in todo:
-            piece = _Piece(file, skipped)
+        for file, parts in todo:
+            records = _NewRecords(self._engine, file, parts, self._settle_seconds)
+            piece = _Piece(file, records.skipped)
             waiting.append(piece)
-            for value in islice(records_of(self._engine, file), skipped, None):
+            for value in records:
                 if count >= self._batch_records or size >= _BATCH_BYTES:
                     yield [p for p in waiting if p.values or p.complete]
                     piece = _Piece(file, piece.skipped + len(piece.values))
@@ -185,10 +190,14 @@ class _Migration:
                 piece.values.append(value)
                 count += 1
                 size += len(value)
-            piece.complete = True
-            self._report = replace(self._report, files=self._report.files + 1)
-        if waiting:
-            yield waiting
+            piece.complete = not records.last_waits
+            self._report = replace(
+                self._report,
+                files=self._report.files + 1,
+                waiting=self._report.waiting + records.last_waits,
+            )
+        if pieces := [p for p in waiting if p.values or p.complete]:
+            yield pieces
 
     def _commit(self, pieces: list[_Piece]) -> None:
         checksums = [checksum_of(piece.values) for piece in pieces]
@@ -274,12 +283,51 @@ class _Migration:
             self._told(self._finished())
 
 
-def _records(parts: list[Part] | None) -> int:
-    """Records of a file that its parts have taken."""
-    return parts[-1].skipped + parts[-1].records if parts else 0
+class _NewRecords:
+    """The records of a file behind its parts, which have to be there as they were migrated.
+
+    Attributes:
+        skipped: records of the parts.
+        last_waits: once all are read: the last line has no newline and may still grow.
+    """
+
+    def __init__(
+        self, engine: Engine, file: JsonFile, parts: list[Part], settle_seconds: float
+    ) -> None:
+        self._engine = engine
+        self._file = file
+        self._parts = parts
+        self._settled = time.time() - file.modified / 1000 >= settle_seconds
+        self._checking = True
+        self.skipped = parts[-1].skipped + parts[-1].records if parts else 0
+        self.last_waits = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        records = records_of(self._engine, self._file, self._takes)
+        for part in self._parts:
+            if checksum_of(islice(records, part.records)) != part.checksum:
+                raise PipelineError(
+                    f"{self._file.path}: its first {part.skipped + part.records} records aren't "
+                    "those that were migrated. Move the file away, and write the records that the "
+                    "table lacks to a file of another name.",
+                    topic="",
+                )
+        self._checking = False
+        yield from records
+
+    def _takes(self, line: bytes) -> bool:
+        # While parts are checked the line was taken already, by an earlier migration.
+        self.last_waits = not (self._checking or self._settled or is_whole(line))
+        return not self.last_waits
 
 
-def checksum_of(values: list[bytes]) -> str:
+def _as_it_was(file: JsonFile, part: Part) -> JsonFile:
+    """A file up to where it ended when the part was read; a packed one can't be cut."""
+    grown = part.size < file.size and not file.name.endswith(".gz")
+    return replace(file, size=part.size) if grown else file
+
+
+def checksum_of(values: Iterable[bytes]) -> str:
     """SHA-256 of records as they stand in their file."""
     digest = hashlib.sha256()
     for value in values:
