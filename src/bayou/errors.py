@@ -44,6 +44,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from bayou.redaction import without_secrets
+
 __all__ = [
     "ArgumentError",
     "BayouError",
@@ -87,12 +89,12 @@ class BayouError(Exception):
     """Root of everything Bayou raises on purpose.
 
     Keyword arguments become attributes and survive pickling, so that an error raised in a Spark
-    worker arrives whole.
+    worker arrives whole. Secrets are removed from the message, whoever wrote it.
     """
 
     def __init__(self, message: str, **facts: object) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = without_secrets(message)
+        super().__init__(self.message)
         self.facts: Mapping[str, object] = facts
 
     def __reduce__(self) -> tuple[object, ...]:

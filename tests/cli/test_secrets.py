@@ -5,7 +5,10 @@ from __future__ import annotations
 import http.client
 
 import pytest
+import typer
 
+from bayou.cli.exits import explained
+from bayou.cli.output import output_for
 from bayou.ingest.config import load_configuration
 from bayou.ingest.monitoring import monitored
 from bayou.ingest.progress import TopicStarted
@@ -107,3 +110,34 @@ def test_pages_tables_and_what_is_kept_do_not_say_them(file, small_pipeline):
         if written.is_file():
             content = written.read_bytes()
             assert [s for s in SECRETS.values() if s.encode() in content] == [], written
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_the_password_of_an_endpoint_is_not_said(invoke, file, form, monkeypatch):
+    endpoint = "http://bob:kafka-hunter2-secret@127.0.0.1:1"
+    options = ("--set", "connector.storage.endpoint=" + endpoint)
+    table = ("--set", "connector.topics.events.destination.table-path=s3://bucket/events")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    result = invoke("history", "events", "--config", file, *options, *table, *form)
+    assert result.exit_code == 1
+    assert "http://***@127.0.0.1:1" in result.output
+    assert secrets_in(result.output) == []
+
+
+def test_a_line_break_in_a_secret_is_an_error_that_names_its_key(invoke, file, monkeypatch):
+    for name, key in (("AWS_SECRET", "storage.secret-key"), ("STATUS_TOKEN", "monitoring.token")):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, SECRETS[name] + "\n")
+            result = invoke("validate", file)
+        assert result.exit_code == 2
+        assert f"connector.{key}" in result.output
+        assert "has a line break" in result.output
+        assert secrets_in(result.output) == []
+
+
+def test_a_panic_of_a_library_is_one_sentence(capsys):
+    panic = type("PanicException", (BaseException,), {})
+    with pytest.raises(typer.Exit), explained(output_for(as_json=False)):
+        raise panic("no http://u:kafka-hunter2-secret@h/")
+    shown = "".join(capsys.readouterr())
+    assert "Unexpected PanicException: no http://***@h/" in shown

@@ -26,6 +26,7 @@ from bayou.errors import (
     EvaluationError,
     PredicateError,
 )
+from bayou.redaction import is_panic, without_secrets
 
 __all__ = ["FAILED", "INTERRUPTED", "WRONG_USAGE", "explained"]
 
@@ -50,7 +51,9 @@ def explained(output: Output) -> Iterator[None]:
     except UnreadError as error:  # `| head` has seen enough
         _let_go_of_stdout()
         raise typer.Exit(FAILED) from error
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
         if os.environ.get("BAYOU_DEBUG"):
             raise
         try:
@@ -67,7 +70,7 @@ def _let_go_of_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _code(error: Exception) -> int:
+def _code(error: BaseException) -> int:
     match error:
         case EvaluationError():  # of a row: the expression is one
             return FAILED
@@ -77,7 +80,11 @@ def _code(error: Exception) -> int:
             return FAILED
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: BaseException) -> str:
+    return without_secrets(_described(error))
+
+
+def _described(error: BaseException) -> str:
     match error:
         case BayouError():
             return error.message

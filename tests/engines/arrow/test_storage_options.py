@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
+import traceback
 
 import pytest
 
+import bayou
 from bayou.engines.arrow.object_store_files import ObjectStoreFiles
 from bayou.engines.arrow.storage_options import store_settings
-from bayou.errors import ArgumentError
+from bayou.errors import ArgumentError, BayouError
 
 
 def test_an_http_endpoint_of_the_environment_allows_http():
@@ -93,3 +95,64 @@ def test_the_names_known_from_deltalake_open_stores_of_every_service(path, optio
     root = files.resolve_path(path)
     assert files._store(root) is files._store(root)
     assert files.resolve_path(f"{path}/table/") == f"{root}/table"
+
+
+LEAKING = {
+    "an Azure key": ("az://c/t", {"azure_storage_account_key": "SECRET!!notbase64"}),
+    "a key of Google": ("gs://b/t", {"google_service_account_key": '{"private_key":"SECRETKEY"}'}),
+    "broken JSON": ("gs://b/t", {"google_service_account_key": '{"SECRET": broken'}),
+    "a file of Google": ("gs://b/t", {"google_service_account": "/no/such/SECRETfile"}),
+    "a signature": ("az://c/t", {"azure_storage_sas_key": "sig=SECRET&se"}),
+    "an endpoint": ("s3://b/t", {"AWS_ENDPOINT_URL": "http://user:SECRET@127.0.0.1:1/"}),
+    "a bad proxy": ("s3://b/t", {"proxy_url": "http://u:SECRET@[bad"}),
+    "a proxy": ("s3://b/t", {"proxy_url": "http://u:SECRET@127.0.0.1:2"}),
+    "no URL": ("s3://b/t", {"AWS_ENDPOINT_URL": "htp://SECRET"}),
+    "a line break": ("s3://b/t", {"AWS_SESSION_TOKEN": "SECRET\ntoken"}),
+    "a duration": ("s3://b/t", {"timeout": "SECRET"}),
+    "retries": ("s3://b/t", {"max_retries": "SECRET"}),
+    "a time": ("s3://b/t", {"retry_timeout": "SECRET"}),
+    "an unknown option": ("s3://b/t", {"AWS_SECRET_ACESS_KEY": "SECRET"}),
+    "locking": ("s3://b/t", {"AWS_S3_LOCKING_PROVIDER": "SECRET"}),
+}
+
+
+@pytest.mark.parametrize("case", LEAKING)
+def test_no_error_shows_the_value_of_an_option(case):
+    path, special = LEAKING[case]
+    usual = {
+        "s3": {
+            "AWS_ENDPOINT_URL": "http://127.0.0.1:1/",
+            "AWS_ACCESS_KEY_ID": "x",
+            "AWS_SECRET_ACCESS_KEY": "y",
+        },
+        "az": {"azure_storage_account_name": "a"},
+        "gs": {},
+    }[path[:2]]
+    quick = {"retry_timeout": "1s", "max_retries": "0"}
+    with pytest.raises(BayouError) as caught:
+        bayou.table(path, {**usual, **quick, **special}).to_arrow()
+    error = caught.value
+    shown = "".join(traceback.format_exception_only(error))
+    while error is not None:
+        shown += f"{error} {error!r}"
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    assert "SECRET" not in shown
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\x00", "\x7f"])
+@pytest.mark.parametrize(
+    "name", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"]
+)
+def test_a_control_character_in_a_credential_is_an_error_that_names_the_option(name, end):
+    with pytest.raises(
+        ArgumentError, match=f"storage option '{name.lower()}': the value has a line break"
+    ):
+        store_settings("s3", {name: f"abc{end}"}, {})
+    with pytest.raises(ArgumentError, match=f"environment variable {name}: the value has a line"):
+        store_settings("s3", {}, {name: f"abc{end}"})
+    store_settings("s3", {name: "abc"}, {name: f"abc{end}"})
+
+
+def test_options_that_hold_a_document_may_have_lines():
+    store_settings("gs", {"google_service_account_key": '{\n"a": 1}'}, {})
+    store_settings("s3", {"proxy_ca_certificate": "-----BEGIN\nx"}, {})

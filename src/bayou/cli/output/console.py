@@ -18,6 +18,7 @@ from bayou.cli.output.interface import Row, UnreadError
 from bayou.cli.output.log_lines import LogReporter
 from bayou.cli.output.progress import LineReporter, RunProgress
 from bayou.ingest.progress import Reporter
+from bayou.redaction import without_secrets
 
 if TYPE_CHECKING:
     from bayou.ingest.monitoring import Monitor
@@ -38,13 +39,13 @@ class ConsoleOutput:
         self._err = _Console(highlight=False, stderr=True, soft_wrap=True)
 
     def step(self, text: str) -> None:
-        self._out.print(Text.assemble(("• ", "cyan"), harmless(text)))
+        self._out.print(Text.assemble(("• ", "cyan"), harmless(without_secrets(text))))
 
     def notice(self, text: str) -> None:
-        self._err.print(Text.assemble(("note: ", "yellow"), harmless(text)))
+        self._err.print(Text.assemble(("note: ", "yellow"), harmless(without_secrets(text))))
 
     def error(self, message: str, *, kind: str) -> None:
-        for line in message.splitlines():
+        for line in without_secrets(message).splitlines():
             self._err.print(Text.assemble(("error: ", "bold red"), harmless(line)))
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:

@@ -27,6 +27,7 @@ from bayou.ingest.progress import (
     TopicStarted,
     TopicSummary,
 )
+from bayou.redaction import without_secrets
 
 if TYPE_CHECKING:
     from bayou.ingest.monitoring import Monitor
@@ -42,13 +43,13 @@ class JsonOutput:
             sys.stdout.reconfigure(encoding="utf-8")  # as JSON is, whatever the locale
 
     def step(self, text: str) -> None:
-        _write({"event": "step", "text": text})
+        _write({"event": "step", "text": without_secrets(text)})
 
     def notice(self, text: str) -> None:
-        _write({"event": "notice", "text": text})
+        _write({"event": "notice", "text": without_secrets(text)})
 
     def error(self, message: str, *, kind: str) -> None:
-        _write({"event": "error", "type": kind, "message": message})
+        _write({"event": "error", "type": kind, "message": without_secrets(message)})
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
         _write({"event": event, **_keyed(facts)})
@@ -113,7 +114,7 @@ def _encoded(value: object) -> Any:
         return {"type": type(value).__name__, "message": value.message}
     if isinstance(value, dt.datetime):
         return value.isoformat()
-    return str(value)
+    return without_secrets(str(value))
 
 
 def _write(row: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from bayou.ingest.progress import (
     TopicStarted,
     TopicSummary,
 )
+from bayou.redaction import without_secrets
 
 __all__ = ["LogReporter", "log_line"]
 
@@ -134,6 +135,6 @@ def log_line(now: dt.datetime, level: str, event: str, facts: dict[str, Any]) ->
 
 
 def _quoted(value: Any) -> str:
-    text = str(value)
+    text = without_secrets(str(value))
     plain = text and not any(c.isspace() or c in '"=' or not c.isprintable() for c in text)
     return text if plain else msgspec.json.encode(text).decode()

@@ -20,8 +20,12 @@ from obstore.store import ObjectStore, from_url
 
 from bayou.engines.arrow.conditional_put import ConditionalPuts, create_object, store_identity
 from bayou.engines.arrow.object_io import ObjectInput, ObjectOutput
-from bayou.engines.arrow.storage_options import store_settings, unknown_option
-from bayou.engines.arrow.store_errors import said, storage_errors
+from bayou.engines.arrow.storage_options import (
+    store_settings,
+    store_variables,
+    unknown_option,
+)
+from bayou.engines.arrow.store_errors import opening_errors, storage_errors
 from bayou.engines.folders import SkippedPrefixes
 from bayou.errors import ArgumentError, FileMissingError
 from bayou.kernel.closeable import closeable
@@ -234,20 +238,16 @@ def _bytes_of(store: ObjectStore, key: str, wanted: ByteRange) -> bytes:
 def _open_store(root: str, options: Mapping[str, str]) -> ObjectStore:
     scheme = root.partition("://")[0]
     settings = store_settings(scheme, options)
-    try:
-        return from_url(
-            root,
-            config=cast("Any", settings.config),
-            client_options=cast("Any", settings.client_options),
-            retry_config=cast("Any", settings.retry_config or None),
-        )
-    except UnknownConfigurationKeyError as error:
-        raise unknown_option(scheme, str(error)) from None
-    except (BaseError, ValueError) as error:
-        raise ArgumentError(
-            f"can't open {root} with the storage options given: {said(error)}",
-            argument="storage_options",
-        ) from None  # obstore's own error may quote the options
+    with opening_errors(root, {**store_variables(scheme), **options}):
+        try:
+            return from_url(
+                root,
+                config=cast("Any", settings.config),
+                client_options=cast("Any", settings.client_options),
+                retry_config=cast("Any", settings.retry_config or None),
+            )
+        except UnknownConfigurationKeyError as error:
+            raise unknown_option(scheme, str(error)) from None
 
 
 def _split(path: str) -> tuple[str, str]:
@@ -258,6 +258,11 @@ def _split(path: str) -> tuple[str, str]:
     if canonical is None or not bucket:
         raise ArgumentError(
             f"{path!r} is no path of an object store; it must be like s3://bucket/key",
+            argument="path",
+        )
+    if ":" in bucket and "@" in bucket:
+        raise ArgumentError(
+            f"{path}: a path must not hold credentials. Write them as storage_options.",
             argument="path",
         )
     return f"{canonical}://{bucket}", key

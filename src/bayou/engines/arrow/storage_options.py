@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from bayou.errors import ArgumentError
 
-__all__ = ["StoreSettings", "store_settings"]
+__all__ = ["StoreSettings", "store_settings", "store_variables", "unknown_option"]
 
 _SERVICES = {"s3": "aws_", "gs": "google_", "az": "azure_", "abfs": "azure_", "abfss": "azure_"}
 
@@ -40,6 +40,14 @@ _PATIENCE: Final = dt.timedelta(seconds=60)
 """How long a failing request is repeated unless options say; obstore's own is three minutes."""
 
 _ENDPOINTS: Final = frozenset({"endpoint", "endpoint_url"})
+_SEVERAL_LINES: Final = frozenset({"service_account_key", "proxy_ca_certificate"})
+"""Options that hold a document: JSON, or certificates."""
+_OF_ENVIRONMENT: Final = re.compile(
+    r"(access_key_id|secret_access_key|session_token|token|region|endpoint|endpoint_url"
+    r"|account_name|account_key|sas_key|sas_token|client_id|client_secret|tenant_id)\Z"
+)
+"""Variables that end in this go into requests; others of a service may hold anything."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _URL = re.compile(r"https?://[^/\s]+", re.IGNORECASE)
 _DURATION = re.compile(r"(\d+)\s*(ms|s|m|)")
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "": 1000}
@@ -67,14 +75,20 @@ def store_settings(
     Raises:
         ArgumentError: an option with an unusable value.
     """
-    environment = os.environ if environment is None else environment
     prefix = _SERVICES[scheme]
     settings = StoreSettings(retry_config={"retry_timeout": _PATIENCE})
+    variables = store_variables(scheme, environment)
+    replaced = {key.lower() for key in options}
+    for name, value in variables.items():
+        if name.lower() not in replaced and _OF_ENVIRONMENT.search(name.lower()):
+            _check_one_line(f"environment variable {name}", value)
     for key, value in options.items():
         name = key.lower()
         if name in _WITHOUT_MEANING_HERE or _is_foreign(name, prefix):
             continue
         plain = name.removeprefix(prefix)
+        if plain not in _SEVERAL_LINES:
+            _check_one_line(f"storage option {name!r}", str(value))
         if plain == "s3_locking_provider":
             _check_locking(key, value)
         elif plain in _CLIENT_KEYS:
@@ -85,8 +99,19 @@ def store_settings(
             settings.retry_config["retry_timeout"] = _duration(key, value)
         else:
             settings.config[name] = value
-    _complete_endpoint(settings, prefix, environment)
+    _complete_endpoint(settings, prefix, variables)
     return settings
+
+
+def store_variables(scheme: str, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Variables of the environment that are about a service.
+
+    Args:
+        environment: the process's own where None.
+    """
+    environment = os.environ if environment is None else environment
+    prefix = _SERVICES[scheme]
+    return {k: v for k, v in environment.items() if k.lower().startswith(prefix)}
 
 
 def _complete_endpoint(
@@ -96,7 +121,7 @@ def _complete_endpoint(
 
     obstore reads its own options from the environment, the HTTP client's it doesn't.
     """
-    variables = {k.lower(): v for k, v in environment.items() if k.lower().startswith(prefix)}
+    variables = {k.lower(): v for k, v in environment.items()}
     key, endpoint = "", ""
     for source in (variables, settings.config):
         for name, value in source.items():
@@ -104,7 +129,7 @@ def _complete_endpoint(
                 key, endpoint = name, str(value)
     if endpoint and not _URL.match(endpoint):
         raise ArgumentError(
-            f"storage option {key!r} must be a URL such as https://host:9000, not {endpoint!r}",
+            f"storage option {key!r} must be a URL such as https://host:9000",
             argument="storage_options",
         )
     if endpoint.startswith("http://"):
@@ -130,10 +155,20 @@ def _is_foreign(name: str, prefix: str) -> bool:
     return any(name.startswith(p) for p in _SERVICES.values() if p != prefix)
 
 
+def _check_one_line(which: str, value: str) -> None:
+    # It would go into a header of a request, at which the HTTP client panics.
+    if _CONTROL.search(value):
+        raise ArgumentError(
+            f"{which}: the value has a line break or another control character. Write the value "
+            "without it; `echo` adds a line break to a secret, `printf %s` doesn't.",
+            argument="storage_options",
+        )
+
+
 def _check_locking(key: str, value: str) -> None:
     if value.lower() not in {"", "none"}:
         raise ArgumentError(
-            f"storage option {key!r}: locking by {value!r} isn't supported; writers here rely on "
+            f"storage option {key!r}: such locking isn't supported; writers here rely on "
             "conditional puts of the store, so all writers of a table must use those",
             argument="storage_options",
         )
@@ -144,7 +179,7 @@ def _number(key: str, value: str) -> int:
         return int(value)
     except ValueError:
         raise ArgumentError(
-            f"storage option {key!r} must be a number, not {value!r}", argument="storage_options"
+            f"storage option {key!r} must be a number", argument="storage_options"
         ) from None
 
 
@@ -152,7 +187,7 @@ def _duration(key: str, value: str) -> dt.timedelta:
     found = _DURATION.fullmatch(str(value).strip())
     if found is None:
         raise ArgumentError(
-            f"storage option {key!r} must be a duration such as '30s', not {value!r}",
+            f"storage option {key!r} must be a duration such as '30s'",
             argument="storage_options",
         )
     return dt.timedelta(milliseconds=int(found.group(1)) * _UNIT_MS[found.group(2)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from obstore.exceptions import (
@@ -13,9 +13,10 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 
-from bayou.errors import BayouError, FileMissingError, StorageError
+from bayou.errors import ArgumentError, BayouError, FileMissingError, StorageError
+from bayou.redaction import HIDDEN, is_panic, without_secrets
 
-__all__ = ["error_code", "said", "storage_errors"]
+__all__ = ["error_code", "opening_errors", "said", "storage_errors"]
 
 _S3_ERROR = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?")
 _INSTANCE_METADATA = "/latest/api/token"
@@ -68,6 +69,42 @@ def storage_errors(path: str, doing: str) -> Iterator[None]:
             missing = "there is no such bucket" if doing == "write" else "there is no such object"
             raise FileMissingError(f"can't {doing} {path}: {missing}", path=path) from None
         raise StorageError(f"can't {doing} {path}: {said(error)}", path=path) from None
+    except BaseException as error:
+        if is_panic(error):
+            raise StorageError(
+                f"can't {doing} {path}: the storage client failed: {said(error)}. Check the "
+                "storage options and the variables of the environment that set them.",
+                path=path,
+            ) from None
+        raise
+
+
+@contextmanager
+def opening_errors(root: str, options: Mapping[str, str]) -> Iterator[None]:
+    """Turn what is wrong with options into an `ArgumentError` that names them without a value.
+
+    Args:
+        root: of the store.
+        options: the storage options, and variables of the environment that act as some.
+    """
+    try:
+        yield
+    except BayouError:
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
+        text = said(error)
+        quoted = re.findall(r"\"([^\"]*)\"|'([^']*)'", text)
+        values = [value for pair in quoted for value in pair if value]
+        named = [k for k, v in options.items() if v and any(v in q or q == v for q in values)]
+        text = re.sub(r"\"[^\"]*\"|'[^']*'", HIDDEN, text)
+        which = f" (see {', '.join(sorted(named))})" if named else ""
+        raise ArgumentError(
+            f"can't open {root} with these storage options{which}: "
+            f"{without_secrets(text, options.values())}",
+            argument="storage_options",
+        ) from None  # obstore's own error may quote the options
 
 
 def said(error: BaseException) -> str:
@@ -76,7 +113,7 @@ def said(error: BaseException) -> str:
     answer = _S3_ERROR.search(rest)
     if answer is not None:
         text = f"{text.partition(': <?xml')[0]}: {answer[1]}: {answer[2] or 'no message'}"
-    return re.sub(r"\?\S+", "?...", text)
+    return re.sub(r"\?\S+", "?...", without_secrets(text))
 
 
 def error_code(error: BaseException) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, SecretStr
+from pydantic import BaseModel, ConfigDict, SecretStr, field_validator
 
 from bayou.ingest.config.clear_secrets import is_secret
 
@@ -28,6 +28,17 @@ class Section(BaseModel):
         hide_input_in_errors=True,
         allow_inf_nan=False,
     )
+
+    @field_validator("*")
+    @classmethod
+    def _is_one_line(cls, value: Any) -> Any:
+        """A line break of a secret would go into headers and logins."""
+        if isinstance(value, SecretStr) and not value.get_secret_value().isprintable():
+            raise ValueError(
+                "the value has a line break or another control character; write it without "
+                "(`echo` adds a line break to a secret, `printf %s` doesn't)"
+            )
+        return value
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Properties of others may hold secrets, too."""

@@ -18,6 +18,7 @@ from bayou.ingest.inspection import TopicTables
 from bayou.ingest.inspection.kafka_records import first_record_time
 from bayou.ingest.monitoring.status_store import StatusStore
 from bayou.ingest.offsets import OffsetSpan
+from bayou.redaction import without_secrets
 
 __all__ = ["Watch"]
 
@@ -88,7 +89,9 @@ class Watch:
             try:
                 self.look()
             except Exception as error:  # noqa: BLE001  # a look never ends the pipeline
-                self._store.watched(f"Unexpected {type(error).__name__} while looking: {error}")
+                self._store.watched(
+                    without_secrets(f"Unexpected {type(error).__name__} while looking: {error}")
+                )
             pause = self._interval if self._store.active() else pause
 
     def _brokers(self, topics: list[Topic]) -> set[str]:

@@ -1,0 +1,60 @@
+"""Secrets in text: one function removes them from whatever is shown.
+
+`BayouError` passes every message through it, the command line every line that isn't a table's rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+__all__ = ["HIDDEN", "is_panic", "without_secrets"]
+
+HIDDEN = "***"
+"""What stands where a secret was."""
+
+_SHORTEST = 4
+"""A known value with fewer characters is no secret, and removing it would spoil the text."""
+
+_NAME = (
+    r"[\w.-]*(?:password|passphrase|passwd|secret|secret[._-]?(?:access[._-]?)?key|signature"
+    r"|account[._-]?key|sas[._-]?(?:key|token)|token|key\.pem)"
+)
+_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
+    # user:password@host: up to the last @, for a password may hold any character; a port is none
+    (re.compile(r"(\w://)[^\s/:@?#]*:(?!\d+(?:[/?#\s'\",]|$))\S*@"), rf"\1{HIDDEN}@"),
+    # a token as the user; abfss://container@account has none
+    (re.compile(r"(\bhttps?://)[^\s/?#]+@", re.IGNORECASE), rf"\1{HIDDEN}@"),
+    # name=value of a query, of a connection string, of JAAS
+    (
+        re.compile(
+            rf"(\b(?:{_NAME}|sig)=)(?!\*\*\*)(?:\"[^\"]*\"|'[^']*'|[^\s&;,'\")]+)", re.IGNORECASE
+        ),
+        rf"\1{HIDDEN}",
+    ),
+    (re.compile(r"(\bAuthorization: *\w+ +)[^\s'\",]+", re.IGNORECASE), rf"\1{HIDDEN}"),
+)
+
+
+def without_secrets(text: str, known: Iterable[str] = ()) -> str:
+    """A text without passwords in URLs, without values named as secrets, without known values.
+
+    Args:
+        known: values that must not be shown, such as those of storage options.
+
+    Example:
+        >>> without_secrets("can't reach http://bob:hunter2@host:9000/")
+        "can't reach http://***@host:9000/"
+    """
+    for value in sorted(known, key=len, reverse=True):
+        if len(value) >= _SHORTEST:
+            text = text.replace(value, HIDDEN)
+    if "://" in text or "=" in text or "uthorization:" in text:
+        for pattern, shown in _PATTERNS:
+            text = pattern.sub(shown, text)
+    return text
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether a library written in Rust panicked: no `Exception`, so that handlers don't see it."""
+    return type(error).__name__ == "PanicException" and not isinstance(error, Exception)
