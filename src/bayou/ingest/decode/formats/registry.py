@@ -12,8 +12,9 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from bayou.errors import KafkaError
 
@@ -29,7 +30,8 @@ class Registry:
     """A registry. Pickles; what was read is kept for the whole process, for it never changes.
 
     Attributes:
-        url: such as `http://localhost:8081`.
+        url: such as `http://localhost:8081`. Where it redirects to another host, port or scheme,
+            the password isn't sent there.
         user, password: for basic authentication.
     """
 
@@ -76,16 +78,24 @@ class Registry:
             request.add_header("Authorization", f"Basic {login}")
         for attempt in range(1, _TRIES + 1):
             try:
-                with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
+                with _OPENER.open(request, timeout=_TIMEOUT) as answer:
                     told: dict[str, Any] = json.load(answer)
                     return told
             except urllib.error.HTTPError as error:
+                if error.code in (401, 403) and _origin(error.url) != _origin(self.url):
+                    scheme, host, port = _origin(error.url)
+                    raise KafkaError(
+                        f"The schema registry {self.url} redirects to {scheme}://{host}:{port}, "
+                        "where no password is sent. If that is the registry, write its address "
+                        "into connector.schema-registry.url.",
+                        topic="",
+                    ) from error
                 if error.code < 500 or attempt == _TRIES:
                     reason = "there is no such schema" if error.code == 404 else str(error)
                     raise KafkaError(
                         f"The schema registry {self.url} says to {path}: {reason}.", topic=""
                     ) from error
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, HTTPException) as error:
                 if attempt == _TRIES:
                     raise KafkaError(
                         f"The schema registry {self.url} doesn't answer: {error}. Check "
@@ -96,6 +106,28 @@ class Registry:
         raise AssertionError
 
 
+def _origin(url: str | None) -> tuple[str, str | None, int | None]:
+    """Scheme, host and port: what a login is for."""
+    parts = urlsplit(url or "")
+    default = {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, parts.hostname, parts.port or default
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Sends a login to no other origin than the one that it is for; `urllib` itself would."""
+
+    def redirect_request(  # noqa: PLR0917  # as urllib calls it
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        if urlsplit(newurl).scheme not in ("http", "https"):
+            raise ValueError(f"it redirects to {urlsplit(newurl).scheme}:")
+        following = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if following is not None and _origin(newurl) != _origin(req.full_url):
+            following.remove_header("Authorization")
+        return following
+
+
+_OPENER = urllib.request.build_opener(_Redirects)
 _FORMAT = "?format=serialized"
 _KNOWN: dict[tuple[str, str], dict[str, Any]] = {}
 _LOCK = threading.Lock()

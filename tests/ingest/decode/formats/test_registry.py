@@ -1,0 +1,95 @@
+"""What the schema registry is asked, and who gets its password."""
+
+from __future__ import annotations
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from bayou.errors import KafkaError
+from bayou.ingest.decode.formats import Registry
+
+BASIC = "Basic cmVnOmh1bnRlcjI="
+
+
+@pytest.fixture
+def server():
+    """Starts HTTP servers on loopback: a server answers what `answers` has for a path.
+
+    An answer is a status and, for a redirect, where to. `seen` has the path and the login of each
+    request.
+    """
+    running = []
+
+    def start(answers):
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                seen.append((self.path, self.headers.get("Authorization")))
+                code, location = answers.get(self.path, (200, None))
+                body = b'{"schema": "\\"string\\""}'
+                self.send_response(code)
+                if location is not None:
+                    self.send_header("Location", location)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        seen: list[tuple[str, str | None]] = []
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        running.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server.server_port, seen
+
+    yield start
+    for server in running:
+        server.shutdown()
+        server.server_close()
+
+
+def registry(port):
+    return Registry(url=f"http://127.0.0.1:{port}", user="reg", password="hunter2")
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_the_password_follows_no_redirect_to_another_host_or_port(server, host, code):
+    other, seen_there = server({})
+    port, seen = server({"/schemas/ids/1": (code, f"http://{host}:{other}/x")})
+    assert registry(port).schema(1) == {"schema": '"string"'}
+    assert seen == [("/schemas/ids/1", BASIC)]
+    assert seen_there == [("/x", None)]
+
+
+def test_the_password_does_not_come_back_by_way_of_another_host(server):
+    answers = {}
+    other, seen_there = server(answers)
+    port, seen = server({"/schemas/ids/1": (302, f"http://localhost:{other}/x")})
+    answers["/x"] = (302, f"http://127.0.0.1:{port}/y")
+    registry(port).schema(1)
+    assert seen == [("/schemas/ids/1", BASIC), ("/y", None)]
+    assert seen_there == [("/x", None)]
+
+
+def test_the_password_follows_a_redirect_within_the_registry(server):
+    port, seen = server({"/schemas/ids/1": (302, "/moved")})
+    registry(port).schema(1)
+    assert seen == [("/schemas/ids/1", BASIC), ("/moved", BASIC)]
+
+
+def test_another_host_that_wants_a_password_is_named(server):
+    other, _ = server({"/x": (401, None)})
+    port, _ = server({"/schemas/ids/1": (302, f"http://localhost:{other}/x")})
+    with pytest.raises(KafkaError, match=f"redirects to http://localhost:{other}, where no") as e:
+        registry(port).schema(1)
+    assert "hunter2" not in str(e.value)
+
+
+@pytest.mark.parametrize("place", ["file:///etc/passwd", "ftp://127.0.0.1:1/x"])
+def test_a_redirect_to_something_else_than_http_is_an_error(server, place):
+    port, _ = server({"/schemas/ids/1": (302, place)})
+    with pytest.raises(KafkaError, match=r"(?i)redirect.*(file|ftp):"):
+        registry(port).schema(1)
