@@ -6,6 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute
+
 from bayou.kernel.predicates.functions.definition import (
     Binding,
     Call,
@@ -16,11 +19,18 @@ from bayou.kernel.predicates.functions.definition import (
     parameters,
     rowwise,
 )
-from bayou.kernel.predicates.functions.regular_expressions import to_python
+from bayou.kernel.predicates.functions.regular_expressions import (
+    LINE_ENDS,
+    GroupedPattern,
+    grouped_pattern,
+    to_re2,
+)
 from bayou.kernel.predicates.model import Expression, call
 from bayou.protocol.schema import INTEGER, STRING, ArrayType
 
 __all__ = ["FUNCTIONS"]
+
+pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 
 def _of_constants(
@@ -34,11 +44,16 @@ def _of_constants(
     return checked
 
 
-def _pattern(call: Call) -> re.Pattern[str]:
+def _pattern(call: Call) -> GroupedPattern:
     text = constant_of(call, 1)
     if not isinstance(text, str):
         raise call.refuse("the pattern must be a constant text")
-    return to_python(text)
+    return grouped_pattern(text)
+
+
+def _matches_empty(pattern: GroupedPattern) -> bool:
+    found: bool = pc.match_substring_regex(pa.scalar(""), pattern.pattern).as_py()
+    return found
 
 
 def _position(values: Sequence[Datum], result: Any) -> Datum:
@@ -75,29 +90,23 @@ def _beside(values: Sequence[Datum], result: Any) -> Datum:
 
 
 def _splitting(call: Call) -> None:
-    if _pattern(call).search(""):
+    pattern = _pattern(call)
+    if _matches_empty(pattern):
         raise call.refuse("the pattern must not match the empty text")
+    if pattern.starts or pattern.ends:
+        raise call.refuse("the pattern must not have ^ or $")
     if len(call.types) == 3 and not isinstance(constant_of(call, 2), int):
         raise call.refuse("the limit must be a constant integer")
 
 
 def _split(values: Sequence[Datum], result: Any) -> Datum:
-    pattern = to_python(values[1].as_py())
+    pattern = to_re2(values[1].as_py())
     limit = values[2].as_py() if len(values) == 3 else -1
-
-    def parts(text: str) -> list[str]:
-        found: list[str] = []
-        start = 0
-        for match in pattern.finditer(text):
-            if match.end() == 0:
-                continue  # nothing before it
-            if 0 < limit <= len(found) + 1:
-                break
-            found.append(text[start : match.start()])
-            start = match.end()
-        return [*found, text[start:]]
-
-    return rowwise(parts, result, values[0])
+    if limit == 1:  # Arrow takes no splits at all for any number of them
+        pattern = _NOTHING
+    most = limit - 1 if limit > 1 else None
+    found = pc.split_pattern_regex(values[0], f"(?:{pattern})", max_splits=most)
+    return found if found.type == result else pc.cast(found, result)
 
 
 def _extracting(call: Call) -> None:
@@ -108,30 +117,63 @@ def _extracting(call: Call) -> None:
 
 
 def _extract(values: Sequence[Datum], result: Any) -> Datum:
-    pattern = to_python(values[1].as_py())
+    texts = values[0]
+    pattern = grouped_pattern(values[1].as_py())
     group = values[2].as_py() if len(values) == 3 else 1
+    matches = pc.extract_regex(texts, f"(?P<g0>{pattern.pattern})")
+    found = pc.struct_field(matches, [f"g{group}"])
+    for name, around in pattern.ends.items():
+        if group == 0 or group in around:
+            found = _without_end(found, pc.struct_field(matches, [name]))
+    found = pc.if_else(pc.is_valid(texts), pc.coalesce(found, ""), pa.scalar(None, pa.string()))
+    return found if found.type == result else pc.cast(found, result)
 
-    def extract(text: str) -> str:
-        match = pattern.search(text)
-        return "" if match is None else match[group] or ""
 
-    return rowwise(extract, result, values[0])
+def _without_end(texts: Any, ends: Any) -> Any:
+    """Texts without the line terminator that a `$` took."""
+    for end in LINE_ENDS:
+        taken = pc.equal(ends, end)
+        if pc.any(taken).as_py():
+            cut = pc.replace_substring_regex(texts, rf"{_quoted(end)}\z", "")
+            texts = pc.if_else(pc.coalesce(taken, False), cut, texts)
+    return texts
+
+
+def _quoted(end: str) -> str:
+    return "".join(rf"\x{{{ord(character):x}}}" for character in end)
 
 
 def _replacing(call: Call) -> None:
     pattern = _pattern(call)
-    source = str(constant_of(call, 1))
-    anchored = (source[:1] == "^" or source[-1:] == "$") and "|" not in source
-    if pattern.search("") and not anchored:
-        # Java finds it also between the halves of a character.
-        raise call.refuse("the pattern must not match the empty text")
     text = constant_of(call, 2)
     if not isinstance(text, str):
         raise call.refuse("the replacement must be a constant text")
-    _replacement(call, pattern, text)
+    parts = _replacement(call, pattern, text)
+    if _matches_empty(pattern):
+        source = str(constant_of(call, 1))
+        anchored = (source[:1] == "^" or source[-1:] == "$") and "|" not in source
+        if not anchored:
+            # Java finds it also between the halves of a character.
+            raise call.refuse("the pattern must not match the empty text")
+        if pattern.ends and parts:
+            # Java finds the empty text once more, behind the match at the end.
+            raise call.refuse("a pattern with $ that matches the empty text needs '' beside it")
+    used = {part for part in parts if isinstance(part, int)}
+    for around in pattern.ends.values():
+        if shown := used & (around | {0}):
+            raise call.refuse(f"the group {min(shown)} of the replacement has a $ in it")
+    if max((pattern.numbers[f"g{number}"] for number in used if number), default=0) > _MOST:
+        raise call.refuse(f"the replacement has a group behind the {_MOST}th")
+    if len(pattern.numbers) > _MOST and pattern.ends:
+        raise call.refuse(f"a pattern with $ must have fewer than {_MOST} groups")
 
 
-def _replacement(call: Call | None, pattern: re.Pattern[str], text: str) -> list[str | int]:
+_MOST = 9
+"""RE2's replacements name groups by one digit."""
+_NOTHING = r"[^\x{0}-\x{10FFFF}]"
+
+
+def _replacement(call: Call | None, pattern: GroupedPattern, text: str) -> list[str | int]:
     """The parts of a replacement: texts, and numbers of groups."""
     parts: list[str | int] = []
     at = 0
@@ -159,13 +201,37 @@ def _replacement(call: Call | None, pattern: re.Pattern[str], text: str) -> list
 
 
 def _replace(values: Sequence[Datum], result: Any) -> Datum:
-    pattern = to_python(values[1].as_py())
+    texts = values[0]
+    pattern = grouped_pattern(values[1].as_py())
     parts = _replacement(None, pattern, values[2].as_py())
+    written = "".join(
+        part.replace("\\", "\\\\")
+        if isinstance(part, str)
+        else rf"\{pattern.numbers[f'g{part}'] if part else 0}"
+        for part in parts
+    )
+    restored = written + "".join(rf"\{pattern.numbers[name]}" for name in pattern.ends)
+    found = pc.replace_substring_regex(texts, pattern.pattern, restored)
+    if pattern.ends:
+        found = _with_matches_of_ends(texts, found, pattern, (written, restored))
+    return found if found.type == result else pc.cast(found, result)
 
-    def replaced(match: re.Match[str]) -> str:
-        return "".join(p if isinstance(p, str) else match[p] or "" for p in parts)
 
-    return rowwise(lambda text: pattern.sub(replaced, text), result, values[0])
+def _with_matches_of_ends(
+    texts: Any, found: Any, pattern: GroupedPattern, replacements: tuple[str, str]
+) -> Any:
+    """Replace also in a line terminator that a `$` took; for Java it is still to be searched."""
+    written, restored = replacements
+    cut = pc.replace_substring_regex(texts, pattern.pattern, written)
+    taken = pc.coalesce(pc.not_equal(pc.binary_length(cut), pc.binary_length(found)), False)
+    if not pc.any(pa.array([taken.as_py()]) if isinstance(taken, pa.Scalar) else taken).as_py():
+        return found
+    for end in LINE_ENDS:
+        ended = pc.and_(taken, pc.equal(found, pc.binary_join_element_wise(cut, end, "")))
+        rest = pc.replace_substring_regex(pa.scalar(end), pattern.continued, restored)
+        found = pc.if_else(ended, pc.binary_join_element_wise(cut, rest, ""), found)
+        taken = pc.and_not(taken, ended)
+    return found
 
 
 _REPLACEMENT = re.compile(r"\$(?P<group>[0-9]+)|\\(?P<escaped>.)|(?P<plain>[^$\\]+)", re.DOTALL)
@@ -200,7 +266,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         name="split",
         constants=(1, 2),
         signature="split(s, pattern[, limit])",
-        summary="An array of the parts between matches of a constant pattern (see `rlike`).",
+        summary="The parts between matches of a constant pattern (see `rlike`) without ^ and $.",
         bind=_of_constants(
             parameters(
                 STRING,
