@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import socket
+import threading
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from bayou.errors import ConfigurationError, PrerequisiteError
 from bayou.ingest.config import load_configuration
-from bayou.ingest.monitoring import monitored
+from bayou.ingest.monitoring import monitored, server
 from bayou.ingest.monitoring.metrics import METRIC_NAMES
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.progress import BatchReport, MaintenanceReport, TopicStarted
+from support.waiting import wait_until
 
 TOKEN = "correct-horse"
 
@@ -182,3 +186,43 @@ def test_a_port_that_is_taken_is_said(tmp_path, monitor):
 def test_no_port_is_opened_unless_asked_for(tmp_path):
     with monitored(configuration(tmp_path, "{enabled: false}")) as found:
         assert found.url is None
+
+
+def test_probes_name_no_topic_to_a_reader_without_the_token(tmp_path):
+    with monitored(configuration(tmp_path, f"{{port: 0, token: {TOKEN}}}")) as monitor:
+        for path in ("/healthz", "/readyz"):
+            _, body, _ = get(monitor.url, path)
+            assert json.loads(body).keys() == {"ok"}
+            _, body, _ = get(monitor.url, path, Authorization="Bearer wrong")
+            assert json.loads(body).keys() == {"ok"}
+            _, body, _ = get(monitor.url, path, Authorization=f"Bearer {TOKEN}")
+            assert json.loads(body)["topics"].keys() == {"a"}
+
+
+def readers():
+    return [t for t in threading.enumerate() if t.name == "bayou-status-reader"]
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /status.json HTTP/1.1\r\n"])
+def test_idle_connections_take_a_bounded_number_of_threads_and_keep_nobody_out(monitor, said):
+    address = monitor.url.removeprefix("http://").rstrip("/").rsplit(":", 1)
+    with contextlib.ExitStack() as stack:
+        for _ in range(3 * server.MOST_CONNECTIONS):
+            idle = stack.enter_context(socket.create_connection((address[0], int(address[1]))))
+            idle.sendall(said)
+            wait_until(lambda: len(readers()) <= server.MOST_CONNECTIONS)
+        for _ in range(3):
+            assert get(monitor.url, "/healthz")[0] == 200
+            assert get(monitor.url, "/status.json")[0] == 200
+    wait_until(lambda: not readers(), what="threads of closed connections end")
+
+
+def test_a_connection_that_says_nothing_is_closed(monitor, monkeypatch):
+    monkeypatch.setattr(server._Handler, "timeout", 0.05)
+    address = monitor.url.removeprefix("http://").rstrip("/").rsplit(":", 1)
+    with socket.create_connection((address[0], int(address[1])), timeout=30) as idle:
+        assert idle.recv(1) == b""
+
+
+def test_a_path_that_is_no_url_is_refused(monitor):
+    assert get(monitor.url, "http://[/")[0] == 400

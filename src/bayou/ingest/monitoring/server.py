@@ -5,6 +5,7 @@ Made of the standard library: five documents for a handful of readers need no fr
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import socket
 import threading
@@ -22,7 +23,7 @@ from bayou.ingest.monitoring.metrics import CONTENT_TYPE, exposition
 from bayou.ingest.monitoring.status import PipelineStatus
 from bayou.ingest.monitoring.status_store import StatusStore
 
-__all__ = ["StatusServer"]
+__all__ = ["MOST_CONNECTIONS", "StatusServer"]
 
 _JSON = "application/json; charset=utf-8"
 _HTML = "text/html; charset=utf-8"
@@ -84,9 +85,64 @@ class StatusServer:
         self._thread.join()
 
 
+MOST_CONNECTIONS = 32
+"""Connections that are served at once; each has a thread."""
+
+
 class _Server(ThreadingHTTPServer):
+    """A thread for each connection, up to a limit.
+
+    At the limit the oldest connection whose request hasn't come yet is closed, so that idle
+    connections don't keep a probe out. If there is none, the new connection is closed.
+    """
+
     daemon_threads = True
     allow_reuse_address = True
+    request_queue_size = 64
+
+    def __init__(self, address: tuple[str, int], handler: type[_Handler]) -> None:
+        self._changed = threading.Condition()
+        self._open: dict[socket.socket, bool] = {}  # whether the request has come, oldest first
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread, where there is room."""
+        with self._changed:
+            if len(self._open) >= MOST_CONNECTIONS:
+                self._close_oldest_waiting()
+                self._changed.wait_for(lambda: len(self._open) < MOST_CONNECTIONS, timeout=1)
+            admitted = len(self._open) < MOST_CONNECTIONS
+            if admitted:
+                self._open[request] = False
+        if not admitted:
+            self.shutdown_request(request)
+            return
+        threading.Thread(
+            target=self._serve,
+            args=(request, client_address),
+            name="bayou-status-reader",
+            daemon=True,
+        ).start()
+
+    def request_came(self, connection: socket.socket) -> None:
+        """The request of a connection was read: it is answered now, and not closed."""
+        with self._changed:
+            self._open[connection] = True
+
+    def _serve(self, request: Any, client_address: Any) -> None:
+        try:
+            self.process_request_thread(request, client_address)
+        finally:
+            with self._changed:
+                del self._open[request]
+                self._changed.notify_all()
+
+    def _close_oldest_waiting(self) -> None:
+        for connection, came in self._open.items():
+            if not came:
+                with contextlib.suppress(OSError):  # its reader has gone
+                    connection.shutdown(socket.SHUT_RDWR)
+                return
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A reader that went away is nothing to tell."""
@@ -103,11 +159,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     server_version = "bayou"
     sys_version = ""
-    timeout = 30
+    timeout = 10  # seconds without a byte, and for an answer
 
     def do_GET(self) -> None:  # http.server's name
         """Answer."""
-        url = urlsplit(self.path)
+        assert isinstance(self.server, _Server)
+        self.server.request_came(self.connection)
+        try:
+            url = urlsplit(self.path)
+        except ValueError:
+            self._answer(HTTPStatus.BAD_REQUEST, "text/plain", b"no path\n")
+            return
         if not self._host_is_ours():
             self._answer(HTTPStatus.FORBIDDEN, "text/plain", b"unknown host\n")
         elif url.path not in _OPEN and not self._may_read(parse_qs(url.query)):
@@ -115,14 +177,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("WWW-Authenticate", 'Bearer realm="bayou"')
             self._body("text/plain", b"a token is needed: Authorization: Bearer TOKEN\n")
         else:
-            self._route(url.path)
+            self._route(url.path, named=self._may_read(parse_qs(url.query)))
 
     do_HEAD = do_GET  # noqa: N815  # likewise
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests aren't logged: their addresses may hold the token."""
 
-    def _route(self, path: str) -> None:
+    def _route(self, path: str, *, named: bool) -> None:
         status = self.store.status()
         match path:
             case "/":
@@ -132,17 +194,17 @@ class _Handler(BaseHTTPRequestHandler):
             case "/metrics":
                 self._answer(HTTPStatus.OK, CONTENT_TYPE, exposition(status))
             case "/healthz":
-                self._health(status.healthy, status)
+                self._health(status.healthy, status, named=named)
             case "/readyz":
-                self._health(status.ready, status)
+                self._health(status.ready, status, named=named)
             case _:
                 self._answer(HTTPStatus.NOT_FOUND, "text/plain", b"not found\n")
 
-    def _health(self, fine: bool, status: PipelineStatus) -> None:
-        body = {
-            "ok": fine,
-            "topics": {topic.topic: topic.state for topic in status.topics},
-        }
+    def _health(self, fine: bool, status: PipelineStatus, *, named: bool) -> None:
+        """Answer a probe; topics are named to readers who may read everything."""
+        body: dict[str, Any] = {"ok": fine}
+        if named:
+            body["topics"] = {topic.topic: topic.state for topic in status.topics}
         code = HTTPStatus.OK if fine else HTTPStatus.SERVICE_UNAVAILABLE
         self._answer(code, _JSON, msgspec.json.encode(body) + b"\n")
 
