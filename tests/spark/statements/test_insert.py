@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+from decimal import Decimal
 
 import pytest
 
-from bayou.errors import SchemaError, StatementError
+from bayou.errors import BayouError, SchemaError, StatementError
 
 pytestmark = pytest.mark.spark
 
@@ -69,6 +71,55 @@ def test_default_among_values_is_the_column_s(run):
     assert [(i, d) for i, _, d in run.rows()] == [(1, "x"), (2, "y")]
     with pytest.raises(StatementError, match="in all rows, or in none"):
         run("INSERT INTO {t} VALUES (1, DEFAULT, 'a'), (2, 4, 'y')")
+
+
+FOREIGN = (
+    "reflect('java.lang.System', 'setProperty', 'bayou.foreign', 'ran')",
+    "1), (2",
+    "java_method('java.lang.System', 'setProperty', 'bayou.foreign', 'ran')",
+    "(SELECT 1)",
+)
+
+
+@pytest.mark.parametrize("text", FOREIGN)
+def test_a_default_of_a_foreign_log_is_not_run_by_spark(run, tmp_path, text):
+    run(
+        "CREATE TABLE {t} (id INT, d STRING DEFAULT 'harmless') "
+        "USING delta TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    )
+    run("INSERT INTO {t} VALUES (1, 'a')")
+    (log,) = tmp_path.rglob("00000000000000000000.json")
+    foreign = json.dumps(json.dumps(text)[1:-1])[1:-1]
+    log.write_text(log.read_text().replace("'harmless'", foreign))
+    for checksum in log.parent.glob("*.crc"):
+        checksum.unlink()
+    for statement in (
+        "INSERT INTO {t} VALUES (2, DEFAULT), (3, 'x')",
+        "UPDATE {t} SET d = DEFAULT WHERE rand() < 2",
+        "MERGE INTO {t} t USING (SELECT 1 AS id) s ON t.id = s.id AND rand() < 2 WHEN MATCHED "
+        + "THEN UPDATE SET d = DEFAULT",
+    ):
+        with pytest.raises(BayouError):
+            run(statement)
+    jvm = run.spark.sparkContext._jvm
+    assert jvm.java.lang.System.getProperty("bayou.foreign") is None
+
+
+def test_defaults_of_each_type_become_literals(run):
+    run(
+        "CREATE TABLE {t} (id INT, s STRING DEFAULT 'it\\\\ ''s', d DATE DEFAULT DATE'2024-01-05', "
+        "x DOUBLE DEFAULT 0.1, n DECIMAL(9, 2) DEFAULT 1.5, b BOOLEAN DEFAULT true, "
+        "r BINARY DEFAULT X'00ff', l BIGINT DEFAULT -3) "
+        "USING delta TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    )
+    names = "s, d, x, n, b, r, l"
+    run(f"INSERT INTO {{t}} (id, {names}) VALUES (1, {', '.join(['DEFAULT'] * 7)})")
+    row = ", ".join(["DEFAULT"] * 7)
+    nulls = ", ".join(["NULL"] * 7)
+    run(f"INSERT INTO {{t}} (id, {names}) VALUES (2, {row}), (3, {nulls})")
+    first, second, _ = run.rows()
+    assert first[1:] == second[1:]
+    assert first[2:] == (dt.date(2024, 1, 5), 0.1, Decimal("1.50"), True, b"\x00\xff", -3)
 
 
 def test_parameters_and_frames_stand_in_statements(numbers):

@@ -79,7 +79,7 @@ class Insert:
         names = self.columns
         if names is None:
             names = tuple(n for n in snapshot.schema.names if n.lower() not in fixed)
-        query, names = without_defaults(self.query, names, snapshot.schema)
+        query, names = without_defaults(self.query, names, snapshot.schema, table=snapshot.path)
         frame = context.query(query)
         if self.by_name:
             self._check_names(frame.columns, snapshot)

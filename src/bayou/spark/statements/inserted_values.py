@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from bayou.errors import StatementError
-from bayou.protocol.column_metadata import (
-    column_defaults,
-    generation_expressions,
-    identity_columns,
-)
+from bayou.protocol.column_metadata import generation_expressions, identity_columns
 from bayou.protocol.schema import StructType
+from bayou.spark.column_defaults import default_literal
 from bayou.spark.statements.words import Words
 
 __all__ = ["without_defaults"]
 
 
 def without_defaults(
-    query: str, names: tuple[str, ...], schema: StructType
+    query: str, names: tuple[str, ...], schema: StructType, *, table: str
 ) -> tuple[str, tuple[str, ...]]:
     """A query whose `VALUES` say no `DEFAULT`, and the columns that it still gives.
 
     A column of which all rows say `DEFAULT` is left out, so that the writer fills it; of others the
     value takes the word's place.
 
+    Args:
+        table: its path, for errors.
+
     Raises:
+        UnsupportedFeatureError: a default that the kernel can't evaluate.
         StatementError: some rows, but not all, have `DEFAULT` for a column that only the writer
             can fill.
     """
@@ -34,7 +35,11 @@ def without_defaults(
         rows.append(_row(words))
     if not words.ended or any(len(row) != len(names) for row in rows):
         return query, names  # Spark, or the count of columns, says what is wrong
-    defaults = {name.lower(): text for name, text in column_defaults(schema).items()}
+
+    def default(name: str) -> str:
+        field = schema.get(name)
+        return "(NULL)" if field is None else default_literal(schema, field, table=table)
+
     made = {n.lower() for n in (*generation_expressions(schema), *identity_columns(schema))}
     kept = []
     for number, name in enumerate(names):
@@ -49,12 +54,12 @@ def without_defaults(
             )
         for row in rows:
             if _is_default(row[number]):
-                row[number] = f"({defaults.get(name.lower(), 'NULL')})"
+                row[number] = default(name)
         kept.append(number)
     if not kept:
         kept = [0]
         for row in rows:
-            row[0] = f"({defaults.get(names[0].lower(), 'NULL')})"
+            row[0] = default(names[0])
     shown = (", ".join(row[number] for number in kept) for row in rows)
     return f"VALUES {', '.join(f'({row})' for row in shown)}", tuple(names[n] for n in kept)
 

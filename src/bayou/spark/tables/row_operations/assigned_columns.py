@@ -11,8 +11,8 @@ from bayou.errors import SchemaError
 from bayou.kernel.operations.merge.by_name import Place, check_assignable
 from bayou.kernel.predicates.model import Column
 from bayou.kernel.predicates.sql import parse_expression
-from bayou.protocol.column_metadata import column_defaults
 from bayou.protocol.schema import StructField, StructType
+from bayou.spark.column_defaults import default_literal
 from bayou.spark.tables.expressions import RowExpression
 from bayou.spark.tables.row_operations.by_name import has_structs, put_into
 from bayou.spark.types import from_spark, to_spark
@@ -47,7 +47,6 @@ def assigned_columns(
     """
     found: dict[str, Any] = {}
     whole: set[str] = set()
-    defaults = column_defaults(known)
     for path, value in _paths(schema, values, alias):
         field = _field(schema, path[0], table)
         if field.name in whole or (len(path) == 1 and field.name in found):
@@ -55,8 +54,12 @@ def assigned_columns(
                 f"Column {field.name!r} of {table} is set twice.", table=table, column=field.name
             )
         if value.is_default:
-            text = defaults.get(field.name) if len(path) == 1 else None
-            given: Any = F.lit(None) if text is None else F.expr(text)
+            known_field = known.get(path[0]) if len(path) == 1 else None
+            given: Any = (
+                F.lit(None)
+                if known_field is None
+                else F.expr(default_literal(known, known_field, table=table))
+            )
         else:
             given = value.column
         if len(path) == 1:
