@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["HIDDEN", "is_panic", "without_secrets"]
+__all__ = ["HIDDEN", "is_panic", "names_secret", "without_secrets"]
 
 HIDDEN = "***"
 """What stands where a secret was."""
@@ -19,6 +19,10 @@ _SHORTEST = 4
 _NAME = (
     r"[\w.-]*(?:password|passphrase|passwd|secret|secret[._-]?(?:access[._-]?)?key|signature"
     r"|account[._-]?key|sas[._-]?(?:key|token)|token|key\.pem)"
+)
+_SETTING = re.compile(
+    r"password|passphrase|secret|token|credential|access[._-]?key|account[._-]?key|sas|jaas",
+    re.IGNORECASE,
 )
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     # user:password@host: up to the last @, for a password may hold any character; a port is none
@@ -53,6 +57,11 @@ def without_secrets(text: str, known: Iterable[str] = ()) -> str:
         for pattern, shown in _PATTERNS:
             text = pattern.sub(shown, text)
     return text
+
+
+def names_secret(key: str) -> bool:
+    """Whether the name of a setting, such as a Spark conf, says that its value is a secret."""
+    return _SETTING.search(key) is not None
 
 
 def is_panic(error: BaseException) -> bool:

@@ -86,3 +86,39 @@ def test_delta_spark_on_the_class_path_is_warned_about(tmp_path):
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert "delta-spark's JAR is on the class path" in run.stdout
+
+
+_COMMAND_LINES = """
+import os
+from pathlib import Path
+from bayou.spark import start_session
+
+conf = {
+    "spark.hadoop.fs.s3a.secret.key": "hunter2-key",
+    "spark.hadoop.fs.s3a.session.token": "hunter2-token",
+    "spark.kafka.truststore.password": "hunter2-store",
+    "spark.hadoop.proxy.url": "http://bob:hunter2-url@host",
+    "spark.driver.memory": "700m",
+}
+spark = start_session("x", conf, "local[1]", java_options=("-XX:TieredStopAtLevel=1",))
+lines = [p.read_bytes() for p in Path("/proc").glob("[0-9]*/cmdline") if p.parent.name.isdigit()]
+print("JVMS", sum(b"-Xmx700m" in line and b"TieredStopAtLevel" in line for line in lines) > 0)
+print("SHOWN", [line for line in lines if b"hunter2-" in line and b"-c" not in line.split(b"\\0")])
+print("SET", all(spark.sparkContext.getConf().get(k) == v for k, v in conf.items()))
+hadoop = spark._jsc.hadoopConfiguration()
+print("HADOOP", hadoop.get("fs.s3a.secret.key"))
+spark.stop()
+"""
+
+
+@pytest.mark.process
+def test_secrets_of_the_conf_are_on_no_command_line():
+    done = subprocess.run(
+        [sys.executable, "-c", _COMMAND_LINES],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ},
+    )
+    shown = done.stdout.splitlines()
+    assert shown == ["JVMS True", "SHOWN []", "SET True", "HADOOP hunter2-key"], done.stderr[-2000:]

@@ -12,8 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
+from bayou.redaction import names_secret, without_secrets
 from bayou.spark import hooks, named_tables, native
 from bayou.spark.java import check_java
 from bayou.spark.java_classes import java_class
@@ -30,6 +33,8 @@ __all__ = ["disable", "enable", "start_session"]
 _FILTER_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _CONF = (hooks.ENABLED, _FILTER_PUSHDOWN)
 _DELTA_SPARK = "io/delta/sql/DeltaSparkSessionExtension.class"
+_FOR_LAUNCH = ("spark.driver.", "spark.jars", "spark.submit.")
+"""Settings that the JVM needs as arguments, for it is too late once it runs."""
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
@@ -139,12 +144,36 @@ def start_session(
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings.update(conf or {})
+    _start_jvm({**settings, "spark.master": master, "spark.app.name": app_name})
     builder = SparkSession.builder.master(master).appName(app_name)
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     enable(spark)
     return spark
+
+
+def _start_jvm(settings: Mapping[str, str]) -> None:
+    """Start the JVM, where there is none, without secrets among its arguments.
+
+    PySpark hands every setting to `spark-submit` as an argument, which all users of the machine can
+    read. Secrets reach the JVM with the context's settings, through Py4J. Tested with Spark 4.3.
+    """
+    secret = {key for key, value in settings.items() if _is_secret(key, value)}
+    running: Any = SparkContext._gateway  # noqa: SLF001  # published nowhere
+    if not secret or running is not None or is_remote():
+        return
+    conf = SparkConf(loadDefaults=False)
+    for key, value in settings.items():
+        if key not in secret:
+            conf.set(key, value)
+    SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001  # likewise
+
+
+def _is_secret(key: str, value: str) -> bool:
+    if key.startswith(_FOR_LAUNCH):
+        return False
+    return names_secret(key) or without_secrets(value) != value
 
 
 def _new_sessions_conf(spark: Any, key: str, value: str | None) -> None:
