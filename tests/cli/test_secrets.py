@@ -120,7 +120,7 @@ def test_the_password_of_an_endpoint_is_not_said(invoke, file, form, monkeypatch
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     result = invoke("history", "events", "--config", file, *options, *table, *form)
     assert result.exit_code == 1
-    assert "http://***@127.0.0.1:1" in result.output
+    assert "http://***@" in result.output
     assert secrets_in(result.output) == []
 
 

@@ -99,6 +99,40 @@ def test_kubernetes_runs_a_configuration_that_is_valid_and_probes_what_is_served
     assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
 
 
+def test_kubernetes_grants_the_pod_no_more_than_it_needs():
+    documents = {d["kind"]: d for d in YAML_FILE.load_all(DEPLOY / "kubernetes" / "bayou.yaml")}
+    pod = documents["Deployment"]["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    writable = {m["mountPath"] for m in container["volumeMounts"] if not m.get("readOnly")}
+    assert writable == {"/tmp", "/var/lib/bayou"}
+    assert container["workingDir"] in writable
+    image = (DEPLOY / "docker" / "Dockerfile").read_text()
+    assert "BAYOU_STATE_PATH=/var/lib/bayou" in image
+    policy = documents["NetworkPolicy"]["spec"]
+    assert policy["podSelector"]["matchLabels"] == documents["Service"]["spec"]["selector"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    (port,) = policy["ingress"][0]["ports"]
+    assert port["port"] == documents["Service"]["spec"]["ports"][0]["port"]
+    assert all(rule["ports"] for rule in policy["egress"])
+
+
+def test_security_says_what_is_trusted_and_how_to_report():
+    text = (ROOT / "SECURITY.md").read_text()
+    for part in ("Report it privately", "the log of a table", "the storage", "the configuration"):
+        assert part in text
+    assert "@" not in text  # no addresses
+    pinned = (ROOT / "constraints.txt").read_text()
+    assert ("--hash" in pinned) != ("without hashes" in text)
+
+
 def test_the_image_installs_what_the_command_needs_and_runs_it_without_root():
     lines = (DEPLOY / "docker" / "Dockerfile").read_text().splitlines()
     text = "\n".join(lines)
