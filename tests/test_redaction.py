@@ -46,6 +46,7 @@ def test_secrets_are_removed(text, shown):
         "connector.kafka.security.password: is missing. Write it.",
         "http://127.0.0.1:8710/, and bob@host",
         "a = 1 and tokens=3",
+        "--set connector.storage.secret-key=... --set a=b",
     ],
 )
 def test_other_text_stays(text):

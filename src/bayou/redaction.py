@@ -17,7 +17,7 @@ _SHORTEST = 4
 """A known value with fewer characters is no secret, and removing it would spoil the text."""
 
 _NAME = (
-    r"[\w.-]*(?:password|passphrase|passwd|secret|secret[._-]?(?:access[._-]?)?key|signature"
+    r"[\w.-]{0,64}(?:password|passphrase|passwd|secret|secret[._-]?(?:access[._-]?)?key|signature"
     r"|account[._-]?key|sas[._-]?(?:key|token)|token|key\.pem)"
 )
 _SETTING = re.compile(
@@ -26,13 +26,15 @@ _SETTING = re.compile(
 )
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     # user:password@host: up to the last @, for a password may hold any character; a port is none
-    (re.compile(r"(\w://)[^\s/:@?#]*:(?!\d+(?:[/?#\s'\",]|$))\S*@"), rf"\1{HIDDEN}@"),
+    (re.compile(r"(\w://)[^\s/:@?#]*:(?!\d+(?:[/?#\s'\",]|$))\S{0,2000}@"), rf"\1{HIDDEN}@"),
     # a token as the user; abfss://container@account has none
-    (re.compile(r"(\bhttps?://)[^\s/?#]+@", re.IGNORECASE), rf"\1{HIDDEN}@"),
+    (re.compile(r"(\bhttps?://)[^\s/?#]{1,2000}@", re.IGNORECASE), rf"\1{HIDDEN}@"),
     # name=value of a query, of a connection string, of JAAS
     (
         re.compile(
-            rf"(\b(?:{_NAME}|sig)=)(?!\*\*\*)(?:\"[^\"]*\"|'[^']*'|[^\s&;,'\")]+)", re.IGNORECASE
+            rf"(\b(?:{_NAME}|sig)=)(?!(?:\*\*\*|\.\.\.)(?:[\s&;,'\")]|$))"
+            rf"(?:\"[^\"]*\"|'[^']*'|[^\s&;,'\")]+)",
+            re.IGNORECASE,
         ),
         rf"\1{HIDDEN}",
     ),
