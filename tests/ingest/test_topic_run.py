@@ -7,6 +7,7 @@ import pytest
 from bayou.errors import KafkaError, StorageError
 from bayou.ingest.progress import AttemptFailed
 from bayou.ingest.schemas import topic_schemas
+from bayou.ingest.topic_errors import UnexpectedError
 from bayou.ingest.topic_run import TopicRun
 
 
@@ -85,3 +86,76 @@ def test_an_end_from_before_the_topic_was_opened_again_leads_nowhere_back(run):
     assert before[0] == 1
     assert run.turn(None, {0: 0, 1: 0}) is None
     assert run.position == before
+
+
+class Broken:
+    """Every call raises what nobody expects; a panic of an extension isn't an `Exception`."""
+
+    def __init__(self, fault):
+        self._fault = fault
+
+    def __getattr__(self, name):
+        raise self._fault
+
+    def __call__(self, *_, **__):
+        raise self._fault
+
+
+class Panic(BaseException):
+    """As PyO3 raises it."""
+
+
+def public_methods():
+    return sorted(
+        name
+        for name, member in vars(TopicRun).items()
+        if callable(member) and not name.startswith("_")
+    )
+
+
+CALLS = {
+    "abandon": lambda run: run.abandon(),
+    "begin": lambda run: run.begin(Broken(TypeError("no")), once=False),
+    "begin_turns": lambda run: run.begin_turns(),
+    "complete": lambda run: run.complete(),
+    "end_turns": lambda run: run.end_turns(),
+    "finish": lambda run: run.finish(),
+    "maintain": lambda run: run.maintain(),
+    "prepare": lambda run: run.prepare(once=False),
+    "recover": lambda run: run.recover(Broken(TypeError("no")), once=False),
+    "tell_if_idle": lambda run: run.tell_if_idle(),
+    "turn": lambda run: run.turn(Broken(TypeError("no")), None),
+}
+
+
+def test_each_public_method_of_a_run_is_tested_for_exceptions():
+    assert sorted(CALLS) == public_methods()
+
+
+@pytest.mark.parametrize("method", sorted(CALLS))
+@pytest.mark.parametrize("part", ["_reporter", "_resources", "_query", "_upkeep", "_open"])
+def test_no_exception_of_a_topic_leaves_its_run(run, method, part, monkeypatch):
+    run, _, _ = run
+    with monkeypatch.context() as patch:
+        fault = Panic("no") if part == "_open" else TypeError("no")
+        patch.setattr(run, part, Broken(fault))
+        CALLS[method](run)
+        assert run.active in (True, False)
+        summary = run.finish()
+    assert summary.topic == "events"
+
+
+def test_an_unexpected_exception_of_a_table_is_the_error_of_its_summary(small_pipeline):
+    small_pipeline.produce({"id": 1})
+    small_pipeline.take_in()
+    log = small_pipeline.folder / "lake" / "events" / "_delta_log"
+    configuration, topic = small_pipeline.configuration, small_pipeline.topic
+    listener = Listener()
+    found = TopicRun(configuration, topic, topic_schemas(configuration)[topic.key], listener)
+    found._open = Broken(TypeError("'NoneType' object is not iterable"))
+    found.prepare(once=True)
+    assert not found.active
+    error = found.finish().error
+    assert isinstance(error, UnexpectedError)
+    assert "unexpected TypeError: 'NoneType' object is not iterable." in error.message
+    assert log.exists()

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from bayou.ingest import turns as turns_module
+from bayou.ingest.topic_errors import UnexpectedError
 from bayou.ingest.turns import Turns
 from support.waiting import wait_until
 
@@ -286,3 +287,78 @@ def test_a_topic_that_failed_is_served_again_after_its_pause(run, clock, topic_r
     clock.now += 0.5
     run.wait_for_turns(2)
     assert run.turns == [{0: 50}, {0: 50}]
+
+
+def test_an_unexpected_exception_of_one_topic_leaves_the_others_in_service(monkeypatch):
+    """A position of wrong values, as a damaged table can report it."""
+
+    def named(name):
+        class Named(Run):
+            topic = SimpleNamespace(
+                key=name,
+                config=SimpleNamespace(kafka_topic=name, processing=Run.topic.config.processing),
+            )
+
+        return Named()
+
+    class Both:
+        def latest(self, names):
+            return {name: {0: 50} for name in names}
+
+    monkeypatch.setattr(turns_module, "_SHORTEST", 0.001)
+    context = SimpleNamespace(setLocalProperty=lambda *_: None)
+    broken, sound = named("a"), named("b")
+    broken.position = {0: None}
+    turns = Turns(SimpleNamespace(sparkContext=context), Both(), once=True)
+    turns.add(broken)
+    turns.add(sound)
+    turns.begin()
+    assert broken.ended.wait(20)
+    assert sound.ended.wait(20)
+    turns.stop()
+    assert isinstance(broken.error, UnexpectedError)
+    assert (sound.error, sound.turns) == (None, [{0: 15}])
+
+
+def test_a_topic_about_which_the_request_fails_unexpectedly_ends_alone():
+    class Choosy(Ends):
+        def latest(self, names):
+            if "t" in names:
+                raise ValueError("no such thing")
+            return {name: {0: 50} for name in names}
+
+    class Other(Run):
+        topic = SimpleNamespace(
+            key="u",
+            config=SimpleNamespace(kafka_topic="u", processing=Run.topic.config.processing),
+        )
+
+    context = SimpleNamespace(setLocalProperty=lambda *_: None)
+    refused, other = Run(), Other()
+    turns = Turns(SimpleNamespace(sparkContext=context), Choosy(), once=True)
+    turns.add(refused)
+    turns.add(other)
+    turns.begin()
+    assert refused.ended.wait(20)
+    assert other.ended.wait(20)
+    turns.stop()
+    assert isinstance(refused.error, UnexpectedError)
+    assert (other.error, other.turns) == (None, [{0: 15}])
+
+
+def test_a_panic_of_a_native_extension_in_a_turn_ends_its_topic():
+    class PanicException(BaseException):
+        """PyO3's, which isn't an `Exception`."""
+
+    class Panicking(Run):
+        def turn(self, spark, end):
+            raise PanicException("index out of bounds")
+
+    context = SimpleNamespace(setLocalProperty=lambda *_: None)
+    run = Panicking()
+    turns = Turns(SimpleNamespace(sparkContext=context), Ends(), once=False)
+    turns.add(run)
+    turns.begin()
+    assert run.ended.wait(20)
+    turns.stop()
+    assert "PanicException: index out of bounds" in run.error.message

@@ -72,9 +72,10 @@ def _of_configuration(
     *,
     as_json: bool,
 ) -> list[bool]:
-    from bayou.errors import BayouError, KafkaError
+    from bayou.errors import KafkaError
     from bayou.ingest.config import load_configuration
     from bayou.ingest.inspection import TopicTables, prove_offsets, table_report
+    from bayou.ingest.topic_errors import topic_error
 
     configuration = load_configuration(config, settings=settings or ())
     fine: list[bool] = []
@@ -92,7 +93,8 @@ def _of_configuration(
             continue
         try:
             proof = prove_offsets(configuration, topic)
-        except BayouError as error:
+        except Exception as fault:  # noqa: BLE001  # a topic ends no proof of the others
+            error = topic_error(fault, topic.key)
             output.error(error.message, kind=type(error).__name__)
             brokers_answer = not (isinstance(error, KafkaError) and error.topic is None)
             fine.append(False)

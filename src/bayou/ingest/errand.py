@@ -22,7 +22,7 @@ class Errand:
 
     def __init__(self, work: Callable[[], object]) -> None:
         self._work = work
-        self._fault: Exception | None = None
+        self._fault: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -45,7 +45,7 @@ class Errand:
     def _run(self) -> None:
         try:
             self._work()
-        except Exception as fault:  # noqa: BLE001  # `finish` raises it
+        except BaseException as fault:  # noqa: BLE001  # `finish` raises it, a panic of Rust too
             self._fault = fault
 
 

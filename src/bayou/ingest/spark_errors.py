@@ -21,6 +21,7 @@ from bayou.errors import (
     RecordsLostError,
     StorageError,
 )
+from bayou.ingest.topic_errors import topic_error
 from bayou.spark.kafka import TO_GO_ON
 
 __all__ = ["SparkEndedError", "SparkFailedError", "as_error", "records_lost", "translated"]
@@ -31,6 +32,8 @@ _PYTHON = re.compile(
     re.MULTILINE,
 )
 _FULL = re.compile("No space left on device|Disk quota exceeded")
+_OF_SPARK = (PySparkException, Py4JError, OSError, EOFError)
+"""What calls of Spark raise: its own errors, and those of the connection to its JVM."""
 
 
 class SparkFailedError(PipelineError):
@@ -51,15 +54,15 @@ def translated(topic: str = "", state_path: Path | None = None) -> Iterator[None
 
 
 def as_error(error: Exception, topic: str, state_path: Path | None = None) -> BayouError:
-    """The error of ours that a Spark error stands for.
+    """The error of ours that a Spark error stands for; of any other exception, `topic_error`.
 
     Args:
         error: as Spark threw it; the text of a task's error holds its Python stack trace.
         topic: the topic's name in the configuration; empty where it is none's in particular.
         state_path: what Spark writes to by itself, where that is what may have failed.
     """
-    if isinstance(error, BayouError):
-        return error
+    if isinstance(error, BayouError) or not isinstance(error, _OF_SPARK):
+        return topic_error(error, topic)
     text = str(error)
     place = f"topic {topic!r}: " if topic else ""
     ours = _OURS.findall(text)

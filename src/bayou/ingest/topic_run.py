@@ -34,6 +34,7 @@ from bayou.ingest.spark_errors import SparkFailedError, as_error, translated
 from bayou.ingest.start_positions import start_positions
 from bayou.ingest.state import hadoop_path, topic_state
 from bayou.ingest.target_table import TargetTable
+from bayou.ingest.topic_errors import errors_of_topic
 from bayou.ingest.topic_format import topic_columns, topic_format
 
 __all__ = ["TopicRun"]
@@ -46,7 +47,11 @@ _SOUND = 120.0
 
 
 class TopicRun:
-    """One topic's query, from its start to its summary."""
+    """One topic's query, from its start to its summary.
+
+    No method raises an exception of its topic: every exception ends the topic, and `finish` puts
+    it into the summary.
+    """
 
     def __init__(
         self,
@@ -69,16 +74,10 @@ class TopicRun:
         self._over = threading.Event()
         self.has_work = False
         self._in_batch = threading.Lock()
-        self._upkeep = TopicUpkeep(
-            topic,
-            configuration.connector.storage.storage_options(),
-            reporter,
-            batches=self._in_batch,
-            every=configuration.connector.maintenance.seconds,
-            last_runs=LastRuns(configuration.state_path, topic.key),
-            slots=upkeep_slots,
-        )
+        self._upkeep_slots = upkeep_slots
+        self._upkeep: TopicUpkeep | None = None
         self._in_turns = False
+        self._failed = False
         self._ended = False
         self._error: BayouError | None = None
         self._summary: TopicSummary | None = None
@@ -91,9 +90,14 @@ class TopicRun:
         """Whether the query goes on by itself, or is about to be started again."""
         if self._recovery is not None and self._recovery.under_way:
             return True
+        if self._failed:
+            return False
         if self._in_turns:
             return not self._ended
-        return self._query is not None and self._query.active
+        active = False
+        with self._errors():
+            active = self._query is not None and self._query.active
+        return active  # noqa: RET504  # an exception leaves it False
 
     @property
     def topic(self) -> Topic:
@@ -110,7 +114,8 @@ class TopicRun:
 
         With `once` a topic whose records are all in the table has no work.
         """
-        try:
+        with self._errors():
+            self._upkeep = self._new_upkeep()
             self._state = self._resources.enter_context(
                 topic_state(self._configuration.state_path, self._topic.key)
             )
@@ -118,35 +123,34 @@ class TopicRun:
             if source is not None:
                 self._reporter.migrated(migrate_json(self._configuration, self._topic, source))
             self._started = self._open()
-        except BayouError as error:
-            self._error = error
-            return
-        self.has_work = not once or self._started.waiting > 0
+            self.has_work = not once or self._started.waiting > 0
 
     def tell_if_idle(self) -> None:
         """Report the start of a topic that was prepared and has no work."""
-        if self._error is None and not self.has_work:
-            self._reporter.topic_started(self._started)
+        with self._errors():
+            if self._error is None and not self.has_work:
+                self._reporter.topic_started(self._started)
 
     def begin(self, spark: SparkSession, *, once: bool) -> None:
         """Begin to read where there is work; an error is kept for the summary."""
         if not self.has_work:
             return
-        self._reporter.topic_started(self._started)
-        self._began = self._last = time.monotonic()
-        try:
-            self._start_query(spark, once=once)
-        except BayouError as error:
-            if self._may_retry(error):
+        with self._errors():
+            self._reporter.topic_started(self._started)
+            self._began = self._last = time.monotonic()
+            try:
+                self._start_query(spark, once=once)
+            except BayouError as error:
+                if not self._may_retry(error):
+                    raise
                 self._recovery = Errand(lambda: self._recover(spark, None, once=once))
-            else:
-                self._error = error
 
     def begin_turns(self) -> None:
         """As `begin`: `turn` will be called where there are records."""
         self._in_turns = True
-        self._reporter.topic_started(self._started)
-        self._began = self._last = time.monotonic()
+        with self._errors():
+            self._reporter.topic_started(self._started)
+            self._began = self._last = time.monotonic()
 
     def turn(self, spark: SparkSession, end: Mapping[int, int] | None) -> float | None:
         """Take the records up to some offsets; an error is kept for the summary.
@@ -158,7 +162,7 @@ class TopicRun:
             Seconds to wait before the next turn where brokers, store or Spark failed and
             `max-retries` allows for one; else None.
         """
-        with self._in_batch:
+        with self._in_batch, self._errors():
             if self._ended:
                 return None
             try:
@@ -166,13 +170,12 @@ class TopicRun:
                     self._open()
                 if end is not None:
                     self._take(spark, end)
-            except Exception as fault:  # noqa: BLE001  # whatever it is, the others go on
+            except Exception as fault:
                 error = as_error(fault, self._topic.key, self._configuration.state_path)
-                if self._may_retry(error):
-                    return pause_before(self._failures)
-                self._error = error
-                self._ended = True
-            return None
+                if not self._may_retry(error):
+                    raise error from fault
+                return pause_before(self._failures)
+        return None
 
     def end_turns(self, error: BayouError | None = None) -> None:
         """No turn will come any more: the topic is drained, or it can't go on."""
@@ -189,6 +192,12 @@ class TopicRun:
             Whether that is under way: after a pause, in a thread of its own, from where the table
             stands then. Otherwise the topic has ended.
         """
+        recovers = False
+        with self._errors():
+            recovers = self._begin_recovery(spark, once=once)
+        return recovers  # noqa: RET504  # as in `active`
+
+    def _begin_recovery(self, spark: SparkSession, *, once: bool) -> bool:
         query = self._query
         if query is None or self._error is not None:
             return False
@@ -205,13 +214,15 @@ class TopicRun:
 
     def maintain(self) -> None:
         """Begin what the table is due for, beside the batches."""
-        if self._query is not None or self._in_turns:
-            self._upkeep.poll()
+        if self._upkeep is not None and (self._query is not None or self._in_turns):
+            with self._errors():
+                self._upkeep.poll()
 
     def complete(self) -> None:
         """The topic is drained: what the table is due for, before the run ends."""
-        if self._error is None and self.has_work:
-            self._upkeep.complete()
+        if self._error is None and self.has_work and self._upkeep is not None:
+            with self._errors():
+                self._upkeep.complete()
 
     def finish(self, *, restart: bool = False) -> TopicSummary:
         """End the query after its running batch, and tell; a second call changes nothing.
@@ -221,20 +232,34 @@ class TopicRun:
         """
         if self._summary is not None:
             return self._summary
-        self._end_recovery()
-        self._upkeep.stop()
+        with self._errors():
+            self._end_recovery()
+        with self._errors():
+            if self._upkeep is not None:
+                self._upkeep.stop()
+        with self._errors():
+            self._end_query()
+        with self._errors():
+            self._resources.close()
+        self._summary = self._summarized(restart=restart)
+        with self._errors():
+            self._reporter.topic_finished(self._summary)
+        return self._summary
+
+    def _end_query(self) -> None:
         query = self._query
         if query is not None or self._in_turns:
             with self._in_batch:
                 self._ended = True
         if query is not None:
+            self._query = None
             failure = None if query.active else query.failure()
             query.stop()
             if failure is not None and not self._is_retried(failure, self._failures + 1):
                 self._error = self._error or failure
-        self._query = None
-        self._resources.close()
-        self._summary = TopicSummary(
+
+    def _summarized(self, *, restart: bool) -> TopicSummary:
+        return TopicSummary(
             topic=self._topic.key,
             table_path=self._topic.table_path,
             rows=self._rows,
@@ -245,17 +270,37 @@ class TopicRun:
             error=self._error,
             restart=restart_interval(self._topic, self._error) if restart else None,
         )
-        self._reporter.topic_finished(self._summary)
-        return self._summary
 
     def abandon(self) -> None:
         """Let go of everything, in the middle of a batch if need be; after `finish` nothing."""
         self._ended = True
         self._over.set()
         query, self._query = self._query, None
-        if query is not None:
-            query.stop()
-        self._resources.close()
+        with self._errors():
+            if query is not None:
+                query.stop()
+        with self._errors():
+            self._resources.close()
+
+    def _errors(self) -> AbstractContextManager[None]:
+        """The boundary of the topic: an exception inside ends it, and nothing else."""
+        return errors_of_topic(self._topic.key, self._fail)
+
+    def _fail(self, error: BayouError) -> None:
+        self._failed = self._ended = True
+        self._error = self._error or error
+
+    def _new_upkeep(self) -> TopicUpkeep:
+        connector = self._configuration.connector
+        return TopicUpkeep(
+            self._topic,
+            connector.storage.storage_options(),
+            self._reporter,
+            batches=self._in_batch,
+            every=connector.maintenance.seconds,
+            last_runs=LastRuns(self._configuration.state_path, self._topic.key),
+            slots=self._upkeep_slots,
+        )
 
     def _open(self) -> TopicStarted:
         connector = self._configuration.connector
@@ -351,19 +396,19 @@ class TopicRun:
 
     def _recover(self, spark: SparkSession, failed: BatchQuery | None, *, once: bool) -> None:
         """Start again where the table stands; while brokers or store stay away, after a pause."""
-        if failed is not None:
-            failed.stop()  # has Spark forget its name
-        while not self._over.wait(pause_before(self._failures)):
-            try:
-                self._open()
-                if not self._over.is_set():
-                    self._start_query(spark, once=once)
-                return
-            except Exception as fault:  # noqa: BLE001  # whatever it is, the others go on
-                error = as_error(fault, self._topic.key, self._configuration.state_path)
-                if not self._over.is_set() and not self._may_retry(error):
-                    self._error = error
+        with self._errors():
+            if failed is not None:
+                failed.stop()  # has Spark forget its name
+            while not self._over.wait(pause_before(self._failures)):
+                try:
+                    self._open()
+                    if not self._over.is_set():
+                        self._start_query(spark, once=once)
                     return
+                except Exception as fault:
+                    error = as_error(fault, self._topic.key, self._configuration.state_path)
+                    if not self._over.is_set() and not self._may_retry(error):
+                        raise error from fault
 
     def _end_recovery(self) -> None:
         """No further query will be started."""
@@ -380,9 +425,11 @@ class TopicRun:
                 self._take(records.sparkSession, end)
             except RecordsLostError:
                 raise  # the query is begun again, and on-data-loss decides
-            except BayouError as error:
-                self._error = error
-                self._ended = True
+            except Exception as fault:
+                error = as_error(fault, self._topic.key, self._configuration.state_path)
+                if isinstance(fault, BayouError) or not isinstance(error, _WORTH_A_RETRY):
+                    self._error = error
+                    self._ended = True
                 raise
 
     def _take(self, spark: SparkSession, end: Mapping[int, int]) -> None:
@@ -397,6 +444,7 @@ class TopicRun:
         self._version = self._target.version
         self._last = time.monotonic()
         if report.spans:
-            batch_size = self._topic.config.processing.batch_size
-            self._upkeep.took(report, more_waits=report.records >= batch_size)
+            if self._upkeep is not None:
+                batch_size = self._topic.config.processing.batch_size
+                self._upkeep.took(report, more_waits=report.records >= batch_size)
             self._reporter.batch_committed(report)

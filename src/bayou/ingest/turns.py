@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import SparkSession
 
-from bayou.errors import BayouError, PipelineError
+from bayou.errors import BayouError, KafkaError
 from bayou.ingest.broker import EndsOfTopics
 from bayou.ingest.errand import Errand
 from bayou.ingest.spark_errors import translated
+from bayou.ingest.topic_errors import errors_of_topic
 from bayou.ingest.topic_run import TopicRun
 from bayou.spark.kafka import TopicPartition
 from bayou.spark.kafka.ranges import limit_offsets
@@ -81,19 +84,34 @@ class Turns:
         while not self._over.is_set():
             self._news.clear()
             going = [line for line in self._lines if line.run.active]
-            names = {line.run.topic.config.kafka_topic for line in going}
-            try:
-                ends = self._ends.latest(names)
-                self._failures = 0
-                for line in going:
-                    self._look(line, ends.get(line.run.topic.config.kafka_topic))
-            except BayouError as error:
-                self._brokers_failed(going, error)
-            except Exception as fault:  # noqa: BLE001  # whatever it is, no topic waits for ever
-                for line in going:
-                    self._end(line, _unexpected(line.run.topic.key, fault))
+            ends = self._latest(going)
+            for line in going:
+                if ends is not None:
+                    with errors_of_topic(line.run.topic.key, partial(self._end, line)):
+                        self._look(line, ends.get(line.run.topic.config.kafka_topic))
             self._over.wait(_SHORTEST)
             self._news.wait(_LOOK)
+
+    def _latest(self, going: Sequence[_Line]) -> Mapping[str, Mapping[int, int]] | None:
+        """The end of each topic; None where no broker answers.
+
+        A topic whose own request raises an unexpected exception ends, and no other topic with it.
+        """
+        names = {line.run.topic.config.kafka_topic for line in going}
+        try:
+            ends = self._ends.latest(names)
+        except KafkaError as error:
+            self._brokers_failed(going, error)
+            return None
+        except Exception:  # noqa: BLE001  # asked again, topic by topic
+            found: dict[str, Mapping[int, int]] = {}
+            for line in going:
+                key, name = line.run.topic.key, line.run.topic.config.kafka_topic
+                with errors_of_topic(key, partial(self._end, line)), suppress(KafkaError):
+                    found |= self._ends.latest({name})
+            return found
+        self._failures = 0
+        return ends
 
     def _look(self, line: _Line, ends: Mapping[int, int] | None) -> None:
         now = self._clock()
@@ -132,15 +150,13 @@ class Turns:
                 raise  # else `stop` has closed the pool while brokers were asked
 
     def _turn(self, line: _Line, end: Mapping[int, int] | None) -> None:
+        key = line.run.topic.key
         try:
-            with translated(line.run.topic.key):
-                context = self._spark.sparkContext
-                context.setLocalProperty("spark.scheduler.pool", line.run.topic.key)
-            pause = line.run.turn(self._spark, end)
-            line.not_before = 0.0 if pause is None else self._clock() + pause
-        except Exception as fault:  # noqa: BLE001  # whatever it is, the others go on
-            key = line.run.topic.key
-            line.run.end_turns(fault if isinstance(fault, BayouError) else _unexpected(key, fault))
+            with errors_of_topic(key, line.run.end_turns):
+                with translated(key):
+                    self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", key)
+                pause = line.run.turn(self._spark, end)
+                line.not_before = 0.0 if pause is None else self._clock() + pause
         finally:
             line.busy = False
             self._news.set()
@@ -176,10 +192,6 @@ class _Line:
     not_before: float = 0.0
     target: Mapping[int, int] | None = None
     ended: bool = False
-
-
-def _unexpected(topic: str, fault: Exception) -> PipelineError:
-    return PipelineError(f"topic {topic!r}: {type(fault).__name__}: {fault}", topic=topic)
 
 
 def _limited(limit: int, position: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:

@@ -31,6 +31,7 @@ from bayou.ingest.record_reader import RecordReader
 from bayou.ingest.schema_policy import SchemaPolicy, unseen_masks
 from bayou.ingest.schemas import topic_schemas
 from bayou.ingest.target_table import TargetTable
+from bayou.ingest.topic_errors import topic_error
 from bayou.ingest.topic_format import topic_columns, topic_format
 
 __all__ = ["TopicPlan", "plan_run"]
@@ -100,8 +101,8 @@ def _described(configuration: Configuration, topic: Topic) -> KafkaTopic | Bayou
     properties = configuration.connector.kafka.client_properties()
     try:
         return describe_topic(topic.config.kafka_topic, properties)
-    except BayouError as error:
-        return error
+    except Exception as fault:  # noqa: BLE001  # a topic ends no report of the others
+        return topic_error(fault, topic.key)
 
 
 def _plan(
@@ -138,8 +139,8 @@ def _plan(
         size = topic.config.processing.batch_size
         plan = replace(plan, commits=math.ceil(plan.records / size))
         return _sampled(configuration, topic, schema, target, plan)
-    except BayouError as error:
-        return replace(plan, error=error.message)
+    except Exception as fault:  # noqa: BLE001  # as in `_described`
+        return replace(plan, error=topic_error(fault, topic.key).message)
 
 
 def _sampled(

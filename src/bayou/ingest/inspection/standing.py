@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bayou.api import SnapshotHandle
-from bayou.errors import BayouError
 from bayou.ingest.broker import describe_topic
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.errand import all_at_once
@@ -24,6 +23,7 @@ from bayou.ingest.offsets import (
     where_it_goes_on,
 )
 from bayou.ingest.state import runs_here
+from bayou.ingest.topic_errors import topic_error
 
 __all__ = ["PartitionStanding", "TopicStanding", "topic_standings"]
 
@@ -159,8 +159,8 @@ def _standing(configuration: Configuration, topic: Topic) -> TopicStanding:
         )
         standing = replace(standing, partitions=partitions)
         return replace(standing, freshness_seconds=_freshness(properties, kafka, partitions))
-    except BayouError as error:
-        return replace(standing, error=error.message)
+    except Exception as fault:  # noqa: BLE001  # a topic ends no report of the others
+        return replace(standing, error=topic_error(fault, topic.key).message)
 
 
 def _table_facts(

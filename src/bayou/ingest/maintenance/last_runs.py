@@ -46,7 +46,7 @@ class LastRuns:
         """Empty where none are known here: the pipeline runs elsewhere, or hasn't yet."""
         try:
             return _DECODER.decode(self._file.read_bytes())
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return {}
 
     def keep(self, report: MaintenanceReport) -> None:

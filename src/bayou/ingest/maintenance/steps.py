@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from bayou.api import TableHandle
-from bayou.errors import BayouError, CommitConflictError
+from bayou.errors import CommitConflictError
 from bayou.ingest.maintenance.cold_partitions import SmallFiles, partitions_with_small_files
 from bayou.ingest.progress import MaintenanceReport, MaintenanceTask
 from bayou.ingest.retries import pause_before
+from bayou.ingest.topic_errors import topic_error
 
 __all__ = ["maintain_table"]
 
@@ -68,8 +69,8 @@ def maintain_table(
             cold = _cold(partitions, cold_before)
             report = replace(report, left=len(partitions) - len(cold))
             report = _packed(report, handle, cold, stopped=stopped, alone=alone)
-    except BayouError as error:
-        report = replace(report, result="failed", error=error)
+    except Exception as fault:  # noqa: BLE001  # a table ends no maintenance of the others
+        report = replace(report, result="failed", error=topic_error(fault, topic))
     return replace(report, seconds=time.time() - began)
 
 
@@ -95,7 +96,8 @@ def _packed(
         try:
             with alone():
                 metrics = _optimized(handle, partition, _SMALL[report.task])
-        except BayouError as error:
+        except Exception as fault:  # noqa: BLE001  # what is committed is reported
+            error = topic_error(fault, report.topic)
             return replace(report, result="failed", error=error, left=left)
         if metrics.version is not None:
             report = replace(

@@ -18,6 +18,7 @@ from bayou.ingest.inspection import TopicTables
 from bayou.ingest.inspection.kafka_records import first_record_time
 from bayou.ingest.monitoring.status_store import StatusStore
 from bayou.ingest.offsets import OffsetSpan
+from bayou.ingest.topic_errors import topic_error
 from bayou.redaction import without_secrets
 
 __all__ = ["Watch"]
@@ -76,8 +77,8 @@ class Watch:
                 self._table_errors.pop(topic.key, None)
                 try:
                     self._tables(topic)
-                except BayouError as refused:
-                    self._table_errors[topic.key] = refused.message
+                except Exception as fault:  # noqa: BLE001  # a table ends no look at the others
+                    self._table_errors[topic.key] = topic_error(fault, topic.key).message
                 self._tables_due[topic.key] = time.monotonic() + _TABLES_EVERY
         of_tables = (told for key, told in self._table_errors.items() if key in running)
         self._store.watched(error or next(of_tables, None))
