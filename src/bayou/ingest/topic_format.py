@@ -50,6 +50,7 @@ def topic_format(configuration: Configuration, topic: Topic, schema: str | None)
             url=section.url,
             user=section.username,
             password=None if password is None else password.get_secret_value(),
+            on_unknown_schema=config.on_unknown_schema,
         )
     return RecordFormat(
         name=name,

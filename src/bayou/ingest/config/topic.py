@@ -74,6 +74,12 @@ class TopicConfig(Section):
         "goes on behind the last offset of the rows in each partition, begin-anew reads the topic "
         "as if the table had no such row.",
     )
+    on_unknown_schema: Literal["dead-letter", "stop"] = Field(
+        default="dead-letter",
+        description="When the schema registry doesn't have the schema of a record, after a few "
+        "tries: dead-letter makes the record a dead letter, stop stops the topic. An address that "
+        "isn't a schema registry's stops it in any case.",
+    )
     accept_restore: Annotated[int, Field(ge=0)] | None = Field(
         default=None,
         description="Version of the last RESTORE of the table that is meant: the pipeline goes on "

@@ -8,6 +8,7 @@ import decimal
 import io
 import json
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import fastavro
@@ -25,6 +26,7 @@ from bayou.ingest.decode.formats import (
     Registry,
     avro_schema_columns,
 )
+from bayou.ingest.decode.formats import registry as registry_module
 from bayou.ingest.direct_writer import DirectWriter, record_batch
 from bayou.kernel.writes.schema_evolution import merge_schemas
 from bayou.protocol.schema import BINARY, BOOLEAN, DOUBLE, LONG, STRING, StructField, StructType
@@ -70,16 +72,27 @@ EVENT = {
 }
 
 
+asked: list[str] = []
+"""The paths of all requests to the registry."""
+
+
 @pytest.fixture(scope="module")
 def registry():
     """The registry's protocol on loopback."""
     answers: dict[str, dict] = {}
+    asked.clear()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
+            asked.append(self.path)
             answer = answers.get(self.path)
             self.send_response(404 if answer is None else 200)
             self.end_headers()
+            if self.path.startswith("/elsewhere"):
+                self.wfile.write(b"<html>Not Found</html>")
+                return
+            if self.path.startswith("/subjects"):
+                answer = answer or {"error_code": 40401}
             self.wfile.write(json.dumps(answer or {"error_code": 40403}).encode())
 
         def log_message(self, *_):
@@ -97,6 +110,8 @@ def registry():
     answers["/schemas/ids/2"] = {**answers["/schemas/ids/1"], "schema": json.dumps(wider)}
     for number, kind in ((3, "int"), (4, "long")):
         answers[f"/schemas/ids/{number}"] = {"schema": json.dumps(counts_of(kind))}
+    gone = [{"name": "G", "subject": "gone", "version": 1}]
+    answers["/schemas/ids/6"] = {"schema": json.dumps(AVRO), "references": gone}
     answers["/schemas/ids/5"] = {"schema": json.dumps(NO_RECORDS[0])}
     answers["/schemas/ids/9?format=serialized"] = {
         "schema": base64.b64encode(protobuf_file().SerializeToString()).decode()
@@ -108,6 +123,13 @@ def registry():
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.fixture
+def no_pauses(monkeypatch):
+    """A registry whose schemas nobody has asked for, asked again at once."""
+    monkeypatch.setattr(registry_module, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(registry_module, "_UNKNOWN", {})
 
 
 def counts_of(kind):
@@ -239,9 +261,44 @@ def test_a_field_of_a_schema_that_no_column_may_have_refuses_its_records():
     assert not found.new_fields.fields  # for which a caller would decode again, forever
 
 
-def test_a_registry_that_has_no_such_schema_stops_the_batch(registry):
-    with pytest.raises(KafkaError, match="there is no such schema"):
-        decoded(RecordFormat(name="avro", registry=registry), [header(77, b"")])
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [("avro", "/schemas/ids/77"), ("protobuf", "/schemas/ids/77?format=serialized")],
+)
+def test_a_schema_that_the_registry_does_not_have_makes_a_dead_letter_after_three_tries(
+    registry, kind, path, no_pauses
+):
+    for _ in range(2):  # a batch that is tried again comes to the same end
+        found = decoded(RecordFormat(name=kind, registry=registry), [header(77, b"\0")] * 5)
+        assert found.reasons.to_pylist() == ["the schema registry has no schema 77"] * 5
+    assert asked.count(path) == 3
+
+
+def test_a_flood_of_unknown_schemas_asks_once_for_each(registry, no_pauses):
+    values = [header(1000 + n, b"") for n in range(50)]
+    found = decoded(RecordFormat(name="avro", registry=registry), values)
+    assert len(found.reasons) == 50
+    assert asked.count("/schemas/ids/1049") == 1
+
+
+def test_an_unknown_schema_stops_the_batch_where_the_topic_says_so(registry, no_pauses):
+    strict = replace(registry, on_unknown_schema="stop")
+    with pytest.raises(KafkaError, match=r"has no schema 79\. Register it, or set on-unknown"):
+        decoded(RecordFormat(name="avro", registry=strict), [header(79, b"")])
+
+
+def test_another_404_than_that_of_a_schema_stops_the_batch(registry):
+    elsewhere = replace(registry, url=f"{registry.url}/elsewhere")
+    with pytest.raises(KafkaError, match=r"404 Not Found\. Check connector\.schema-registry\.url"):
+        decoded(RecordFormat(name="avro", registry=elsewhere), [header(1, b"")])
+
+
+def test_a_reference_that_the_registry_does_not_have_stops_the_batch(registry):
+    with pytest.raises(KafkaError, match="/subjects/gone/versions/1 with 404"):
+        decoded(RecordFormat(name="avro", registry=registry), [header(6, b"")])
+
+
+def test_a_registry_that_does_not_answer_stops_the_batch():
     away = Registry(url="http://127.0.0.1:9")
     with pytest.raises(KafkaError, match="doesn't answer"):
         decoded(RecordFormat(name="avro", registry=away), [header(78, b"")])

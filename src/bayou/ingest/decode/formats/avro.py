@@ -20,6 +20,7 @@ from typing import Any
 import fastavro
 from fastavro.schema import SchemaParseException
 
+from bayou.errors import BayouError
 from bayou.ingest.decode.formats.registry import Registry, split_header
 from bayou.ingest.decode.json_schema import JSON_TEXT
 from bayou.protocol.schema import (
@@ -84,7 +85,7 @@ class AvroReader:
         """A value, and the columns of its schema, the same object for the same schema.
 
         Raises:
-            ValueError: it can't be read.
+            ValueError: it can't be read, or the registry doesn't have its schema.
             KafkaError: the registry doesn't answer.
         """
         number, schema, body = None, self._own, value
@@ -112,10 +113,12 @@ class AvroReader:
             assert self._registry is not None
             told = self._registry.schema(number)
             named: dict[str, Any] = {}
-            self._refer(told, named)
             try:
+                self._refer(told, named)
                 known = fastavro.parse_schema(json.loads(told["schema"]), named_schemas=named)
-            except (SchemaParseException, KeyError, ValueError) as error:
+            except BayouError:
+                raise
+            except Exception as error:  # a foreign schema may fail anywhere in the library
                 raise ValueError(f"schema {number} of the registry isn't Avro: {error}") from error
             self._schemas[number] = known
         return known

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from bayou.errors import BayouError
 from bayou.ingest.decode.formats.avro import AvroReader
 from bayou.ingest.decode.formats.flattening import flat_columns, flattened, takes_objects
 from bayou.ingest.decode.formats.protobuf import ProtobufReader
@@ -66,6 +67,12 @@ class RecordDecoder:
             except ValueError as error:
                 bad.append(position)
                 reasons.append(str(error)[:_MAX_REASON])
+            except (BayouError, MemoryError):
+                raise
+            except Exception as fault:  # noqa: BLE001  # one record never ends the others
+                bad.append(position)
+                reason = f"the record can't be read: {type(fault).__name__}: {fault}"
+                reasons.append(reason[:_MAX_REASON])
         decoded = self._json.decode(pa.array(texts, pa.binary()))
         places: Any = pa.array(kept, pa.int64())
         new_fields = decoded.new_fields

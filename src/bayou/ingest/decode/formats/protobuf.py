@@ -22,6 +22,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
+from bayou.errors import BayouError
 from bayou.ingest.decode.formats.registry import Registry, split_header
 from bayou.ingest.decode.json_schema import JSON_TEXT
 from bayou.protocol.schema import (
@@ -92,7 +93,15 @@ class ProtobufReader:
         if file is None:
             pool = descriptor_pool.DescriptorPool()
             told = self._registry.schema(number, serialized=True)
-            file = self._files[number] = self._add(pool, told, f"schema-{number}.proto")
+            try:
+                file = self._add(pool, told, f"schema-{number}.proto")
+            except BayouError:
+                raise
+            except Exception as error:  # a foreign schema may fail anywhere in the library
+                raise ValueError(
+                    f"schema {number} of the registry isn't Protobuf: {error}"
+                ) from error
+            self._files[number] = file
         try:
             found = list(file.message_types_by_name.values())[indexes[0]]
             for index in indexes[1:]:

@@ -13,16 +13,28 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 from http.client import HTTPException
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
 from bayou.errors import KafkaError
 
-__all__ = ["Registry", "split_header"]
+__all__ = ["Registry", "UnknownSchemaError", "split_header"]
 
 _TIMEOUT = 10.0
 _TRIES = 3
+_FIRST_PAUSE = 0.2
 _HEADER = 5
+_SCHEMA_NOT_FOUND = 40403
+"""The registry's error code for a schema id that it doesn't have."""
+_UNKNOWN_FOR = 10.0
+"""Seconds until the registry is asked again for a schema that it didn't have."""
+_UNKNOWN_TRIED_AGAIN = 16
+"""With more unknown schemas than this in that time, each is asked for once only."""
+_UNKNOWN_REMEMBERED = 10_000
+
+
+class UnknownSchemaError(ValueError):
+    """The registry doesn't have the schema of a record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +45,14 @@ class Registry:
         url: such as `http://localhost:8081`. Where it redirects to another host, port or scheme,
             the password isn't sent there.
         user, password: for basic authentication.
+        on_unknown_schema: `dead-letter` for an `UnknownSchemaError` of one record, `stop` for a
+            `KafkaError` of the batch.
     """
 
     url: str
     user: str | None = None
     password: str | None = field(default=None, repr=False)
+    on_unknown_schema: Literal["dead-letter", "stop"] = "dead-letter"
 
     def schema(self, number: int, *, serialized: bool = False) -> dict[str, Any]:
         """What the registry says of a schema: `schema`, `schemaType`, `references`.
@@ -46,15 +61,25 @@ class Registry:
             serialized: of Protobuf the descriptor in base 64 instead of its text.
 
         Raises:
-            KafkaError: it doesn't answer, or there is no such schema.
+            UnknownSchemaError: it doesn't have the schema, after a few tries.
+            KafkaError: it doesn't answer, or its address is wrong.
         """
-        return self._get(f"/schemas/ids/{number}{_FORMAT if serialized else ''}")
+        try:
+            return self._get(f"/schemas/ids/{number}{_FORMAT if serialized else ''}")
+        except UnknownSchemaError as error:
+            if self.on_unknown_schema == "dead-letter":
+                raise
+            raise KafkaError(
+                f"The schema registry {self.url} has no schema {number}. Register it, or set "
+                "on-unknown-schema: dead-letter for the topic.",
+                topic="",
+            ) from error
 
     def version(self, subject: str, version: int, *, serialized: bool = False) -> dict[str, Any]:
         """A version of a subject, which is how schemas refer to others.
 
         Raises:
-            KafkaError: as `schema`.
+            KafkaError: it doesn't answer, or doesn't have it.
         """
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
         return self._get(path + (_FORMAT if serialized else ""))
@@ -76,6 +101,7 @@ class Registry:
         if self.user is not None:
             login = base64.b64encode(f"{self.user}:{self.password or ''}".encode()).decode()
             request.add_header("Authorization", f"Basic {login}")
+        tries = self._tries(path)
         for attempt in range(1, _TRIES + 1):
             try:
                 with _OPENER.open(request, timeout=_TIMEOUT) as answer:
@@ -90,10 +116,14 @@ class Registry:
                         "into connector.schema-registry.url.",
                         topic="",
                     ) from error
-                if error.code < 500 or attempt == _TRIES:
-                    reason = "there is no such schema" if error.code == 404 else str(error)
+                if _error_code(error) == _SCHEMA_NOT_FOUND:
+                    if attempt >= tries:
+                        raise self._unknown(path) from error
+                elif error.code < 500 or attempt == _TRIES:
                     raise KafkaError(
-                        f"The schema registry {self.url} says to {path}: {reason}.", topic=""
+                        f"The schema registry {self.url} answers {path} with {error.code} "
+                        f"{error.reason}. Check connector.schema-registry.url.",
+                        topic="",
                     ) from error
             except (OSError, ValueError, HTTPException) as error:
                 if attempt == _TRIES:
@@ -102,8 +132,32 @@ class Registry:
                         "connector.schema-registry.url.",
                         topic="",
                     ) from error
-            time.sleep(0.2 * attempt)
+            time.sleep(_FIRST_PAUSE * attempt)
         raise AssertionError
+
+    def _tries(self, path: str) -> int:
+        """How often to ask for a schema that the registry doesn't have; a new one may be late.
+
+        Raises:
+            UnknownSchemaError: it didn't have this schema a moment ago.
+        """
+        now = time.monotonic()
+        with _LOCK:
+            for known in [known for known, until in _UNKNOWN.items() if until <= now]:
+                del _UNKNOWN[known]
+            if (self.url, path) in _UNKNOWN:
+                raise self._unknown_schema(path)
+            return _TRIES if len(_UNKNOWN) < _UNKNOWN_TRIED_AGAIN else 1
+
+    def _unknown(self, path: str) -> UnknownSchemaError:
+        with _LOCK:
+            if len(_UNKNOWN) < _UNKNOWN_REMEMBERED:
+                _UNKNOWN[self.url, path] = time.monotonic() + _UNKNOWN_FOR
+        return self._unknown_schema(path)
+
+    def _unknown_schema(self, path: str) -> UnknownSchemaError:
+        number = path.removesuffix(_FORMAT).rpartition("/")[2]
+        return UnknownSchemaError(f"the schema registry has no schema {number}")
 
 
 def _origin(url: str | None) -> tuple[str, str | None, int | None]:
@@ -130,7 +184,24 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 _OPENER = urllib.request.build_opener(_Redirects)
 _FORMAT = "?format=serialized"
 _KNOWN: dict[tuple[str, str], dict[str, Any]] = {}
+_UNKNOWN: dict[tuple[str, str], float] = {}
+"""Until when a schema counts as unknown, so that all tasks and tries of a batch agree."""
 _LOCK = threading.Lock()
+
+
+def _error_code(error: urllib.error.HTTPError) -> int | None:
+    """The registry's own error code in the answer's body; None where another server answers."""
+    if error.code != 404:
+        return None
+    try:
+        told = json.loads(error.read(_MOST_OF_AN_ERROR))
+    except (OSError, ValueError, RecursionError):
+        return None
+    code = told.get("error_code") if isinstance(told, dict) else None
+    return code if isinstance(code, int) else None
+
+
+_MOST_OF_AN_ERROR = 64 << 10
 
 
 def split_header(value: bytes) -> tuple[int, bytes] | None:
