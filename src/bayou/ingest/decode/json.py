@@ -18,6 +18,7 @@ import pyarrow.compute
 from bayou.ingest.decode.columns import ColumnReader, NotColumnarError, may_hold_large_integers
 from bayou.ingest.decode.inference import NestedTooDeeplyError, infer_arrow_field, merge_fields
 from bayou.ingest.decode.json_schema import record_validator
+from bayou.ingest.decode.nesting import RecordTooDeepError, check_json_nesting
 from bayou.ingest.decode.unknown_fields import additions, unknown_fields
 from bayou.ingest.decode.values import UnfitValueError, column_value
 from bayou.kernel.arrow_types import to_arrow_schema
@@ -127,8 +128,15 @@ class JsonDecoder:
         try:
             # Before the parser, which takes quadratic time for brackets in brackets, or crashes.
             raw: list[Any] = values.to_pylist()
+            for value in raw:
+                check_json_nesting(value)
             records = [self._strict.decode(v) for v in raw]
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except (
+            RecordTooDeepError,
+            msgspec.DecodeError,
+            UnicodeDecodeError,
+            RecursionError,
+        ) as error:
             raise NotColumnarError from error
         table = self._reader.parse(values)
         nested = self._reader.nested_fields(table)
@@ -201,7 +209,10 @@ class JsonDecoder:
 
     def _row(self, value: bytes, result: _Result) -> list[Any]:
         try:
+            check_json_nesting(value)
             record = msgspec.json.decode(value)
+        except RecordTooDeepError as error:
+            raise UnfitValueError(str(error)) from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise UnfitValueError(_short(f"not valid JSON: {error}")) from error
         if not isinstance(record, dict):

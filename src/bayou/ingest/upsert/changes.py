@@ -19,6 +19,7 @@ import pyarrow.compute
 
 from bayou.ingest.decode import Decoded, DecodePlan, JsonDecoder
 from bayou.ingest.decode.formats import RecordDecoder
+from bayou.ingest.decode.nesting import RecordTooDeepError, check_json_nesting
 from bayou.ingest.upsert.ordering import UpsertKeys
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.protocol.schema import STRING, StructType
@@ -151,6 +152,7 @@ class ChangeReader:
         """The row, or the key that is gone; neither for what says nothing."""
         if value is None:
             return None, None
+        _check_nesting(value)
         envelope = _decoded(_ENVELOPE, value, "not Debezium's envelope")
         if _said(envelope.payload) and not envelope.op:
             envelope = _decoded(_ENVELOPE, envelope.payload, "not Debezium's envelope")
@@ -185,6 +187,7 @@ class ChangeReader:
                 "the Kafka key of a record without value is neither JSON nor text, as with a "
                 "schema registry's header"
             )
+        _check_nesting(key)
         text = _utf8(key)
         try:
             told: Any = msgspec.json.decode(text)
@@ -270,6 +273,13 @@ def _decoded(decoder: msgspec.json.Decoder[Any], value: Any, what: str) -> Any:
         return decoder.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _UnfitError(f"{what}: {error}"[:300]) from error
+
+
+def _check_nesting(text: bytes) -> None:
+    try:
+        check_json_nesting(text)
+    except RecordTooDeepError as error:
+        raise _UnfitError(str(error)) from error
 
 
 def _utf8(key: bytes) -> str:

@@ -18,11 +18,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import fastavro
+from fastavro import _read_py
 from fastavro.schema import SchemaParseException
 
 from bayou.errors import BayouError
 from bayou.ingest.decode.formats.registry import Registry, split_header
 from bayou.ingest.decode.json_schema import JSON_TEXT
+from bayou.ingest.decode.nesting import MAX_NESTING, RecordTooDeepError, check_json_nesting
 from bayou.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -77,9 +79,9 @@ class AvroReader:
 
     def __init__(self, registry: Registry | None, schema: str | None) -> None:
         self._registry = registry
-        self._schemas: dict[int, Any] = {}
+        self._schemas: dict[int, _Schema] = {}
         self._columns: dict[int | None, StructType] = {}
-        self._own = None if schema is None else fastavro.parse_schema(json.loads(schema))
+        self._own = None if schema is None else _Schema(_parsed(schema))
 
     def read(self, value: bytes) -> tuple[Any, StructType]:
         """A value, and the columns of its schema, the same object for the same schema.
@@ -97,17 +99,19 @@ class AvroReader:
             raise ValueError("not Avro with a schema registry's header")
         there = io.BytesIO(body)
         try:
-            record = fastavro.schemaless_reader(there, schema, None)
+            record = schema.read(there, schema.parsed, None)
+        except RecursionError as error:
+            raise RecordTooDeepError from error
         except (EOFError, ValueError, IndexError, TypeError, KeyError, OverflowError) as error:
             raise ValueError(f"not Avro of its schema: {type(error).__name__} {error}") from error
         if there.read(1):
             raise ValueError("not Avro of its schema: there are bytes behind it")
         columns = self._columns.get(number)
         if columns is None:
-            columns = self._columns[number] = avro_columns(schema)
+            columns = self._columns[number] = avro_columns(schema.parsed)
         return record, columns
 
-    def _of(self, number: int) -> Any:
+    def _of(self, number: int) -> _Schema:
         known = self._schemas.get(number)
         if known is None:
             assert self._registry is not None
@@ -115,7 +119,7 @@ class AvroReader:
             named: dict[str, Any] = {}
             try:
                 self._refer(told, named)
-                known = fastavro.parse_schema(json.loads(told["schema"]), named_schemas=named)
+                known = _Schema(_parsed(told["schema"], named))
             except BayouError:
                 raise
             except Exception as error:  # a foreign schema may fail anywhere in the library
@@ -128,7 +132,71 @@ class AvroReader:
         for reference in told.get("references") or ():
             other = self._registry.version(reference["subject"], reference["version"])
             self._refer(other, named)
-            fastavro.parse_schema(json.loads(other["schema"]), named_schemas=named)
+            _parsed(other["schema"], named)
+
+
+class _Schema:
+    """A parsed schema, and the function that reads values by it.
+
+    The compiled reader of fastavro doesn't bound its recursion: a value of a recursive schema
+    overflows the stack, which ends the process. The reader in Python raises `RecursionError`.
+    """
+
+    def __init__(self, parsed: Any) -> None:
+        self.parsed = parsed
+        named = parsed.get("__named_schemas", {}) if isinstance(parsed, dict) else {}
+        recursive = _is_recursive(parsed, dict(named), (), set())
+        self.read: Any = _read_py.schemaless_reader if recursive else fastavro.schemaless_reader
+
+
+def _parsed(text: str, named: dict[str, Any] | None = None) -> Any:
+    """The only place where a schema's text is parsed: its depth is bounded, too."""
+    check_json_nesting(text.encode(), _MAX_SCHEMA_NESTING)
+    return fastavro.parse_schema(json.loads(text), named_schemas={} if named is None else named)
+
+
+_MAX_SCHEMA_NESTING = 4 * MAX_NESTING
+"""A record inside a record is an object in an array in an object of the schema's text."""
+
+
+def _is_recursive(
+    schema: Any, named: dict[str, Any], inside: tuple[str, ...], known: set[str]
+) -> bool:
+    """Whether a type is inside itself.
+
+    Args:
+        named: the types that have a name.
+        inside: names of the types around it.
+        known: names of types that aren't recursive.
+    """
+    match schema:
+        case list():
+            return any(_is_recursive(option, named, inside, known) for option in schema)
+        case str():
+            if schema in inside:
+                return True
+            if schema in known or schema not in named:
+                return False
+            return _is_recursive(named[schema], named, inside, known)
+    match schema["type"]:
+        case "record" | "error":
+            name = schema["name"]
+            if name in inside:
+                return True
+            named[name] = schema
+            within = (*inside, name)
+            if any(_is_recursive(f["type"], named, within, known) for f in schema["fields"]):
+                return True
+            known.add(name)
+            return False
+        case "array":
+            return _is_recursive(schema["items"], named, inside, known)
+        case "map":
+            return _is_recursive(schema["values"], named, inside, known)
+        case "enum" | "fixed":
+            return False
+        case inner:
+            return _is_recursive(inner, named, inside, known)
 
 
 def avro_columns(schema: Any) -> StructType:
@@ -156,8 +224,8 @@ def avro_schema_columns(text: str) -> StructType:
         ValueError: it isn't Avro's, or not a record's.
     """
     try:
-        return avro_columns(fastavro.parse_schema(json.loads(text)))
-    except (SchemaParseException, TypeError) as error:
+        return avro_columns(_parsed(text))
+    except (SchemaParseException, TypeError, RecursionError) as error:
         raise ValueError(f"not an Avro schema: {error}") from error
 
 

@@ -20,6 +20,7 @@ from bayou.ingest.decode.formats.timestamps import converted, timestamp_columns
 from bayou.ingest.decode.inference import merge_fields
 from bayou.ingest.decode.json import Decoded, DecodePlan, JsonDecoder
 from bayou.ingest.decode.json_schema import record_validator
+from bayou.ingest.decode.nesting import MAX_NESTING, RecordTooDeepError, check_json_nesting
 from bayou.ingest.decode.unknown_fields import additions, widened
 from bayou.protocol.schema import TIMESTAMP, StructField, StructType
 
@@ -150,11 +151,11 @@ def _reader(format: RecordFormat, columns: StructType) -> Callable[[bytes], tupl
     match format.name:
         case "avro":
             avro = AvroReader(format.registry, format.schema)
-            return lambda value: _without_odd_numbers(avro.read(value))
+            return lambda value: _checked(avro.read(value))
         case "protobuf":
             assert format.registry is not None  # the configuration has seen to it
             protobuf = ProtobufReader(format.registry)
-            return lambda value: _without_odd_numbers(protobuf.read(value))
+            return lambda value: _checked(protobuf.read(value))
         case "csv":
             return lambda value: (_csv(value, format, kinds), _NO_COLUMNS)
         case "string":
@@ -166,6 +167,7 @@ def _reader(format: RecordFormat, columns: StructType) -> Callable[[bytes], tupl
 
 
 def _json(value: bytes) -> Any:
+    check_json_nesting(value)
     try:
         return msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -207,17 +209,23 @@ def _cell(cell: str, kind: str) -> Any:
 _NOT_TEXT = frozenset(("long", "integer", "short", "byte", "double", "float", "boolean"))
 
 
-def _without_odd_numbers(read: tuple[Any, StructType]) -> tuple[Any, StructType]:
-    """JSON has no NaN; a record with one is told, not changed."""
-    waiting = [read[0]]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            waiting += value.values()
-        elif isinstance(value, list | tuple):
-            waiting += value
-        elif isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"a number is {value}, which no column takes from here")
+def _checked(read: tuple[Any, StructType]) -> tuple[Any, StructType]:
+    """Check a record of no JSON text: its depth, and its numbers, for JSON has no NaN."""
+    level = [read[0]]
+    depth = 0
+    while level:
+        depth += 1
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                inner += value.values()
+            elif isinstance(value, list | tuple):
+                inner += value
+            elif isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"a number is {value}, which no column takes from here")
+        if depth > MAX_NESTING and any(isinstance(v, dict | list | tuple) for v in level):
+            raise RecordTooDeepError
+        level = inner
     return read
 
 
