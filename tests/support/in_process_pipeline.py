@@ -64,19 +64,28 @@ class Heard:
 
 
 def take_in(
-    file: Path, environment: Mapping[str, str] | None = None, heard: Heard | None = None
+    file: Path,
+    environment: Mapping[str, str] | None = None,
+    heard: Heard | None = None,
+    session: Any = None,
 ) -> list[BatchReport]:
-    """Put what the topics of a configuration have into their tables, one batch a topic."""
+    """Put what the topics of a configuration have into their tables, one batch a topic.
+
+    Args:
+        session: in place of an `InProcessContext`.
+    """
+    session = InProcessContext() if session is None else session
     configuration = load_configuration(file, environment=environment or {})
     schemas = topic_schemas(configuration)
     told = Heard() if heard is None else heard
     return [
-        _batch(configuration, topic, schemas[topic.key], told) for topic in configuration.topics
+        _batch(configuration, topic, schemas[topic.key], told, session)
+        for topic in configuration.topics
     ]
 
 
 def _batch(
-    configuration: Configuration, topic: Topic, schema: str | None, heard: Heard
+    configuration: Configuration, topic: Topic, schema: str | None, heard: Heard, session: Any
 ) -> BatchReport:
     properties = configuration.connector.kafka.client_properties()
     kafka = describe_topic(topic.config.kafka_topic, properties)
@@ -110,5 +119,4 @@ def _batch(
     )
     end = {p: span.end for p, span in kafka.bounds.items()}
     spans: dict[int, OffsetSpan] = ranges_between(start, end)
-    session: Any = InProcessContext()
     return writer.process(session, spans)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import BayouError, PipelineError
+from bayou.ingest.dead_letters import unread_rows
 from bayou.ingest.gathered import TooManyRowsError, gathered_bytes, gathered_pieces
 from bayou.ingest.record_reader import RecordReader, RecordReading
 from bayou.kernel.engine_description import EngineDescription
@@ -30,6 +31,8 @@ pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
 _WAITING_BYTES = 32 << 20
 """Dead letters that wait in memory for a file of theirs, at most; one record may be larger."""
+
+_ENDED_A_WORKER = "a worker process ended each time it read this record alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +84,8 @@ class BatchTask:
         covered: for each Kafka partition the offset below which the target has everything.
         decided: for each Kafka partition offsets that the dead letters have although the target
             doesn't cover them, sorted.
+        set_aside: for each Kafka partition offsets of records that end the process that reads
+            them; they become dead letters unread.
         most_bytes: that a task's rows of an upsert may take in memory where `run` gathers them.
     """
 
@@ -94,6 +99,7 @@ class BatchTask:
     reading: RecordReading
     covered: Mapping[int, int]
     decided: Mapping[int, tuple[int, ...]]
+    set_aside: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     most_bytes: int = 0
 
     def run(self, share: int) -> TaskOutcome:
@@ -191,7 +197,7 @@ class _Share:
 
     def _good_rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            source = self._undecided(batch)
+            source = self._readable(self._undecided(batch))
             if source.num_rows == 0:
                 continue
             for rows, letters in self._reader.read(source):
@@ -216,6 +222,17 @@ class _Share:
             written = write_task(task.engine, task.dead_letter_state, waiting)
             self._dead_letter_actions.append(written)
 
+    def _readable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The records that aren't set aside; the others become dead letters."""
+        aside = _at_offsets(batch, self._task.set_aside)
+        if aside is None:
+            return batch
+        reading = self._task.reading
+        refused = batch.filter(aside)
+        letters = unread_rows(refused, _ENDED_A_WORKER, reading.ingestion_timestamp)
+        self._refuse(letters)
+        return batch.filter(pc.invert(aside))
+
     def _undecided(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The records that neither the target nor the dead letters have."""
         task = self._task
@@ -227,11 +244,23 @@ class _Share:
             if next_offset is not None:
                 old = pc.and_(ours, pc.less(offsets, next_offset))
                 known = old if known is None else pc.or_(known, old)
-            if decided := task.decided.get(partition):
-                told = pc.and_(ours, pc.is_in(offsets, pa.array(decided, offsets.type)))
-                known = told if known is None else pc.or_(known, told)
+        told = _at_offsets(batch, task.decided)
+        if told is not None:
+            known = told if known is None else pc.or_(known, told)
         if known is None or not pc.any(known).as_py():
             return batch
         kept = batch.filter(pc.invert(known))
         self._left_out += batch.num_rows - kept.num_rows
         return kept
+
+
+def _at_offsets(batch: pa.RecordBatch, offsets: Mapping[int, tuple[int, ...]]) -> Any:
+    """Which records are at these offsets of their partitions; None where none is."""
+    there, partitions = batch.column("offset"), batch.column("partition")
+    found: Any = None
+    for partition in pc.unique(partitions).to_pylist():
+        if wanted := offsets.get(partition):
+            ours = pc.equal(partitions, partition)
+            these = pc.and_(ours, pc.is_in(there, pa.array(wanted, there.type)))
+            found = these if found is None else pc.or_(found, these)
+    return found if found is not None and pc.any(found).as_py() else None

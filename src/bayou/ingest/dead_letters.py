@@ -30,7 +30,7 @@ from bayou.protocol.schema import (
 )
 from bayou.spark.kafka.columns import unpack_headers
 
-__all__ = ["DEAD_LETTER_SCHEMA", "HEADERS", "dead_letter_rows", "dead_letters_path"]
+__all__ = ["DEAD_LETTER_SCHEMA", "HEADERS", "dead_letter_rows", "dead_letters_path", "unread_rows"]
 
 HEADERS = ArrayType(
     element_type=StructType(
@@ -78,14 +78,32 @@ def dead_letter_rows(
         ingestion_timestamp: microseconds since the epoch.
     """
     refused = source.take(decoded.bad_positions)
+    return _rows(refused, decoded.reasons, ingestion_timestamp)
+
+
+def unread_rows(source: pa.RecordBatch, reason: str, ingestion_timestamp: int) -> pa.RecordBatch:
+    """Rows for records that were refused for one reason before they were read.
+
+    Args:
+        source: columns of the Kafka source, headers packed.
+        reason: why, in words.
+        ingestion_timestamp: microseconds since the epoch.
+    """
+    reasons: Any = pa.repeat(pa.scalar(reason), source.num_rows)
+    return _rows(source, reasons, ingestion_timestamp)
+
+
+def _rows(
+    refused: pa.RecordBatch, reasons: pa.Array[Any], ingestion_timestamp: int
+) -> pa.RecordBatch:
     from_kafka: list[pa.Array[Any]] = [
         header_lists(refused.column(field.name), to_arrow_type(field.data_type))
         if field.name == "headers"
         else refused.column(field.name).cast(to_arrow_type(field.data_type))
         for field in DEAD_LETTER_SCHEMA.fields[1:-1]
     ]
-    read_at = pa.repeat(pa.scalar(ingestion_timestamp, _TIMESTAMP), len(decoded.bad_positions))
-    columns = [decoded.reasons, *from_kafka, read_at]
+    read_at = pa.repeat(pa.scalar(ingestion_timestamp, _TIMESTAMP), refused.num_rows)
+    columns = [reasons, *from_kafka, read_at]
     return pa.RecordBatch.from_arrays(columns, schema=to_arrow_schema(DEAD_LETTER_SCHEMA))
 
 

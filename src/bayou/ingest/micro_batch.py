@@ -28,10 +28,11 @@ from bayou.ingest.progress import AttemptFailed, BatchReport
 from bayou.ingest.retries import WORTH_A_RETRY, BatchFailedError, failed_attempt, pause_before
 from bayou.ingest.rows import RowLayout
 from bayou.ingest.schema_policy import SchemaPolicy, told_in_history
-from bayou.ingest.spark_errors import records_lost, translated
+from bayou.ingest.spark_errors import WorkerCrashedError, records_lost, translated
 from bayou.ingest.target_table import TargetTable
 from bayou.ingest.upsert import UpsertOutcome, UpsertTable
 from bayou.ingest.upsert.on_executors import KeptRows, merge_on_executors
+from bayou.ingest.worker_crashes import crashing_offsets
 from bayou.kernel import Snapshot, Transaction
 from bayou.kernel.engine import Engine
 from bayou.kernel.writes.uncommitted import discard_unless_committed
@@ -76,6 +77,7 @@ class MicroBatchWriter:
         self._known_letters: dict[int, tuple[int, ...]] = {}
         self._large: int | None = None  # so many records were too many for the driver
         self._kept: KeptRows | None = None
+        self._set_aside: dict[int, tuple[int, ...]] = {}  # records that end a worker process
 
     def open(self) -> dict[int, int]:
         """Read where the tables stand.
@@ -103,6 +105,7 @@ class MicroBatchWriter:
             RecordsLostError: Kafka doesn't have them all any more.
             BayouError: it can't be done; after `max-retries` retries where one might help.
         """
+        self._set_aside = {}
         began = time.monotonic()
         retries = self._topic.config.processing.max_retries
         attempt = conflicts = 0
@@ -146,7 +149,7 @@ class MicroBatchWriter:
         while True:  # ends: every turn makes a column of a new field, or refuses its name
             layout = self._policy.layout(columns)
             transaction, added = self._begin(layout, new)
-            outcomes = self._run(spark, new, layout, transaction, read_at)
+            outcomes = self._surviving(spark, new, layout, transaction, read_at)
             if any(outcome.too_many for outcome in outcomes):
                 self._discard(outcomes)
                 self._large = sum(span.end - span.start for span in new.values())
@@ -202,6 +205,34 @@ class MicroBatchWriter:
                 self._kept.close()
                 self._kept = None
 
+    def _surviving(
+        self,
+        spark: SparkSession,
+        spans: Mapping[int, OffsetSpan],
+        layout: RowLayout,
+        transaction: Transaction | None,
+        read_at: int,
+    ) -> list[TaskOutcome]:
+        """As `_run`; records that end a worker process are found, and become dead letters."""
+
+        def crashes(part: Mapping[int, OffsetSpan]) -> bool:
+            try:
+                self._discard(self._run(spark, part, layout, transaction, read_at))
+            except WorkerCrashedError:
+                return True
+            return False
+
+        try:
+            return self._run(spark, spans, layout, transaction, read_at)
+        except WorkerCrashedError:
+            found = crashing_offsets(spans, crashes)
+            if not found:
+                raise
+            for partition, offsets in found.items():
+                known = self._set_aside.get(partition, ())
+                self._set_aside[partition] = tuple(sorted({*known, *offsets}))
+            return self._run(spark, spans, layout, transaction, read_at)
+
     def _run(
         self,
         spark: SparkSession,
@@ -231,6 +262,7 @@ class MicroBatchWriter:
             reading=reading,
             covered=self._covered,
             decided=self._known_letters,
+            set_aside=self._set_aside,
             most_bytes=0 if reading.upsert is None else driver_bytes(spark) // len(records.shares),
         )
         shares = len(records.shares)

@@ -24,7 +24,14 @@ from bayou.errors import (
 from bayou.ingest.topic_errors import topic_error
 from bayou.spark.kafka import TO_GO_ON
 
-__all__ = ["SparkEndedError", "SparkFailedError", "as_error", "records_lost", "translated"]
+__all__ = [
+    "SparkEndedError",
+    "SparkFailedError",
+    "WorkerCrashedError",
+    "as_error",
+    "records_lost",
+    "translated",
+]
 
 _OURS = re.compile(r"bayou\.errors\.(\w+): ([^\n]+)")
 _PYTHON = re.compile(
@@ -32,12 +39,17 @@ _PYTHON = re.compile(
     re.MULTILINE,
 )
 _FULL = re.compile("No space left on device|Disk quota exceeded")
+_CRASHED = re.compile("Python worker exited unexpectedly|ExecutorLostFailure")
 _OF_SPARK = (PySparkException, Py4JError, OSError, EOFError)
 """What calls of Spark raise: its own errors, and those of the connection to its JVM."""
 
 
 class SparkFailedError(PipelineError):
     """Spark failed at something that isn't ours to judge: a lost worker, no memory, a bug."""
+
+
+class WorkerCrashedError(SparkFailedError):
+    """A worker process, or its executor, ended while it did a task."""
 
 
 class SparkEndedError(PipelineError):
@@ -88,7 +100,8 @@ def as_error(error: Exception, topic: str, state_path: Path | None = None) -> Ba
     found = _PYTHON.findall(text)
     lines = text.strip().splitlines() or [type(error).__name__]
     reason = f"{found[-1][0]}: {found[-1][1]}" if found else lines[0]
-    return SparkFailedError(f"{place}Spark failed: {reason.strip()}", topic=topic)
+    kind = WorkerCrashedError if _CRASHED.search(text) else SparkFailedError
+    return kind(f"{place}Spark failed: {reason.strip()}", topic=topic)
 
 
 def records_lost(message: str, topic: str) -> RecordsLostError:
