@@ -188,6 +188,7 @@ class DirectWriter:
         """
         self._target.open()
         columns = self._policy.columns()
+        self._policy.without_limit()
         while True:
             layout = self._policy.layout(columns)
             plan = self._policy.plan(layout)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from bayou.errors import PipelineError
 from bayou.ingest.config import Topic
-from bayou.ingest.decode import DecodePlan, widened
+from bayou.ingest.decode import DecodePlan, additions, leaf_count, merge_fields, widened
 from bayou.ingest.decode.formats import RecordFormat
 from bayou.ingest.key_columns import check_keys
 from bayou.ingest.masks import has_field, unfit_mask
@@ -92,6 +92,9 @@ class SchemaPolicy:
         self._schema_columns = schema_columns
         self._refused_names: frozenset[str] = frozenset()
         self._unmaskable: frozenset[str] = frozenset()
+        self._over_limit: frozenset[str] = frozenset()
+        self._full = False  # no room for any new column in this batch
+        self._leaves: int | None = None  # of the table, before the columns of this batch
 
     def columns(self) -> StructType:
         """The record's fields that have a column, those of the schema file included.
@@ -101,7 +104,8 @@ class SchemaPolicy:
         Raises:
             PipelineError: the schema file doesn't fit the table.
         """
-        self._unmaskable = frozenset()
+        self._unmaskable = self._over_limit = frozenset()
+        self._full = False
         known = self._target.columns
         merged = self._target.merged(known, self._schema_columns)
         if known.fields and merged != known and self._topic.config.policy != "evolve":
@@ -112,6 +116,7 @@ class SchemaPolicy:
                 "evolve (or enable-schema-evolution: true) to add them, or take them out.",
                 topic=self._topic.key,
             )
+        self._leaves = leaf_count(merged) if known.fields else None
         return merged
 
     def layout(self, columns: StructType) -> RowLayout:
@@ -164,10 +169,16 @@ class SchemaPolicy:
         return DecodePlan(
             columns=layout.record,
             json_schema=validated_by(self._topic, self._json_schema),
-            discover=policy == "evolve" or not layout.record.fields,
+            discover=(policy == "evolve" and not self._full) or not layout.record.fields,
             ignore=policy == "freeze" and bool(layout.record.fields),
             widens=policy == "evolve" and self._target.widens,
-            taken=taken | self._refused_names | self._unmaskable | {DELETED, FORCED},
+            taken=taken
+            | self._refused_names
+            | self._unmaskable
+            | self._over_limit
+            | {DELETED, FORCED},
+            over_limit=self._over_limit,
+            max_new_fields=None if self._leaves is None else self._max_new_columns,
         )
 
     def reading(self, layout: RowLayout, format: RecordFormat, read_at: int) -> RecordReading:
@@ -191,9 +202,13 @@ class SchemaPolicy:
         )
 
     def widened(self, columns: StructType, new_fields: StructType) -> StructType:
-        """Columns with new fields; one that can't be a column is refused from then on."""
+        """Columns with new fields; one that can't be a column is refused from then on.
+
+        A field beyond `max-new-columns` is refused for the rest of the batch.
+        """
         if self._target.widens:
             columns = widened(columns, new_fields)
+        new_fields = self._within_limit(columns, new_fields)
         if not self._masks_bind:
             columns, refused = with_new_columns(columns, new_fields, self._with_column)
             self._refused_names |= refused
@@ -203,6 +218,31 @@ class SchemaPolicy:
         self._refused_names |= never
         self._unmaskable |= refused
         return columns
+
+    def without_limit(self) -> None:
+        """Let this batch add any number of columns; it begins with `columns`."""
+        self._leaves = None
+
+    @property
+    def _max_new_columns(self) -> int:
+        return self._topic.config.destination.delta_config.max_new_columns
+
+    def _within_limit(self, columns: StructType, new_fields: StructType) -> StructType:
+        if self._leaves is None:
+            return new_fields
+        room = max(0, self._max_new_columns - (leaf_count(columns) - self._leaves))
+        found = StructType()
+        refused: set[str] = set()
+        for path, field in additions(columns, new_fields):
+            size = leaf_count(field.data_type)
+            if size > room:
+                refused.add(path.lower())
+                continue
+            room -= size
+            found = merge_fields(found, (field,))
+        self._over_limit |= refused
+        self._full = room == 0 and bool(refused)
+        return found
 
     @property
     def _masks_bind(self) -> bool:

@@ -19,6 +19,11 @@ class DeltaConfig(Section):
         description="true: unknown fields become nullable columns in the commit of their rows; "
         "false: a record with unknown fields is a dead letter.",
     )
+    max_new_columns: PositiveInt = Field(
+        default=200,
+        description="Columns that one batch may add to the table, nested ones counted one by one. "
+        "A record with more new fields, or with one beyond the limit, is a dead letter.",
+    )
     checkpoint_interval: PositiveInt | None = Field(
         default=None, description="Commits between checkpoints: delta.checkpointInterval."
     )

@@ -7,7 +7,7 @@ is cut smaller, and only the smallest pieces are judged record by record.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,10 +19,10 @@ from bayou.ingest.decode.columns import ColumnReader, NotColumnarError, may_hold
 from bayou.ingest.decode.inference import NestedTooDeeplyError, infer_arrow_field, merge_fields
 from bayou.ingest.decode.json_schema import record_validator
 from bayou.ingest.decode.nesting import RecordTooDeepError, check_json_nesting
-from bayou.ingest.decode.unknown_fields import additions, unknown_fields
+from bayou.ingest.decode.unknown_fields import additions, leaf_count, unknown_fields
 from bayou.ingest.decode.values import UnfitValueError, column_value
 from bayou.kernel.arrow_types import to_arrow_schema
-from bayou.protocol.schema import StructType
+from bayou.protocol.schema import StructField, StructType
 
 __all__ = ["DecodePlan", "Decoded", "JsonDecoder"]
 
@@ -32,6 +32,7 @@ concat_batches: Any = pa.concat_batches  # type: ignore[attr-defined]  # not in 
 _FAN_OUT = 16
 _SMALLEST_BLOCK = 32
 _MAX_REASON = 300
+_MAX_NAMES = 120
 
 
 class _AnyObject(msgspec.Struct):
@@ -48,6 +49,8 @@ class DecodePlan:
         discover: unknown fields come back as `Decoded.new_fields`; else their record is refused.
         ignore: they are left out, and their paths come back as `Decoded.ignored`.
         widens: columns whose type the records' own schema has wider are among the new fields.
+        max_new_fields: a record with more unknown fields is refused; None for no limit.
+        over_limit: those of `taken` that the limit of a batch has no room for.
         taken: paths in lower case (`name`, `place.city`) that no unknown field may have.
     """
 
@@ -57,6 +60,14 @@ class DecodePlan:
     taken: frozenset[str] = frozenset()
     ignore: bool = False
     widens: bool = False
+    max_new_fields: int | None = None
+    over_limit: frozenset[str] = frozenset()
+
+    def has_room_for(self, new_fields: Iterable[StructField]) -> bool:
+        """Whether one record may have these unknown fields."""
+        if self.max_new_fields is None:
+            return True
+        return leaf_count(StructType(tuple(new_fields))) <= self.max_new_fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +155,8 @@ class JsonDecoder:
             paths = {path.lower() for path, _ in additions(self._plan.columns, nested)}
             if not self._plan.discover or paths & self._plan.taken:
                 raise NotColumnarError
+            if not self._plan.has_room_for(nested):
+                raise NotColumnarError
             result.new_fields = merge_fields(result.new_fields, nested)
             return  # a wider plan decodes these rows
         columns = self._reader.convert(table)
@@ -155,11 +168,15 @@ class JsonDecoder:
                 good = pa.array(valid)
                 refused = [(i, self._violation(records[i])) for i, ok in enumerate(valid) if not ok]
         new_fields = []
+        room = self._plan.max_new_fields
         for name in table.column_names[len(self._plan.columns) :]:
             unknown = infer_arrow_field(name, table.schema.field(name).type)
             if unknown is None:
                 continue
             if self._plan.discover and name.lower() not in self._plan.taken:
+                room = room if room is None else room - leaf_count(unknown.data_type)
+                if room is not None and room < 0:  # some record may have too many
+                    raise NotColumnarError
                 if may_hold_large_integers(table.column(name)):
                     raise NotColumnarError
                 new_fields.append(unknown)
@@ -171,7 +188,7 @@ class JsonDecoder:
                 if pc.any(present).as_py():
                     result.ignored |= {name}
                 continue
-            reason = _unknown_reason([name], self._plan.taken)
+            reason = _unknown_reason([name], self._plan)
             told = {i for i, _ in refused}
             refused += [
                 (i, reason) for i in pc.indices_nonzero(present).to_pylist() if i not in told
@@ -225,9 +242,16 @@ class JsonDecoder:
             unknown = []
         if unknown:
             self._refuse_unless_welcome({path for path, _ in unknown})
+            if not self._plan.has_room_for(partial for _, partial in unknown):
+                raise UnfitValueError(
+                    f"{sum(leaf_count(partial.data_type) for _, partial in unknown)} new fields, "
+                    f"and max-new-columns is {self._plan.max_new_fields}"
+                )
         row = [column_value(record.get(f.name), f, f.name) for f in self._plan.columns]
-        for _, partial in unknown:
-            result.new_fields = merge_fields(result.new_fields, (partial,))
+        most = self._plan.max_new_fields
+        if most is None or len(result.new_fields.fields) <= most:  # else there is no room anyway
+            for _, partial in unknown:
+                result.new_fields = merge_fields(result.new_fields, (partial,))
         return row
 
     def _refuse_unless_welcome(self, unknown: Collection[str]) -> None:
@@ -236,7 +260,7 @@ class JsonDecoder:
         if self._plan.discover:
             refused = [path for path in unknown if path.lower() in self._plan.taken]
         if refused:
-            raise UnfitValueError(_unknown_reason(refused, self._plan.taken))
+            raise UnfitValueError(_unknown_reason(refused, self._plan))
 
     def _violation(self, record: Any) -> str:
         error = next(iter(self._validator.iter_errors(record)))  # type: ignore[union-attr]
@@ -297,9 +321,16 @@ def _may_be_empty(kind: pa.DataType) -> bool:
     return pa.types.is_nested(kind)
 
 
-def _unknown_reason(names: Collection[str], taken: Collection[str]) -> str:
+def _unknown_reason(names: Collection[str], plan: DecodePlan) -> str:
     shown = ", ".join(repr(n) for n in sorted(names))
-    if any(n.lower() in taken for n in names):
+    full = bool(plan.over_limit) and not plan.discover
+    if full or any(n.lower() in plan.over_limit for n in names):
+        shown = shown if len(shown) <= _MAX_NAMES else shown[:_MAX_NAMES] + "..."
+        return _short(
+            f"unknown field {shown}: the records of this batch have more new fields than "
+            "max-new-columns"
+        )
+    if any(n.lower() in plan.taken for n in names):
         return _short(
             f"unknown field {shown}: it can't be a column (a reserved name, a name that differs "
             "from a column's only in case, or one with characters that a column can't have)"

@@ -16,7 +16,7 @@ from bayou.ingest.decode.json_schema import is_json_text
 from bayou.protocol.schema import ArrayType, DataType, StructField, StructType
 from bayou.protocol.type_changes import widens_by_itself
 
-__all__ = ["additions", "unknown_fields", "widened"]
+__all__ = ["additions", "leaf_count", "unknown_fields", "widened"]
 
 
 def unknown_fields(
@@ -38,6 +38,17 @@ def additions(
     for path, kind in _added(columns, StructType(tuple(new_fields)), ""):
         assert isinstance(kind, StructType)
         yield path, kind.fields[0]
+
+
+def leaf_count(kind: DataType) -> int:
+    """The number of fields without fields inside them: a map, or an array of texts, is one."""
+    match kind:
+        case StructType():
+            return sum(leaf_count(field.data_type) for field in kind)
+        case ArrayType():
+            return leaf_count(kind.element_type)
+        case _:
+            return 1
 
 
 def widened(columns: StructType, told: Iterable[StructField]) -> StructType:

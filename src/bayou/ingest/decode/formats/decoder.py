@@ -85,6 +85,9 @@ class RecordDecoder:
             # Their types are better than what values look like.
             told = {f.name: f for f in of_schema}
             seen = {f.name: f for f in new_fields}
+            if not self._plan.has_room_for(of_schema):
+                # No record has all of them, or it would have been refused.
+                told = {name: field for name, field in told.items() if name in seen}
             new_fields = StructType(tuple((seen | told).values()))
             if self._plan.widens:
                 wider = widened(self._plan.columns, columns)

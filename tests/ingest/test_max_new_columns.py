@@ -1,0 +1,104 @@
+"""How many columns one batch may add to a table."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import bayou
+from bayou.ingest import TopicTable, load_configuration
+
+
+@pytest.fixture
+def evolving(tmp_path):
+    """A topic's table whose batches add three columns at most."""
+
+    def make(**topic):
+        delta = {"enable-schema-evolution": True, "max-new-columns": 3}
+        topic = {
+            "kafka-topic": "events",
+            "destination": {"table-path": str(tmp_path / "events"), "delta-config": delta},
+            **topic,
+        }
+        connector = {"kafka": {"bootstrap-servers": "localhost:9092"}, "topics": {"events": topic}}
+        file = tmp_path / "pipeline.yaml"
+        file.write_text(json.dumps({"connector": connector}))
+        return TopicTable(load_configuration(file, environment={}), "events")
+
+    return make
+
+
+def names(table):
+    return {n for n in table.read().column_names if not n.startswith("_")}
+
+
+def reasons(table):
+    letters = table.handle.path + "_dead_letters"
+
+    return bayou.table(letters).to_arrow().column("reason").to_pylist()
+
+
+@pytest.mark.parametrize(
+    "wide",
+    [
+        {f"k{n}": n for n in range(3000)},
+        {"k": {f"k{n}": n for n in range(3000)}},
+        {"k": [{f"k{n}": n for n in range(4)}]},
+        {"known": {f"k{n}": n for n in range(4)}},
+    ],
+    ids=["fields", "object", "array", "known object"],
+)
+def test_a_record_with_more_new_fields_is_a_dead_letter_and_adds_no_column(evolving, wide):
+    table = evolving()
+    table.write([{"id": 1, "known": {"a": 1}}])
+    report = table.write([{"id": 2, **wide}, {"id": 3, "one": 1}, {"id": 4}])
+    assert (report.rows, report.dead_letters) == (2, 1)
+    assert names(table) == {"id", "known", "one"}
+    count = 3000 if len(json.dumps(wide)) > 1000 else 4
+    assert reasons(table) == [f"{count} new fields, and max-new-columns is 3"]
+
+
+def test_records_with_fields_beyond_the_limit_of_a_batch_are_dead_letters(evolving):
+    table = evolving()
+    table.write([{"id": 0}])
+    report = table.write([{"id": n, f"k{n}": n} for n in range(10)])
+    assert (report.rows, report.dead_letters) == (3, 7)
+    assert names(table) == {"id", "k0", "k1", "k2"}
+    assert all("more new fields than max-new-columns" in reason for reason in reasons(table))
+    report = table.write([{"id": 11, "k11": 1}])  # the next batch may add columns again
+    assert (report.rows, report.dead_letters) == (1, 0)
+
+
+def test_a_batch_with_as_many_new_columns_as_allowed_is_taken_whole(evolving):
+    table = evolving()
+    table.write([{"id": 0}])
+    report = table.write([{"id": 1, "a": {"b": 1, "c": 2}}, {"id": 2, "d": 3}])
+    assert (report.rows, report.dead_letters) == (2, 0)
+
+
+def test_a_flood_of_names_ends_with_a_few_reads_of_the_batch(evolving):
+    table = evolving()
+    table.write([{"id": 0}])
+    report = table.write([{"id": n, f"k{n}": n} for n in range(3000)])
+    assert (report.rows, report.dead_letters) == (3, 2997)
+
+
+def test_flattened_fields_count_too(evolving):
+    table = evolving(flatten="_")
+    table.write([{"id": 0}])
+    report = table.write([{"id": 1, "a": {"b": 1, "c": 2, "d": 3, "e": 4}}, {"id": 2}])
+    assert (report.rows, report.dead_letters) == (1, 1)
+
+
+def test_the_batch_that_makes_the_table_has_no_limit(evolving):
+    table = evolving()
+    report = table.write([{f"k{n}": n for n in range(500)}])
+    assert (report.rows, len(names(table))) == (1, 500)
+
+
+def test_a_program_may_add_any_number_of_columns(evolving):
+    table = evolving()
+    table.write([{"id": 0}])
+    table.merge_schema([{f"k{n}": n for n in range(10)}])
+    assert len(names(table)) == 11
