@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayou.errors import KafkaError
-from bayou.ingest.broker import EndsOfTopics
+from bayou.ingest.broker import EndsOfTopics, describe_topic
 from bayou.spark.kafka.offsets import TopicPartition
 
 
@@ -73,3 +73,40 @@ def test_brokers_that_do_not_answer_are_an_error_for_all():
     asked._cluster.partitions = silent
     with pytest.raises(KafkaError, match="No answer"):
         asked.latest(["a", "b"])
+
+
+class Forgetful(Cluster):
+    """A cluster of which one broker starts: it knows a topic, and not each partition."""
+
+    def __init__(self, *, told, bounds):
+        super().__init__()
+        self.told, self.bounds = told, bounds
+
+    def identity(self, name):
+        return "cluster", "id"
+
+    def partitions(self, selection):
+        return [TopicPartition(name, p) for name in selection.topics for p in self.told]
+
+    def earliest(self, partitions):
+        return {p: 0 for p in partitions if p.partition in self.bounds}
+
+    def latest(self, partitions):
+        return {p: 7 for p in partitions if p.partition in self.bounds}
+
+
+@pytest.mark.parametrize(
+    ("told", "bounds", "reason"),
+    [
+        ([0, 1], [0], "don't tell the offsets of its partition 1"),
+        ([], [], "don't tell its partitions"),
+    ],
+)
+def test_a_partition_that_a_starting_broker_does_not_know_is_no_recreated_topic(
+    monkeypatch, told, bounds, reason
+):
+    monkeypatch.setattr(
+        "bayou.ingest.broker.KafkaCluster", lambda _: Forgetful(told=told, bounds=bounds)
+    )
+    with pytest.raises(KafkaError, match=reason):
+        describe_topic("t", {"bootstrap.servers": "127.0.0.1:1"})

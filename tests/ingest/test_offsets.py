@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bayou.errors import PipelineError
+from bayou.errors import KafkaError, PipelineError
 from bayou.ingest.offsets import (
     KafkaTopic,
     OffsetSpan,
@@ -88,6 +88,12 @@ def test_a_partition_that_came_later_is_read_from_its_first_record():
 def test_a_partition_that_is_gone_is_an_error():
     with pytest.raises(PipelineError, match="has no such partition"):
         starting_offsets(TOPIC, {0: 8, 2: 1}, key="k")
+
+
+def test_a_partition_that_a_topic_of_the_same_id_lacks_is_a_fault_of_the_brokers():
+    known = replace(TOPIC, topic_id="id")
+    with pytest.raises(KafkaError, match="tell no partition 2"):
+        starting_offsets(known, {0: 8, 2: 1}, key="k")
 
 
 def test_offsets_of_another_cluster_are_an_error():

@@ -24,7 +24,8 @@ def describe_topic(name: str, properties: Mapping[str, str]) -> KafkaTopic:
         properties: librdkafka's properties, `bootstrap.servers` among them.
 
     Raises:
-        KafkaError: no broker answers, there is no such topic, or a property isn't usable.
+        KafkaError: no broker answers, there is no such topic, it isn't told whole, or a property
+            isn't usable.
     """
     try:
         cluster = KafkaCluster(parse_properties(properties))
@@ -39,11 +40,15 @@ def describe_topic(name: str, properties: Mapping[str, str]) -> KafkaTopic:
         )
     partitions = cluster.partitions(TopicSelection(topics=(name,)))
     earliest, latest = cluster.earliest(partitions), cluster.latest(partitions)
-    bounds = {
-        p.partition: OffsetSpan(start=earliest[p], end=latest[p])
-        for p in partitions
-        if p in earliest and p in latest
-    }
+    untold = [p.partition for p in partitions if p not in earliest or p not in latest]
+    if untold or not partitions:  # a broker that starts doesn't know each partition yet
+        what = f"the offsets of its partition {untold[0]}" if untold else "its partitions"
+        raise KafkaError(
+            f"Topic {name!r}: the brokers {properties['bootstrap.servers']} know the topic and "
+            f"don't tell {what}. Check that all brokers run.",
+            topic=name,
+        )
+    bounds = {p.partition: OffsetSpan(start=earliest[p], end=latest[p]) for p in partitions}
     return KafkaTopic(name=name, cluster_id=cluster_id, topic_id=topic_id, bounds=bounds)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from bayou.errors import PipelineError
+from bayou.errors import KafkaError, PipelineError
 
 __all__ = [
     "KafkaTopic",
@@ -215,8 +215,17 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
 
     Raises:
         PipelineError: the table stands where the topic has nothing (any more).
+        KafkaError: a partition isn't told, though the topic is the same as before.
     """
     gone = sorted(covered.keys() - topic.bounds.keys())
+    if gone and topic.topic_id is not None:
+        # A topic never loses a partition, and a recreated one has another id.
+        raise KafkaError(
+            f"Topic {topic.name!r}: the brokers tell no partition {gone[0]}, of which the table of "
+            f"topic {key!r} has records up to offset {covered[gone[0]]}, and the topic's id is the "
+            "one that it was. Check that all brokers run.",
+            topic=topic.name,
+        )
     if gone:
         raise PipelineError(
             f"topic {key!r}: the table is at offset {covered[gone[0]]} of partition {gone[0]} of "
