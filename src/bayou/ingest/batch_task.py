@@ -8,7 +8,7 @@ stay with the executors, for other tasks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import BayouError, PipelineError
-from bayou.ingest.dead_letters import unread_rows
+from bayou.ingest.dead_letters import fingerprints, unread_rows
 from bayou.ingest.gathered import TooManyRowsError, gathered_bytes, gathered_pieces
 from bayou.ingest.record_reader import RecordReader, RecordReading
 from bayou.kernel.engine_description import EngineDescription
@@ -83,7 +83,7 @@ class BatchTask:
         reading: how records become rows.
         covered: for each Kafka partition the offset below which the target has everything.
         decided: for each Kafka partition offsets that the dead letters have although the target
-            doesn't cover them, sorted.
+            doesn't cover them, with the fingerprints of the letters there.
         set_aside: for each Kafka partition offsets of records that end the process that reads
             them; they become dead letters unread.
         most_bytes: that a task's rows of an upsert may take in memory where `run` gathers them.
@@ -98,7 +98,7 @@ class BatchTask:
     dead_letter_state: bytes
     reading: RecordReading
     covered: Mapping[int, int]
-    decided: Mapping[int, tuple[int, ...]]
+    decided: Mapping[int, Mapping[int, frozenset[bytes]]]
     set_aside: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     most_bytes: int = 0
 
@@ -233,6 +233,21 @@ class _Share:
         self._refuse(letters)
         return batch.filter(pc.invert(aside))
 
+    def _with_these_letters(self, batch: pa.RecordBatch, told: pa.Array[Any]) -> pa.Array[Any]:
+        """Which of some records are the ones that the letters at their offsets are of."""
+        places = pc.indices_nonzero(told)
+        records = batch.take(places)
+        partitions: list[Any] = records.column("partition").to_pylist()
+        offsets: list[Any] = records.column("offset").to_pylist()
+        same = {
+            place
+            for place, partition, offset, fingerprint in zip(
+                places.to_pylist(), partitions, offsets, fingerprints(records), strict=True
+            )
+            if fingerprint in self._task.decided[partition][offset]
+        }
+        return pa.array([place in same for place in range(batch.num_rows)], pa.bool_())
+
     def _undecided(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The records that neither the target nor the dead letters have."""
         task = self._task
@@ -246,6 +261,7 @@ class _Share:
                 known = old if known is None else pc.or_(known, old)
         told = _at_offsets(batch, task.decided)
         if told is not None:
+            told = self._with_these_letters(batch, told)
             known = told if known is None else pc.or_(known, told)
         if known is None or not pc.any(known).as_py():
             return batch
@@ -254,13 +270,13 @@ class _Share:
         return kept
 
 
-def _at_offsets(batch: pa.RecordBatch, offsets: Mapping[int, tuple[int, ...]]) -> Any:
+def _at_offsets(batch: pa.RecordBatch, offsets: Mapping[int, Collection[int]]) -> Any:
     """Which records are at these offsets of their partitions; None where none is."""
     there, partitions = batch.column("offset"), batch.column("partition")
     found: Any = None
     for partition in pc.unique(partitions).to_pylist():
         if wanted := offsets.get(partition):
             ours = pc.equal(partitions, partition)
-            these = pc.and_(ours, pc.is_in(there, pa.array(wanted, there.type)))
+            these = pc.and_(ours, pc.is_in(there, pa.array(list(wanted), there.type)))
             found = these if found is None else pc.or_(found, these)
     return found if found is not None and pc.any(found).as_py() else None

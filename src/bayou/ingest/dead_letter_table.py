@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from bayou.api import table as open_table
 from bayou.errors import ConcurrentTransactionError, PipelineError
 from bayou.ingest.config import Topic
-from bayou.ingest.dead_letters import DEAD_LETTER_SCHEMA, dead_letters_path
+from bayou.ingest.dead_letters import DEAD_LETTER_SCHEMA, dead_letters_path, fingerprints
 from bayou.ingest.offsets import (
     KafkaTopic,
     OffsetSpan,
@@ -69,8 +69,8 @@ class DeadLetterTable:
 
     def decided(
         self, covered: Mapping[int, int], storage_options: Mapping[str, str]
-    ) -> dict[int, tuple[int, ...]]:
-        """Offsets that are here although the target doesn't cover them.
+    ) -> dict[int, dict[int, frozenset[bytes]]]:
+        """Offsets of records that are here although the target doesn't cover them.
 
         A run that ended between the two commits leaves them: those records were refused, whatever
         a second look at them would say.
@@ -78,6 +78,10 @@ class DeadLetterTable:
         Args:
             covered: next offsets of the target.
             storage_options: how to read the table.
+
+        Returns:
+            For each Kafka partition the offsets, with the `fingerprints` of the letters there: more
+            than one, or that of another record, where the topic was deleted and recreated.
 
         Raises:
             PipelineError: the table forgets which offsets it covers.
@@ -100,16 +104,19 @@ class DeadLetterTable:
         if not ahead:
             return {}
         rows = open_table(self._storage_path, dict(storage_options)).to_arrow(
-            columns=["topic", "partition", "offset"],
+            columns=["topic", "partition", "offset", "timestamp", "key", "value"],
             filter=f"offset >= {min(ahead.values())}",
             version=snapshot.version,
         )
-        found: dict[int, list[int]] = {p: [] for p in ahead}
-        for row in rows.to_pylist():
-            start = ahead.get(row["partition"])
-            if row["topic"] == self._kafka.name and start is not None and row["offset"] >= start:
-                found[row["partition"]].append(row["offset"])
-        return {p: tuple(sorted(offsets)) for p, offsets in found.items() if offsets}
+        found: dict[int, dict[int, frozenset[bytes]]] = {}
+        places = rows.select(["topic", "partition", "offset"]).to_pylist()
+        for row, fingerprint in zip(places, fingerprints(rows), strict=True):
+            partition, offset = row["partition"], row["offset"]
+            start = ahead.get(partition)
+            if row["topic"] == self._kafka.name and start is not None and offset >= start:
+                known = found.setdefault(partition, {})
+                known[offset] = known.get(offset, frozenset()) | {fingerprint}
+        return found
 
     def commit(self, adds: Sequence[AddFile], spans: Mapping[int, OffsetSpan]) -> None:
         """Add letters and record the offsets that were looked at.

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +31,14 @@ from bayou.protocol.schema import (
 )
 from bayou.spark.kafka.columns import unpack_headers
 
-__all__ = ["DEAD_LETTER_SCHEMA", "HEADERS", "dead_letter_rows", "dead_letters_path", "unread_rows"]
+__all__ = [
+    "DEAD_LETTER_SCHEMA",
+    "HEADERS",
+    "dead_letter_rows",
+    "dead_letters_path",
+    "fingerprints",
+    "unread_rows",
+]
 
 HEADERS = ArrayType(
     element_type=StructType(
@@ -65,6 +73,26 @@ _TIMESTAMP = pa.timestamp("us", tz="UTC")
 def dead_letters_path(table_path: str) -> str:
     """Where the dead letters of a target are."""
     return f"{table_path.rstrip('/')}_dead_letters"
+
+
+def fingerprints(records: pa.RecordBatch | pa.Table) -> list[bytes]:
+    """One for each record, by its Kafka timestamp, key and value.
+
+    An offset alone doesn't identify a record: a recreated topic has the same offsets.
+
+    Args:
+        records: columns of the Kafka source, or rows of the dead letters.
+    """
+    moments = records.column("timestamp").cast(_TIMESTAMP).cast(pa.int64()).to_pylist()
+    keys, values = records.column("key").to_pylist(), records.column("value").to_pylist()
+    found = []
+    for parts in zip(moments, keys, values, strict=True):
+        digest = hashlib.blake2b(digest_size=16)
+        for part in parts:
+            text = part if isinstance(part, bytes) else str(part).encode()
+            digest.update(b"%d %d " % (isinstance(part, bytes), len(text)) + text)
+        found.append(digest.digest())
+    return found
 
 
 def dead_letter_rows(

@@ -74,7 +74,7 @@ class MicroBatchWriter:
         self._record_format = RecordFormat() if record_format is None else record_format
         self._on_retry = on_retry
         self._covered: dict[int, int] = {}
-        self._known_letters: dict[int, tuple[int, ...]] = {}
+        self._known_letters: dict[int, dict[int, frozenset[bytes]]] = {}
         self._large: int | None = None  # so many records were too many for the driver
         self._kept: KeptRows | None = None
         self._set_aside: dict[int, tuple[int, ...]] = {}  # records that end a worker process
