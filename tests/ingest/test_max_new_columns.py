@@ -8,6 +8,7 @@ import pytest
 
 import bayou
 from bayou.ingest import TopicTable, load_configuration
+from bayou.ingest.letter_replay import replay_letters
 
 
 @pytest.fixture
@@ -102,3 +103,18 @@ def test_a_program_may_add_any_number_of_columns(evolving):
     table.write([{"id": 0}])
     table.merge_schema([{f"k{n}": n for n in range(10)}])
     assert len(names(table)) == 11
+
+
+def test_a_replay_of_dead_letters_adds_no_more_columns_than_a_batch(small_pipeline):
+    small_pipeline.evolves = True
+    small_pipeline.write_file()
+    small_pipeline.produce({"id": 1})
+    small_pipeline.take_in()
+    small_pipeline.produce({f"k{n}": n for n in range(300)}, {"id": "x", "other": [1]}, b"no")
+    assert small_pipeline.take_in().dead_letters == 3
+    replay_letters(small_pipeline.configuration, small_pipeline.topic)
+    assert small_pipeline.table.to_arrow().num_columns < 100
+    small_pipeline.more = "          max-new-columns: 300\n"
+    small_pipeline.write_file()
+    replay_letters(small_pipeline.configuration, small_pipeline.topic)
+    assert small_pipeline.table.to_arrow().num_columns > 300

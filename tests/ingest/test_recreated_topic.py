@@ -9,12 +9,22 @@ from dataclasses import replace
 import pytest
 
 import bayou
-from bayou.errors import StorageError
+from bayou.errors import PipelineError, StorageError
 from bayou.ingest.target_table import TargetTable
 from bayou.spark.kafka import EmbeddedBroker
 from bayou.spark.kafka.embedded_broker import ProducedRecord
 from support import in_process_pipeline
 from support.in_process_pipeline import take_in
+
+
+class StillThere:
+    """A topic that stays the same while a batch runs; the embedded broker tells no ids."""
+
+    def __init__(self, *_, **__):
+        pass
+
+    def check_still_there(self):
+        pass
 
 
 @pytest.fixture
@@ -23,10 +33,11 @@ def pipeline(tmp_path, monkeypatch):
     describe = in_process_pipeline.describe_topic
 
     def of_one_cluster(name, properties):
-        return replace(describe(name, properties), cluster_id="cluster")
+        return replace(describe(name, properties), cluster_id="cluster", topic_id=run.topic_id)
 
     monkeypatch.setattr(in_process_pipeline, "describe_topic", of_one_cluster)
     monkeypatch.setattr("bayou.ingest.micro_batch.pause_before", lambda _: 0)
+    monkeypatch.setattr(in_process_pipeline, "TopicWatch", StillThere)
     (tmp_path / "schema.json").write_text(
         json.dumps({"type": "object", "properties": {"id": {"type": "integer"}}})
     )
@@ -48,6 +59,7 @@ def pipeline(tmp_path, monkeypatch):
             file.write_text(json.dumps({"connector": connector}))
             return take_in(file)[0]
 
+    run.topic_id = None
     run.target = tmp_path / "lake" / "t"
     run.letters = f"{run.target}_dead_letters"
     return run
@@ -61,6 +73,17 @@ def test_letters_of_the_earlier_topic_keep_no_record_of_the_new_one_out(pipeline
     assert (report.rows, report.dead_letters, report.left_out) == (2, 1, 0)
     values = bayou.table(pipeline.letters).to_arrow().column("value").to_pylist()
     assert sorted(values) == [b"bad", b"bad", b"worse"]
+
+
+def test_where_brokers_tell_ids_letters_of_the_earlier_topic_stop_the_new_one(pipeline):
+    pipeline.topic_id = "first"
+    pipeline(b"bad", b'{"id": 1}')
+    shutil.rmtree(pipeline.target)
+    pipeline.topic_id = "second"
+    with pytest.raises(PipelineError, match="t_dead_letters has records of an earlier Kafka topic"):
+        pipeline(b'{"id": 7}')
+    shutil.rmtree(pipeline.letters)
+    assert pipeline(b'{"id": 7}').rows == 1
 
 
 def test_letters_of_a_run_that_ended_before_its_rows_were_committed_still_decide(

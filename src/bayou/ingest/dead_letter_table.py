@@ -12,6 +12,7 @@ from bayou.ingest.offsets import (
     KafkaTopic,
     OffsetSpan,
     app_id,
+    check_not_recreated,
     fixed_start,
     next_offsets,
     start_app_id,
@@ -84,12 +85,16 @@ class DeadLetterTable:
             than one, or that of another record, where the topic was deleted and recreated.
 
         Raises:
-            PipelineError: the table forgets which offsets it covers.
+            PipelineError: the table forgets which offsets it covers, or has letters of an earlier
+                topic of this name, which no replay could tell from those of this one.
         """
         snapshot = self._snapshot()
         self._seen = self._marks(snapshot)
         if snapshot is None:
             return {}
+        check_not_recreated(
+            self._kafka, snapshot.transactions, key=self._topic.key, table=self._storage_path
+        )
         if TRANSACTION_RETENTION in snapshot.properties:
             raise PipelineError(
                 f"topic {self._topic.key!r}: {self.path} has the property {TRANSACTION_RETENTION}, "

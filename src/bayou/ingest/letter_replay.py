@@ -30,7 +30,7 @@ from bayou.ingest.decode.formats import RecordDecoder
 from bayou.ingest.inspection import TopicTables
 from bayou.ingest.inspection.seen_offsets import TopicOffsets
 from bayou.ingest.masks import masked
-from bayou.ingest.new_columns import with_new_columns
+from bayou.ingest.new_columns import with_new_columns, within_limit
 from bayou.ingest.offsets import OffsetSpan, covered_offsets
 from bayou.ingest.partition_texts import with_partition_texts
 from bayou.ingest.rows import RowLayout, record_part
@@ -247,7 +247,12 @@ class _Replay:
             except SchemaError:
                 return None  # its letters stay
 
+        new, _ = within_limit(columns, new, self._max_new_columns)
         return with_new_columns(columns, new, with_column)[0]
+
+    @property
+    def _max_new_columns(self) -> int:
+        return self._topic.config.destination.delta_config.max_new_columns
 
     def _rows(
         self,
@@ -314,6 +319,7 @@ class _Replay:
                 discover=policy == "evolve" if discover is None else discover,
                 ignore=policy == "freeze",
                 taken=layout.taken,
+                max_new_fields=self._max_new_columns,
             ),
         )
 

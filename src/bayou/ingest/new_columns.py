@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from bayou.ingest.decode import additions
+from bayou.ingest.decode import additions, leaf_count, merge_fields
 from bayou.protocol.schema import ArrayType, DataType, StructField, StructType
 
-__all__ = ["with_new_columns"]
+__all__ = ["with_new_columns", "within_limit"]
 
 
 def with_new_columns(
@@ -45,6 +45,30 @@ def with_new_columns(
             columns, more = with_new_columns(first, (field,), with_column)
             refused |= more
     return columns, frozenset(refused)
+
+
+def within_limit(
+    columns: StructType, new_fields: Iterable[StructField], room: int
+) -> tuple[StructType, frozenset[str]]:
+    """The first new fields that a limit has room for; every way to add columns passes here.
+
+    Args:
+        new_fields: partial columns, see `unknown_fields`.
+        room: fields that may be added, nested ones counted one by one.
+
+    Returns:
+        The new fields, and in lower case the paths of those beyond the limit.
+    """
+    found = StructType()
+    refused: set[str] = set()
+    for path, field in additions(columns, new_fields):
+        size = leaf_count(field.data_type)
+        if size > room:
+            refused.add(path.lower())
+            continue
+        room -= size
+        found = merge_fields(found, (field,))
+    return found, frozenset(refused)
 
 
 def _in_order(found: Iterable[tuple[str, StructField]]) -> list[tuple[str, StructField]]:

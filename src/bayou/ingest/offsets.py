@@ -111,13 +111,16 @@ def fixed_start(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int,
     return {ours[app]: version for app, version in transactions.items() if app in ours}
 
 
-def check_not_recreated(topic: KafkaTopic, transactions: Mapping[str, int], *, key: str) -> None:
+def check_not_recreated(
+    topic: KafkaTopic, transactions: Mapping[str, int], *, key: str, table: str = "the table"
+) -> None:
     """Refuse a table that has records of another topic of the same name.
 
     Args:
         topic: the topic.
         transactions: the table's.
         key: the topic's name in the configuration, for messages.
+        table: what messages call the table.
 
     Raises:
         PipelineError: the topic was deleted and made again since the table was written.
@@ -129,7 +132,7 @@ def check_not_recreated(topic: KafkaTopic, transactions: Mapping[str, int], *, k
     }
     if clusters and topic.cluster_id not in clusters:
         raise PipelineError(
-            f"topic {key!r}: the table has records of the topic {topic.name!r} of another Kafka "
+            f"topic {key!r}: {table} has records of the topic {topic.name!r} of another Kafka "
             f"cluster (its id was {min(clusters)}, now it is {topic.cluster_id}), whose offsets "
             "mean other records. Correct bootstrap-servers, or write this cluster's topic to a "
             "table of its own (table-path).",
@@ -140,10 +143,12 @@ def check_not_recreated(topic: KafkaTopic, transactions: Mapping[str, int], *, k
     ids = {i for i in (_of_topic(topic, application)[0] for application in transactions) if i}
     others = sorted(ids - {topic.topic_id, "-"})
     if others:
-        raise recreated_error(topic.name, others[0], topic.topic_id, key=key)
+        raise recreated_error(topic.name, others[0], topic.topic_id, key=key, table=table)
 
 
-def recreated_error(name: str, was: str, now: str, *, key: str) -> PipelineError:
+def recreated_error(
+    name: str, was: str, now: str, *, key: str, table: str = "the table"
+) -> PipelineError:
     """The error for a topic that isn't the one whose records a table has.
 
     Args:
@@ -151,9 +156,10 @@ def recreated_error(name: str, was: str, now: str, *, key: str) -> PipelineError
         was: id of the topic whose records the table has.
         now: its id now.
         key: the topic's name in the configuration.
+        table: what the message calls the table.
     """
     return PipelineError(
-        f"topic {key!r}: the table has records of an earlier Kafka topic {name!r}, which was "
+        f"topic {key!r}: {table} has records of an earlier Kafka topic {name!r}, which was "
         f"deleted and recreated since (its id was {was}, now it is {now}). Write the new topic to "
         "a table of its own (table-path), or move this table and its dead letters aside to begin "
         "again.",
@@ -230,8 +236,8 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
         raise PipelineError(
             f"topic {key!r}: the table is at offset {covered[gone[0]]} of partition {gone[0]} of "
             f"{topic.name!r}, which has no such partition: it was deleted and recreated. Write the "
-            "new topic to a table of its own (table-path), or move this table aside to begin "
-            "again.",
+            "new topic to a table of its own (table-path), or move this table and its dead letters "
+            "aside to begin again.",
             topic=key,
         )
     result = {}
@@ -245,7 +251,7 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
                 f"topic {key!r}: the table is at offset {position} of partition {partition} of "
                 f"{topic.name!r}, but the topic ends at {there.end}: it was deleted and recreated, "
                 "or lost records. Write the new topic to a table of its own (table-path), or move "
-                "this table aside to begin again.",
+                "this table and its dead letters aside to begin again.",
                 topic=key,
             )
         if position < there.start:

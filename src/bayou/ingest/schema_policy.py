@@ -13,11 +13,11 @@ from collections.abc import Sequence
 
 from bayou.errors import PipelineError
 from bayou.ingest.config import Topic
-from bayou.ingest.decode import DecodePlan, additions, leaf_count, merge_fields, widened
+from bayou.ingest.decode import DecodePlan, leaf_count, widened
 from bayou.ingest.decode.formats import RecordFormat
 from bayou.ingest.key_columns import check_keys
 from bayou.ingest.masks import has_field, unfit_mask
-from bayou.ingest.new_columns import with_new_columns
+from bayou.ingest.new_columns import with_new_columns, within_limit
 from bayou.ingest.record_reader import RecordReading
 from bayou.ingest.rows import TIME_PARTS, RowLayout
 from bayou.ingest.target_table import TargetTable
@@ -231,17 +231,9 @@ class SchemaPolicy:
         if self._leaves is None:
             return new_fields
         room = max(0, self._max_new_columns - (leaf_count(columns) - self._leaves))
-        found = StructType()
-        refused: set[str] = set()
-        for path, field in additions(columns, new_fields):
-            size = leaf_count(field.data_type)
-            if size > room:
-                refused.add(path.lower())
-                continue
-            room -= size
-            found = merge_fields(found, (field,))
+        found, refused = within_limit(columns, new_fields, room)
         self._over_limit |= refused
-        self._full = room == 0 and bool(refused)
+        self._full = bool(refused) and leaf_count(found) == room
         return found
 
     @property
