@@ -158,3 +158,47 @@ def test_a_checksum_of_an_older_version_is_not_compared(log, caplog):
     log.checksum(1, **WHOLE, numFiles=7)
     assert sorted(plan(log)) == ["a", "b"]
     assert not caplog.records
+
+
+STALE = {**WHOLE, "setTransactions": [{"appId": "app", "version": 9}], "txnId": "lost"}
+
+
+def test_a_checksum_of_a_later_version_is_not_used(log):
+    write(log)
+    log.checksum(3, **STALE)
+    assert Snapshot.load(log.engine, log.table).transactions == {"app": 4}
+
+
+@pytest.mark.parametrize("behind", [0, 1, 2], ids=["latest", "older", "of the checkpoint"])
+def test_a_checksum_of_another_commit_than_the_log_has_is_not_used(log, behind):
+    log.commit(*HEAD)
+    actions = [*HEAD, add("a"), txn("app", 4)]
+    log.commit(commit_info(txnId="mine"), *actions[2:])
+    log.checkpoint(1, actions)
+    for version in (2, 3):
+        log.commit(commit_info(txnId="mine"), add(str(version)))
+    log.checksum(3 - behind, **STALE)
+    found = Snapshot.load(log.engine, log.table)
+    assert found.transactions == {"app": 4}
+    log.checksum(3 - behind, **STALE | {"txnId": "mine"})
+    assert Snapshot.load(log.engine, log.table).transactions == {"app": 9}
+    log.checksum(3 - behind, **{k: v for k, v in STALE.items() if k != "txnId"})
+    assert Snapshot.load(log.engine, log.table).transactions == {"app": 9}
+
+
+def test_the_commit_info_of_a_large_commit_is_found_in_its_beginning(log):
+    write(log)
+    log.commit(commit_info(txnId="mine"), *(add(f"{n:0200d}") for n in range(400)))
+    log.commit(add("last"))
+    log.checksum(3, **STALE)
+    assert Snapshot.load(log.engine, log.table).transactions == {"app": 4}
+
+
+def test_a_known_version_brought_up_to_date_takes_no_checksum_of_another_commit(log, caplog):
+    write(log)
+    known = Snapshot.load(log.engine, log.table)
+    log.commit(commit_info(txnId="mine"), add("c"))
+    log.checksum(3, **WHOLE, numFiles=7, txnId="lost")
+    log.checksum(5, **WHOLE, numFiles=7, txnId="lost")
+    found = known.refreshed(log.engine)
+    assert (found.version, found.stated_totals) == (3, None)

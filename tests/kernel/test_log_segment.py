@@ -304,6 +304,57 @@ def test_the_newest_checksum_up_to_the_version_counts_unless_older_than_the_chec
     assert load(log, 3).checksum is None
 
 
+def test_a_checksum_of_a_version_that_the_log_does_not_have_is_passed_over(log):
+    """An interrupted copy, or a replica: files of later versions are there, commits aren't."""
+    write_commits(log, 6)
+    log.checkpoint(3, HEAD)
+    log.checksum(4)
+    log.checksum(6)
+    log.checksum(8)
+    assert load(log).version == 5
+    assert load(log).checksum[0] == 4
+
+
+def test_compacted_commits_that_the_log_does_not_have_do_not_count(log):
+    write_commits(log, 6)
+    log.compaction(1, 4)
+    log.compaction(1, 6)
+    log.compaction(3, 9)
+    assert [(c.version, c.end_version) for c in load(log).compacted] == [(1, 4)]
+
+
+def test_a_compaction_older_than_its_last_commit_is_of_commits_that_were_lost(log):
+    write_commits(log, 6)
+    log.compaction(1, 3)
+    log.engine.files.set_modification_time(log.path(log.compaction(1, 4)), 1000)
+    assert [(c.version, c.end_version) for c in load(log).compacted] == [(1, 3)]
+
+
+@pytest.mark.parametrize("hint", [None, 7])
+def test_a_checkpoint_ahead_of_the_log_is_an_error_that_names_it(log, hint):
+    write_commits(log, 6)
+    log.checkpoint(3, HEAD)
+    (name,) = log.checkpoint(7, HEAD)
+    if hint is not None:
+        log.put("_last_checkpoint", json.dumps({"version": hint, "size": 2}).encode())
+    with pytest.raises(CorruptTableError, match="ends at commit 5.*is of version 7") as caught:
+        load(log)
+    assert caught.value.file == log.path(name)
+    assert load(log, 5).version == 5
+    log.delete(name)
+    assert load(log).version == 5
+
+
+def test_a_log_of_which_only_a_checkpoint_is_left_has_its_version(log):
+    write_commits(log, 4)
+    log.checkpoint(3, HEAD)
+    for version in range(4):
+        log.delete(f"{version:020d}.json")
+    assert load(log).version == 3
+    log.put("_last_checkpoint", json.dumps({"version": 3, "size": 2}).encode())
+    assert load(log).version == 3
+
+
 class TornListing(ArrowFiles):
     """A folder read while others write: the first listing passes a commit over, not the later."""
 

@@ -7,7 +7,7 @@ import pytest
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.arrow.files import ArrowFiles
 from bayou.errors import CorruptTableError
-from bayou.kernel import Snapshot, closeable
+from bayou.kernel import Snapshot, closeable, replay
 from support.faults import Fault, FaultInjectingEngine
 from support.log_writer import (
     LogWriter,
@@ -247,6 +247,33 @@ def test_compacted_commits_stand_for_theirs(log):
     assert found.transactions == {"app": 2}
     assert {r.path for r in found.replay_state.removes} == {"a", "c"}
     assert found.replay_state.commit_info.get("operation") == "WRITE"
+
+
+@pytest.mark.parametrize("long", [False, True], ids=["short", "long"])
+def test_the_first_action_of_a_file_counts_in_a_compaction_that_is_not_reconciled(
+    log, monkeypatch, long
+):
+    """As a real producer wrote them: the actions of all commits, the newest commit first."""
+    if long:
+        monkeypatch.setattr(replay, "LONG_TAIL_BYTES", 0)
+    log.commit(*HEAD, add("a"))
+    log.commit(add("b"), txn("app", 1))
+    log.commit(remove("a"), remove("b"), add("c"))
+    log.commit(remove("c"), add("b"), txn("app", 2))
+    log.compaction(
+        1,
+        3,
+        *(remove("c"), add("b"), txn("app", 2)),
+        *(remove("a"), remove("b"), add("c")),
+        *(add("b"), txn("app", 1)),
+    )
+    log.commit(add("d"))
+    for version in (1, 2, 3):
+        log.put(f"{version:020d}.json", b"not read")
+    assert sorted(live(log)) == ["b", "d"]
+    assert snapshot(log).transactions == {"app": 2}
+    if not long:
+        assert {r.path for r in snapshot(log).replay_state.removes} == {"a", "c"}
 
 
 def test_compacted_commits_that_cannot_be_read_are_read_one_by_one(log):

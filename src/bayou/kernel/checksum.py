@@ -9,18 +9,19 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from bayou.errors import StorageError
+from bayou.errors import CorruptTableError, StorageError
 from bayou.kernel.engine import ByteRange, Engine
 from bayou.kernel.log_segment import LogSegment, log_path
-from bayou.kernel.replay import ReplayState
+from bayou.kernel.replay import ReplayState, read_commit_info
 from bayou.protocol import checksum, features
-from bayou.protocol.actions import Protocol
+from bayou.protocol.actions import CommitInfo, Protocol
 from bayou.protocol.checksum import VersionChecksum
 from bayou.protocol.file_names import checksum_file_name
 
 __all__ = [
     "FileTotals",
     "compare_totals",
+    "describes_commit",
     "read_checksum",
     "stated_totals",
     "usable_checksum",
@@ -42,7 +43,7 @@ class FileTotals:
 
 def stated_totals(segment: LogSegment, found: VersionChecksum | None) -> FileTotals | None:
     """What a segment's checksum says; None where it is of an older version, or not there."""
-    if found is None or segment.checksum is None or segment.checksum[0] != segment.version:
+    if found is None or segment.checksum is None or segment.checksum.version != segment.version:
         return None
     return FileTotals(found.num_files, found.table_size_bytes)
 
@@ -68,15 +69,40 @@ def compare_totals(
     )
 
 
-def read_checksum(engine: Engine, segment: LogSegment) -> VersionChecksum | None:
-    """The segment's newest checksum; None where it has none, or one that can't be read."""
-    if segment.checksum is None or segment.checksum[1].size > _LARGEST:
+def describes_commit(stated: VersionChecksum, commit: CommitInfo | None) -> bool:
+    """Whether a checksum is of this commit, and not of another one that the log has lost since.
+
+    Args:
+        commit: None where the commit has no commitInfo, or has been deleted by log cleanup.
+    """
+    txn_id = None if commit is None else commit.get("txnId")
+    return stated.txn_id is None or not isinstance(txn_id, str) or stated.txn_id == txn_id
+
+
+def read_checksum(
+    engine: Engine, segment: LogSegment, latest: CommitInfo | None = None
+) -> VersionChecksum | None:
+    """The segment's newest checksum; None where it has none, or one that doesn't count.
+
+    A checksum that can't be read doesn't count, nor does one of another commit.
+
+    Args:
+        latest: commitInfo of the segment's version; None where it isn't known.
+    """
+    listed = segment.checksum
+    if listed is None or listed.file.size > _LARGEST:
         return None
-    path = segment.checksum[1].path
+    wanted = ByteRange(path=listed.file.path)
     try:
-        return checksum.parse(bytes(next(iter(engine.files.read_files([ByteRange(path=path)])))))
-    except StorageError:  # a hint, and readers go on without it
+        found = checksum.parse(bytes(next(iter(engine.files.read_files([wanted])))))
+        if found is None or found.txn_id is None:
+            return found
+        commit = latest if listed.version == segment.version else None
+        if commit is None and listed.commit is not None:
+            commit = read_commit_info(engine, segment.table, listed.version, listed.commit)
+    except (StorageError, CorruptTableError):  # a hint, and readers go on without it
         return None
+    return found if describes_commit(found, commit) else None
 
 
 def usable_checksum(
@@ -88,7 +114,7 @@ def usable_checksum(
     """
     if segment.checkpoint is None:
         return None
-    found = read_checksum(engine, segment)
+    found = read_checksum(engine, segment, replay.commit_info)
     if found is None or found.protocol is None or found.metadata is None:
         return None
     if found.num_metadata != 1 or found.num_protocol != 1 or found.set_transactions is None:
@@ -96,7 +122,7 @@ def usable_checksum(
     if found.domain_metadata is None and _may_have_domains(found.protocol):
         return None
     assert segment.checksum is not None  # it was read
-    if segment.checksum[0] == segment.version and (
+    if segment.checksum.version == segment.version and (
         replay.protocol not in (None, found.protocol)
         or replay.metadata not in (None, found.metadata)
     ):

@@ -15,9 +15,9 @@ def stated_file_totals(engine: Engine, state: TableState) -> FileTotals | None:
     segment = state.log_segment
     if state.stated_totals is not None:
         return state.stated_totals
-    if segment.checksum is None or segment.checksum[0] != segment.version:
+    if segment.checksum is None or segment.checksum.version != segment.version:
         return None
-    return stated_totals(segment, read_checksum(engine, segment))
+    return stated_totals(segment, read_checksum(engine, segment, state.replay_state.commit_info))
 
 
 def count_files(engine: Engine, state: TableState) -> int:

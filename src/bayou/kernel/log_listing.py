@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from bayou.kernel.engine import FileStatus
 from bayou.protocol.file_names import (
@@ -17,7 +18,11 @@ from bayou.protocol.file_names import (
     parse_log_file,
 )
 
-__all__ = ["Checkpoint", "CompactedFile", "LogListing", "file_name"]
+__all__ = ["Checkpoint", "CompactedFile", "ListedChecksum", "LogListing", "file_name"]
+
+
+_TOLERANCE_MS = 60_000
+"""Modification times of two files tell their order where they are further apart than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +54,21 @@ class CompactedFile:
     file: FileStatus
 
 
+class ListedChecksum(NamedTuple):
+    """A version checksum of the log.
+
+    Attributes:
+        version: the version it describes.
+        file: the checksum.
+        commit: the commit of that version; None where log cleanup has deleted it, which happens
+            only at the version of the checkpoint.
+    """
+
+    version: int
+    file: FileStatus
+    commit: FileStatus | None
+
+
 class LogListing:
     """What a listing of the log has up to a version, and the first version above it.
 
@@ -65,10 +85,11 @@ class LogListing:
         self.ratified = ratified
         self.commits: dict[int, FileStatus] = {}
         self.later: int | None = None
+        self._goes_on = False  # a commit above `version` was listed
         self._without = without
         self._parts: dict[tuple[int, int, str], dict[int, FileStatus]] = {}
         self._compacted: list[CompactedFile] = []
-        self._checksum: tuple[int, FileStatus] | None = None
+        self._checksums: dict[int, FileStatus] = {}
 
     def take(self, status: FileStatus) -> None:
         """Sort one file in."""
@@ -78,6 +99,7 @@ class LogListing:
             case CommitFile(version=found):
                 if self._is_above(found):
                     self.later = found if self.later is None else self.later
+                    self._goes_on = True
                 else:
                     self.commits[found] = status
             case ClassicCheckpoint() | MultiPartCheckpoint() | UuidCheckpoint() as file:
@@ -93,13 +115,23 @@ class LogListing:
                     )
             case ChecksumFile(version=found):
                 if not self._is_above(found):
-                    self._checksum = found, status  # ascending: the last is the newest
+                    self._checksums[found] = status
             case _:
                 pass
 
+    def reaches(self, version: int) -> bool:
+        """Whether the log has the version, so that a file derived from it counts.
+
+        Checkpoints, log compaction files and version checksums are derived from commits. A file of
+        a version above the newest commit is left over from a log that lost its last commits: an
+        interrupted copy, or a replica that is behind. A log without any commit has been cleaned up
+        to its checkpoint.
+        """
+        return not self.commits or self._goes_on or version <= max(self.commits)
+
     def ends(self) -> tuple[int | None, int]:
         """The earliest version that can be rebuilt, None for none, and the latest there is."""
-        complete = [key[0] for key, files in self._parts.items() if len(files) == key[1]]
+        complete = [c.version for c in self.checkpoints() if self.reaches(c.version)]
         earliest = 0 if 0 in self.commits else min(complete, default=None)
         return earliest, max([*self.commits, *complete], default=-1)
 
@@ -126,10 +158,14 @@ class LogListing:
     def compacted(self, base: int, latest: int) -> tuple[CompactedFile, ...]:
         """Those behind version `base` that save reads.
 
-        The commit of the latest version is read in any case, for its `commitInfo`.
+        The commit of the latest version is read in any case, for its `commitInfo`. A file that is
+        older than its last commit was compacted from other commits, which the log has lost since.
         """
         longest: dict[int, CompactedFile] = {}
         for file in self._compacted:
+            last = self.commits.get(file.end_version)
+            if last is None or file.file.modification_time + _TOLERANCE_MS < last.modification_time:
+                continue
             known = longest.get(file.version)
             if known is None or known.end_version < file.end_version:
                 longest[file.version] = file
@@ -143,11 +179,13 @@ class LogListing:
             version += 1
         return tuple(chosen)
 
-    def checksum(self, base: int) -> tuple[int, FileStatus] | None:
-        """The newest at or above version `base`."""
-        if self._checksum is None or self._checksum[0] < base:
+    def checksum(self, base: int) -> ListedChecksum | None:
+        """The newest at or above version `base`, of a version that the log has."""
+        newest_first = sorted(self._checksums, reverse=True)
+        version = next((v for v in newest_first if self.reaches(v)), None)
+        if version is None or version < base:
             return None
-        return self._checksum
+        return ListedChecksum(version, self._checksums[version], self.commits.get(version))
 
     def _is_above(self, version: int) -> bool:
         return self.version is not None and version > self.version

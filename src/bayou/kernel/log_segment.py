@@ -18,7 +18,13 @@ from bayou.errors import (
 from bayou.kernel.catalog import Catalog, RatifiedCommits, ratified_files, ratified_version
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
-from bayou.kernel.log_listing import Checkpoint, CompactedFile, LogListing, file_name
+from bayou.kernel.log_listing import (
+    Checkpoint,
+    CompactedFile,
+    ListedChecksum,
+    LogListing,
+    file_name,
+)
 from bayou.protocol import last_checkpoint
 from bayou.protocol.file_names import (
     LAST_CHECKPOINT,
@@ -52,7 +58,7 @@ class LogSegment:
         file_time: when its file was written, ms since the epoch, raised above those of the commits
             before it that were listed; the checkpoint's where there is no such file.
         compacted: ascending and without overlap, all behind the checkpoint; each saves reads.
-        checksum: version and file of the newest version checksum that isn't older than the
+        checksum: the newest version checksum up to `version` that isn't older than the
             checkpoint, None for none.
     """
 
@@ -63,7 +69,7 @@ class LogSegment:
     last_commit: FileStatus | None
     file_time: int
     compacted: tuple[CompactedFile, ...] = ()
-    checksum: tuple[int, FileStatus] | None = None
+    checksum: ListedChecksum | None = None
 
 
 def log_path(table: str) -> str:
@@ -92,7 +98,7 @@ def load_log_segment(
     Raises:
         TableNotFoundError: no log at the path.
         VersionNotFoundError: the log doesn't reach the version, or begins after it.
-        CorruptTableError: a commit is missing in between.
+        CorruptTableError: a commit is missing in between, or below a checkpoint.
     """
     if version is not None and version < 0:
         raise VersionNotFoundError(
@@ -199,8 +205,8 @@ def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -
             raise _not_found(table, error) from error
     listing.commits.update(listing.ratified)
     checkpoint = listing.checkpoint()
-    if checkpoint is None and start > 0:
-        return None
+    if start > 0 and (checkpoint is None or not listing.commits):
+        return None  # older files may say more: of another checkpoint, or of a log that ends below
     return _assemble(table, listing, checkpoint)
 
 
@@ -230,6 +236,8 @@ def _with_what_there_is(
 def _assemble(table: str, listing: LogListing, checkpoint: Checkpoint | None) -> LogSegment:
     version, commits, later = listing.version, listing.commits, listing.later
     base = -1 if checkpoint is None else checkpoint.version
+    if checkpoint is not None and not listing.reaches(base):
+        raise _checkpoint_ahead(table, checkpoint, max(commits))
     tail_versions = [v for v in sorted(commits) if v > base]
     if not tail_versions and checkpoint is None:
         if later is not None:
@@ -292,6 +300,17 @@ def _gap(
         "must be contiguous. Restore that file; without it the table can't be read.",
         table=table,
         file=f"{log_path(table)}/{commit_file_name(expected)}",
+    )
+
+
+def _checkpoint_ahead(table: str, checkpoint: Checkpoint, last: int) -> CorruptTableError:
+    path = checkpoint.files[0].path
+    return CorruptTableError(
+        f"The log of {table} ends at commit {last}, but its checkpoint {path} is of version "
+        f"{checkpoint.version}. Restore the missing commits, or delete the checkpoint to continue "
+        f"from version {last}.",
+        table=table,
+        file=path,
     )
 
 

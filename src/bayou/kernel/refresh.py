@@ -36,8 +36,8 @@ def refreshed_state(engine: Engine, state: TableState) -> TableState:
     if replay is None:
         return load_table_state(engine, state.path)
     checksum = None
-    if segment.checksum is not None and segment.checksum[0] == segment.version:
-        checksum = read_checksum(engine, segment)
+    if segment.checksum is not None and segment.checksum.version == segment.version:
+        checksum = read_checksum(engine, segment, replay.commit_info)
     stamp = None if replay.commit_info is None else replay.commit_info.get("inCommitTimestamp")
     return TableState(
         catalog=None,

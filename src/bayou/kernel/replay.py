@@ -9,6 +9,7 @@ part of it only drops the rows whose key was touched. Parts are independent of e
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,6 +44,7 @@ __all__ = [
     "decode_commit",
     "read_commit",
     "read_commit_files",
+    "read_commit_info",
     "read_commits",
     "replay_commits",
     "replay_newer_commits",
@@ -51,6 +53,8 @@ __all__ = [
 pc: Any = pyarrow.compute
 
 _FEW_PARTS = 2
+_HEAD = 64 * 1024
+"""Bytes of a commit in which its commitInfo is looked for first."""
 
 LONG_TAIL_BYTES = 64 * 1024 * 1024
 """Commits of more bytes than these (some 150,000 actions) are reconciled on the local disk."""
@@ -119,11 +123,17 @@ def read_commit_files(
     """
     known = list(files)
     stored = [f for _, f in known if not isinstance(f, InlineCommit)]
+    ranges = (ByteRange(path=f.path) for f in stored)
+    with _missing_commits_named(table), engine.files.read_files(ranges) as contents:
+        for version, file in known:
+            data = file.content if isinstance(file, InlineCommit) else next(contents)
+            yield version, file, bytes(data)
+
+
+@contextmanager
+def _missing_commits_named(table: str) -> Iterator[None]:
     try:
-        with engine.files.read_files(ByteRange(path=f.path) for f in stored) as contents:
-            for version, file in known:
-                data = file.content if isinstance(file, InlineCommit) else next(contents)
-                yield version, file, bytes(data)
+        yield
     except FileMissingError as error:
         raise CorruptTableError(
             f"A commit of {table} was deleted while it was read: {error.path}. Try again; where it "
@@ -164,6 +174,30 @@ def decode_commit(
             table=table,
             file=file.path,
         ) from error
+
+
+def read_commit_info(
+    engine: Engine, table: str, version: int, file: FileStatus
+) -> CommitInfo | None:
+    """The commitInfo of one commit, None where it has none.
+
+    It usually is the first line, so that the beginning of a large commit is read first.
+
+    Raises:
+        CorruptTableError: the commit is gone, or can't be read.
+    """
+    if file.size > _HEAD and not isinstance(file, InlineCommit):
+        start = ByteRange(path=file.path, length=_HEAD)
+        with _missing_commits_named(table), engine.files.read_files([start]) as contents:
+            first, newline, _ = bytes(next(contents)).partition(b"\n")
+        for action in decode_commit(table, version, file, first if newline else b""):
+            if isinstance(action, CommitInfo):
+                return action
+    for commit in read_commits(engine, table, [(version, file)]):
+        for action in commit.actions:
+            if isinstance(action, CommitInfo):
+                return action
+    return None
 
 
 def replay_commits(engine: Engine, segment: LogSegment) -> ReplayState:
@@ -276,14 +310,16 @@ def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, TouchedKe
     compacted = {c.file.path for c in segment.compacted}
     for commit in read_commits(engine, segment.table, files):
         keys: list[FileKey] = []
-        version = None if commit.file.path in compacted else commit.version
+        is_compacted = commit.file.path in compacted
+        own: set[FileKey] = set()  # of a compaction file that isn't reconciled the first counts
+        version = None if is_compacted else commit.version
         info = next((a for a in commit.actions if isinstance(a, CommitInfo)), None)
         restores = info is not None and info.get("operation") == "RESTORE"
         for action in commit.actions:
             match action:
                 case AddFile() | RemoveFile():
                     key = action.key
-                    if key in seen:
+                    if key in seen or key in own:
                         pass
                     elif isinstance(action, RemoveFile):
                         removes.append(action)
@@ -291,6 +327,8 @@ def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, TouchedKe
                         adds.append(action)
                         versions.append(None if restores else version)
                     keys.append(key)
+                    if is_compacted:
+                        own.add(key)
                     written.add(key if key[0] is action.path else (action.path, key[1]))
                 case Transaction():
                     transactions.setdefault(action.app_id, action)
@@ -333,12 +371,15 @@ def _replay_long(
     domains: dict[str, DomainMetadata] = {}
     commit_info: CommitInfo | None = None
     size = sum(file.size for _, file in files)
+    compacted = {c.file.path for c in segment.compacted}
     with LongTail(size) as tail, read_commit_files(engine, segment.table, files) as contents:
         for version, file, data in contents:
             for action in decode_commit(segment.table, version, file, data):
                 match action:
                     case AddFile() | RemoveFile():
                         tail.take(action)
+                        if file.path in compacted:
+                            tail.end_commit()  # the first action of a file counts
                     case Transaction():
                         transactions.setdefault(action.app_id, action)
                     case DomainMetadata():

@@ -320,7 +320,7 @@ def _load(engine: Engine, segment: LogSegment, catalog: Catalog | None) -> Table
     if segment.checkpoint is not None:
         checksum = usable_checksum(engine, segment, replay)
         older, contents = _before_commits(engine, segment, segment.checkpoint, checksum)
-        if checksum is not None and segment.checksum and segment.checksum[0] == segment.version:
+        if checksum and segment.checksum and segment.checksum.version == segment.version:
             stamp = checksum.in_commit_timestamp_opt
         for action in older:
             match action:

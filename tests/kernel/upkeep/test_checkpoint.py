@@ -158,6 +158,13 @@ def test_an_older_checkpoint_does_not_move_the_pointer_back(log):
     assert pointer(log)["version"] == 1
 
 
+def test_a_pointer_to_a_newer_checkpoint_that_is_not_there_is_replaced(log):
+    log.commit(*HEAD)
+    log.put("_last_checkpoint", b'{"version":7,"size":2}')
+    checkpoint(log.engine, log.table)
+    assert pointer(log)["version"] == 0
+
+
 def test_a_corrupt_pointer_is_replaced(log):
     log.commit(*HEAD)
     log.put("_last_checkpoint", b"{")

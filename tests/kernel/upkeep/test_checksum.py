@@ -70,7 +70,6 @@ def test_the_next_version_follows_from_the_one_before(log):
     log.commit(
         WRITE, remove("a", size=5), add("b", size=7), txn("app", 2), domain("d", removed=True)
     )
-    log.delete(f"{0:020d}.json")  # isn't asked for
     found = written(log, 1)
     assert (found["numFiles"], found["tableSizeBytes"]) == (1, 7)
     assert found["setTransactions"] == [{"appId": "app", "version": 2}]
@@ -227,3 +226,19 @@ def test_a_histogram_gives_back_what_was_put_in(sizes, data):
     assert (sum(full.file_counts), sum(full.total_bytes)) == (len(sizes), sum(sizes))
     assert full.changed(gone, gone) == full
     assert full.changed((), sizes) == FileSizeHistogram.empty()
+
+
+def test_nothing_follows_from_a_checksum_of_a_commit_that_the_log_has_lost(log):
+    """A replica without its last commit goes on: the checksum of the lost one is still there."""
+    log.commit(WRITE, *HEAD, txn("app", 1))
+    written(log, 0)
+    log.checksum(
+        1,
+        txnId="lost",
+        setTransactions=[{"appId": "app", "version": 9}],
+        protocol=HEAD[0]["protocol"],
+        metadata=HEAD[1]["metaData"],
+    )
+    log.commit(commit_info(operation="WRITE", txnId="mine", engineInfo="bayou/0"), add("a"))
+    log.commit(WRITE, add("b"))
+    assert written(log, 2)["setTransactions"] == [{"appId": "app", "version": 1}]

@@ -16,12 +16,14 @@ import pyarrow.compute
 
 from bayou.errors import CorruptTableError, FileMissingError
 from bayou.kernel.catalog import Catalog
+from bayou.kernel.checksum import describes_commit
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.kernel.log_segment import log_path
-from bayou.kernel.replay import CommitActions, read_commits
+from bayou.kernel.replay import CommitActions, read_commit_info, read_commits
 from bayou.kernel.table_state import TableState, load_table_state
 from bayou.kernel.upkeep.commit_effect import CommitEffect, changed, first_checksum
 from bayou.protocol import checksum as wire
+from bayou.protocol.actions import CommitInfo
 from bayou.protocol.checksum import FileSizeHistogram, VersionChecksum
 from bayou.protocol.file_names import (
     ChecksumFile,
@@ -117,7 +119,7 @@ def _derived(
 ) -> VersionChecksum | None:
     if version == 0:
         return first_checksum(effect)
-    base = _usable(engine, table, version - 1)
+    base = _usable(engine, table, version - 1, effect.info_before)
     if base is not None:
         return changed(base, effect)
     return _derived_from_afar(engine, table, version, effect)
@@ -165,8 +167,14 @@ def _counted(
     return state_checksum(state, len(sizes), total, histogram, effect.txn_id)
 
 
-def _usable(engine: Engine, table: str, version: int) -> VersionChecksum | None:
-    """A version's checksum, None where it has none that others can follow from."""
+def _usable(
+    engine: Engine, table: str, version: int, commit: CommitInfo | None = None
+) -> VersionChecksum | None:
+    """A version's checksum, None where it has none that others can follow from.
+
+    Args:
+        commit: commitInfo of the version where it is known, else it is read.
+    """
     try:
         data = next(iter(engine.files.read_files([ByteRange(path=_path(table, version))])))
     except FileMissingError:
@@ -174,20 +182,18 @@ def _usable(engine: Engine, table: str, version: int) -> VersionChecksum | None:
     found = wire.parse(bytes(data))
     if found is None or found.metadata is None or found.protocol is None:
         return None
-    return found
+    if found.txn_id is not None and commit is None:
+        commit = read_commit_info(engine, table, version, _commit_file(table, version))
+    return found if describes_commit(found, commit) else None
 
 
 def _read(engine: Engine, table: str, versions: Sequence[int]) -> list[CommitActions]:
-    files = [
-        (
-            v,
-            FileStatus(
-                path=f"{log_path(table)}/{commit_file_name(v)}", size=0, modification_time=0
-            ),
-        )
-        for v in versions
-    ]
-    return list(read_commits(engine, table, files))
+    return list(read_commits(engine, table, [(v, _commit_file(table, v)) for v in versions]))
+
+
+def _commit_file(table: str, version: int) -> FileStatus:
+    path = f"{log_path(table)}/{commit_file_name(version)}"
+    return FileStatus(path=path, size=0, modification_time=0)
 
 
 def _path(table: str, version: int) -> str:

@@ -45,6 +45,7 @@ class CommitEffect:
     Attributes:
         protocol, metadata: None where they stay.
         metadata_before: where it is known; a checksum that says otherwise is wrong.
+        info_before: commitInfo of the version before, where it is known.
         transactions, domains: those that it sets, removed domains included.
         files: what it adds and removes.
     """
@@ -57,6 +58,7 @@ class CommitEffect:
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     metadata_before: Metadata | None = None
+    info_before: CommitInfo | None = None
     transactions: tuple[Transaction, ...] = ()
     domains: tuple[DomainMetadata, ...] = ()
     files: FileTally
@@ -68,6 +70,7 @@ class CommitEffect:
         actions: Iterable[Action],
         files: FileTally | None = None,
         metadata_before: Metadata | None = None,
+        info_before: CommitInfo | None = None,
     ) -> CommitEffect:
         """Of a commit's actions.
 
@@ -107,6 +110,7 @@ class CommitEffect:
             protocol=protocol,
             metadata=metadata,
             metadata_before=metadata_before,
+            info_before=info_before,
             transactions=tuple(transactions),
             domains=tuple(domains),
             files=tally,

@@ -19,6 +19,7 @@ from bayou.protocol.actions import AddFile, CommitInfo, DomainMetadata, Metadata
 
 __all__ = [
     "ROW_TRACKING_DOMAIN",
+    "commit_info_behind",
     "high_water_mark",
     "in_commit_timestamp",
     "metadata_behind",
@@ -54,6 +55,15 @@ def metadata_behind(state: TableState | None, winners: Sequence[CommitActions]) 
     for winner in winners:
         metadata = next((a for a in winner.actions if isinstance(a, Metadata)), metadata)
     return metadata
+
+
+def commit_info_behind(
+    state: TableState | None, winners: Sequence[CommitActions]
+) -> CommitInfo | None:
+    """The commitInfo of the last of the commits that won, or of the state where there is none."""
+    if winners:
+        return next((a for a in winners[-1].actions if isinstance(a, CommitInfo)), None)
+    return None if state is None else state.replay_state.commit_info
 
 
 def with_enablement(metadata: Metadata, version: int, timestamp: int) -> Metadata:

@@ -242,6 +242,7 @@ class CommitLines:
             (info, *head, *rest),
             self.contents.tally,
             before,
+            rebase.commit_info_behind(update.read_state, winners),
         )
         return [encode_action(a) for a in (info, *head, *tracked)] + self.contents.lines
 
