@@ -157,6 +157,35 @@ def test_a_filter_finds_what_a_list_finds_whatever_types_the_files_have(
     assert sorted(found) == sorted(expected)
 
 
+@pytest.mark.parametrize(
+    ("before", "values", "after"),
+    [
+        ("byte", pa.array([-128, 127], pa.int8()), "decimal(3,0)"),
+        ("byte", pa.array([-128, 127], pa.int32()), "decimal(5,2)"),
+        ("short", pa.array([-(1 << 15), None], pa.int16()), "decimal(5,0)"),
+        ("short", pa.array([(1 << 15) - 1], pa.int32()), "decimal(9,4)"),
+        ("long", pa.array([-(1 << 63), (1 << 63) - 1]), "decimal(19,0)"),
+    ],
+)
+def test_a_decimal_with_just_enough_digits_holds_the_whole_numbers_of_before(
+    log, before, values, after
+):
+    """Other writers change types so; PROTOCOL.md's list asks for more digits."""
+    write(log, "f", values)
+    log.commit(*head(after, (before, after)), add("f"))
+    expected = [None if v is None else Decimal(v) for v in values.to_pylist()]
+    assert rows(log).column("v").to_pylist() == expected
+    assert rows(log, filter="v >= 0").column("v").to_pylist() == [
+        v for v in expected if v and v > 0
+    ]
+
+
+def test_a_decimal_with_too_few_digits_for_the_numbers_of_before_is_refused(log):
+    log.commit(*head("decimal(4,0)", ("short", "decimal(4,0)")))
+    with pytest.raises(UnsupportedFeatureError, match=r"v: short -> decimal\(4,0\)"):
+        Snapshot.load(log.engine, log.table)
+
+
 def test_a_change_that_is_not_known_is_refused_by_name(log):
     log.commit(*head("string", ("integer", "string")))
     with pytest.raises(UnsupportedFeatureError, match="v: integer -> string") as caught:

@@ -13,6 +13,7 @@ from bayou.protocol.schema import (
 )
 from bayou.protocol.type_changes import (
     changed_from_float,
+    is_readable_change,
     is_widening,
     unsupported_type_changes,
 )
@@ -58,6 +59,16 @@ def test_the_protocol_s_widenings_are_known(before, after):
 )
 def test_other_changes_are_not(before, after):
     assert not is_widening(data_type_from_json(before), data_type_from_json(after))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("byte", "decimal(3,0)"), ("short", "decimal(7,2)"), ("long", "decimal(19,0)")],
+)
+def test_a_change_that_is_read_is_not_made(before, after):
+    before, after = data_type_from_json(before), data_type_from_json(after)
+    assert is_readable_change(before, after)
+    assert not is_widening(before, after)
 
 
 def changed(*changes):

@@ -28,6 +28,7 @@ from bayou.protocol.schema import (
 __all__ = [
     "TYPE_CHANGES_KEY",
     "changed_from_float",
+    "is_readable_change",
     "is_widening",
     "unsupported_type_changes",
     "was_float",
@@ -39,6 +40,7 @@ TYPE_CHANGES_KEY = "delta.typeChanges"
 
 _INTEGERS = (BYTE, SHORT, INTEGER, LONG)
 _INTEGER_DIGITS = {BYTE: 10, SHORT: 10, INTEGER: 10, LONG: 20}
+_FEWEST_DIGITS = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 19}
 
 
 def is_widening(before: DataType, after: DataType) -> bool:
@@ -56,6 +58,17 @@ def is_widening(before: DataType, after: DataType) -> bool:
         if before in _INTEGER_DIGITS:
             return after.precision - after.scale >= _INTEGER_DIGITS[before]
     return False
+
+
+def is_readable_change(before: DataType, after: DataType) -> bool:
+    """Whether files of the one type are read as the other.
+
+    Besides `is_widening` this holds for a whole number and a decimal that has just enough digits:
+    other writers make such changes, this package doesn't.
+    """
+    if isinstance(after, DecimalType) and before in _FEWEST_DIGITS:
+        return after.precision - after.scale >= _FEWEST_DIGITS[before]
+    return is_widening(before, after)
 
 
 def widens_by_itself(before: DataType, after: DataType) -> bool:
@@ -193,7 +206,7 @@ def _is_known(change: Any) -> bool:
         after = data_type_from_json(change.get("toType"))
     except SchemaJsonError:
         return False
-    return is_widening(before, after)
+    return is_readable_change(before, after)
 
 
 def _text(change: Any, path: str) -> str:

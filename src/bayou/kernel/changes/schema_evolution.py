@@ -12,7 +12,7 @@ from bayou.kernel.table_state import TableState
 from bayou.protocol import features
 from bayou.protocol.actions import Metadata, Protocol
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructType
-from bayou.protocol.type_changes import is_widening
+from bayou.protocol.type_changes import is_readable_change
 
 __all__ = [
     "MetadataChange",
@@ -60,7 +60,7 @@ def changes_between(table: str, old: Metadata, new: Metadata) -> MetadataChange:
     widened = tuple(
         f"'{name}': {kind} -> {now[path][1]}"
         for path, (name, kind) in was.items()
-        if path in now and is_widening(kind, now[path][1])
+        if path in now and is_readable_change(kind, now[path][1])
     )
     if after.mode == "none":
         other = None if before.mode == "none" else "column mapping was turned off"
@@ -222,4 +222,4 @@ def _widened_type(narrow: DataType, wide: DataType) -> DataType:
                 value_type=_widened_type(narrow.value_type, wide.value_type),
             )
         case _:
-            return wide if is_widening(narrow, wide) else narrow
+            return wide if is_readable_change(narrow, wide) else narrow
