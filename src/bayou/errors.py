@@ -12,6 +12,7 @@
     │   ├── CorruptTableError             the log or a data file breaks PROTOCOL.md
     │   ├── DataFileError                 a data file is missing or can't be read
     │   ├── SchemaError                   a schema that isn't valid, or data that doesn't fit it
+    │   │   └── CorruptSchemaError        a schema in the log that can't be read
     │   ├── TablePropertyError            a table property with an unusable value
     │   ├── ConstraintViolationError      rows break NOT NULL, a CHECK or an invariant
     │   ├── MultipleMatchesError          several source rows of a merge match one target row
@@ -58,6 +59,7 @@ __all__ = [
     "ConcurrentTransactionError",
     "ConfigurationError",
     "ConstraintViolationError",
+    "CorruptSchemaError",
     "CorruptTableError",
     "DataFileError",
     "EvaluationError",
@@ -219,6 +221,15 @@ class SchemaError(TableError):
     def __init__(self, message: str, *, table: str, column: str | None = None) -> None:
         super().__init__(message, table=table, column=column)
         self.column = column
+
+
+class CorruptSchemaError(CorruptTableError, SchemaError):
+    """The schema in the log can't be read. `file` is the log file, where it is known."""
+
+    def __init__(self, message: str, *, table: str, file: str | None = None) -> None:
+        TableError.__init__(self, message, table=table, file=file, column=None)
+        self.file = file
+        self.column = None
 
 
 class TablePropertyError(TableError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from bayou.errors import CorruptTableError, SchemaError, TablePropertyError, UnsupportedFeatureError
@@ -129,3 +131,84 @@ def test_a_snapshot_says_what_its_table_declares(log):
     log.commit({"domainMetadata": {**clustering, "configuration": "{"}})
     with pytest.raises(CorruptTableError, match=r"delta\.clustering"):
         assert open_table(log).clustering_columns
+
+
+@pytest.mark.parametrize("stands_in", ["commit", "null in a commit", "checkpoint"])
+def test_a_table_without_a_schema_yet_says_so(log, stands_in):
+    body = {k: v for k, v in metadata({})["metaData"].items() if k != "schemaString"}
+    if stands_in == "null in a commit":
+        body["schemaString"] = None
+    log.commit(protocol(), {"metaData": body})
+    if stands_in == "checkpoint":
+        log.checkpoint(0, [protocol(), {"metaData": body}])
+    with pytest.raises(SchemaError) as caught:
+        open_table(log)
+    assert str(caught.value) == (
+        f"{log.table} has no schema: its metaData action has no schemaString yet."
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({"type": "struct", "fields": 7}, "fields must be a list, not 7"),
+        ({"type": "struct", "fields": None}, "fields must be a list, not None"),
+        (
+            {"type": "struct", "fields": [{"name": "a", "type": "long", "metadata": [1]}]},
+            r"the metadata of field 'a' must be an object, not \[1\]",
+        ),
+        ({"type": "struct", "fields": [{"name": "a"}]}, "lacks 'type'"),
+    ],
+)
+def test_a_schema_that_is_not_one_is_named_with_file_and_line(log, schema, message):
+    body = {**metadata({})["metaData"], "schemaString": json.dumps(schema)}
+    log.commit(protocol(), {"metaData": body})
+    log.commit(add("a"))
+    with pytest.raises(CorruptTableError, match=message) as caught:
+        open_table(log)
+    assert isinstance(caught.value, SchemaError)
+    assert caught.value.file == log.path(f"{0:020d}.json")
+    assert "Line 2 of" in str(caught.value)
+    log.checkpoint(0, [protocol(), {"metaData": body}])
+    with pytest.raises(CorruptTableError, match=message) as caught:
+        open_table(log)
+    assert caught.value.file == log.path(f"{0:020d}.checkpoint.parquet")
+
+
+def nested(levels: int) -> str:
+    kind = '"string"'
+    for _ in range(levels):
+        kind = f'{{"type":"array","elementType":{kind},"containsNull":true}}'
+    return f'{{"type":"struct","fields":[{{"name":"a","type":{kind}}}]}}'
+
+
+@pytest.mark.parametrize("levels", [100, 600, 20_000])
+def test_a_schema_nested_too_deeply_is_an_error(log, levels):
+    body = {**metadata({})["metaData"], "schemaString": nested(99)}
+    assert log.commit(protocol(), {"metaData": body}) == 0
+    assert len(open_table(log).schema) == 1
+    log.commit({"metaData": {**body, "schemaString": nested(levels)}})
+    with pytest.raises(CorruptTableError, match="nested"):
+        open_table(log)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"unknown": "DEEP"},
+        {"commitInfo": {"x": "DEEP"}},
+        {"add": {"path": "DEEP"}},
+        {"txn": {"appId": "a", "version": 1 << 70}},
+        {"add": {**add("a")["add"], "size": 1 << 80}},
+        {"add": {**add("a")["add"], "modificationTime": 1 << 63}},
+        {"protocol": {"minReaderVersion": 1 << 31, "minWriterVersion": 2}},
+    ],
+    ids=lambda action: next(iter(action)),
+)
+def test_an_action_that_is_nested_too_deeply_or_out_of_range_is_named(log, action):
+    log.commit(protocol(), metadata({"id": "long"}))
+    line = json.dumps(action).replace('"DEEP"', "[" * 20_000 + "]" * 20_000)
+    path = log.put(f"{1:020d}.json", f"{json.dumps(add('b'))}\n{line}\n".encode())
+    with pytest.raises(CorruptTableError, match="line 2: ") as caught:
+        open_table(log)
+    assert caught.value.file == path

@@ -75,8 +75,8 @@ def describes_commit(stated: VersionChecksum, commit: CommitInfo | None) -> bool
     Args:
         commit: None where the commit has no commitInfo, or has been deleted by log cleanup.
     """
-    txn_id = None if commit is None else commit.get("txnId")
-    return stated.txn_id is None or not isinstance(txn_id, str) or stated.txn_id == txn_id
+    txn_id = None if commit is None else commit.string("txnId")
+    return txn_id is None or stated.txn_id is None or stated.txn_id == txn_id
 
 
 def read_checksum(

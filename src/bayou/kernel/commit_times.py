@@ -14,6 +14,7 @@ from bayou.errors import (
     CorruptTableError,
     FileMissingError,
     TableNotFoundError,
+    TablePropertyError,
     VersionNotFoundError,
 )
 from bayou.kernel.engine import Engine, FileStatus
@@ -61,8 +62,8 @@ def in_commit_time(actions: Iterable[Action]) -> int | None:
     """The `inCommitTimestamp` of a commit's actions, None where it has none."""
     for action in actions:
         if isinstance(action, CommitInfo):
-            stamp = action.get("inCommitTimestamp")
-            if isinstance(stamp, int):
+            stamp = action.integer("inCommitTimestamp")
+            if stamp is not None:
                 return stamp
     return None
 
@@ -207,15 +208,26 @@ def _enablement_version(state: TableState) -> int | None:
     """The version from which on in-commit timestamps count; None where they don't."""
     if not _has_in_commit_timestamps(state):
         return None
-    return int(state.properties.get(_ENABLEMENT_VERSION, "0"))
+    return _whole_number(state, _ENABLEMENT_VERSION)
+
+
+def _whole_number(state: TableState, key: str) -> int:
+    try:
+        return int(state.properties.get(key, "0"))
+    except ValueError as error:
+        raise TablePropertyError(
+            f"{state.path} can't be read by time: table property {key!r} is "
+            f"{state.properties[key]!r}, not a whole number.",
+            table=state.path,
+            key=key,
+        ) from error
 
 
 def _enablement_time(
     engine: Engine, state: TableState, version: int, commits: list[tuple[int, FileStatus]]
 ) -> int:
-    stamp = state.properties.get(_ENABLEMENT_TIMESTAMP)
-    if stamp is not None:
-        return int(stamp)
+    if _ENABLEMENT_TIMESTAMP in state.properties:
+        return _whole_number(state, _ENABLEMENT_TIMESTAMP)
     first = next(((v, f) for v, f in commits if v >= version), None)
     if first is None:
         return commit_timestamp(state)
@@ -239,9 +251,9 @@ def _last_in_commit(
 
 def _in_commit_time(engine: Engine, table: str, version: int, file: FileStatus) -> int:
     commit = next(iter(read_commits(engine, table, [(version, file)])))
-    for action in commit.actions:
-        if isinstance(action, CommitInfo) and isinstance(action.get("inCommitTimestamp"), int):
-            return int(action.get("inCommitTimestamp"))
+    stamp = in_commit_time(commit.actions)
+    if stamp is not None:
+        return stamp
     raise CorruptTableError(
         f"Commit {version} of {table} has no inCommitTimestamp, though the table has in-commit "
         f"timestamps (file {file.path}).",

@@ -94,5 +94,4 @@ def _changed(metadata: Metadata) -> frozenset[tuple[str, ...]]:
 def _time(info: CommitInfo | None) -> int | None:
     if info is None:
         return None
-    stamp = info.get("inCommitTimestamp") or info.get("timestamp")
-    return stamp if isinstance(stamp, int) else None
+    return info.integer("inCommitTimestamp") or info.integer("timestamp")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from bayou.errors import SchemaError, TablePropertyError, UnsupportedFeatureError
+from bayou.errors import (
+    CorruptSchemaError,
+    SchemaError,
+    TablePropertyError,
+    UnsupportedFeatureError,
+)
 from bayou.kernel.catalog import is_catalog_managed
 from bayou.kernel.column_mapping import column_mapping_mode, without_mapping
 from bayou.protocol import features
@@ -18,13 +23,17 @@ def table_schema(table: str, metadata: Metadata) -> StructType:
     """The schema, with its column mapping where that is on.
 
     Raises:
-        SchemaError: it isn't one.
+        SchemaError: it isn't one, or the table has none yet.
         TablePropertyError: an unknown mode of column mapping.
     """
+    if not metadata.schema_string:
+        raise SchemaError(
+            f"{table} has no schema: its metaData action has no schemaString yet.", table=table
+        )
     try:
         schema = StructType.from_json(metadata.schema_string)
     except SchemaJsonError as error:
-        raise SchemaError(
+        raise CorruptSchemaError(
             f"The schema in the log of {table} can't be read: {error}.", table=table
         ) from error
     try:

@@ -38,14 +38,14 @@ def refreshed_state(engine: Engine, state: TableState) -> TableState:
     checksum = None
     if segment.checksum is not None and segment.checksum.version == segment.version:
         checksum = read_checksum(engine, segment, replay.commit_info)
-    stamp = None if replay.commit_info is None else replay.commit_info.get("inCommitTimestamp")
+    info = replay.commit_info
     return TableState(
         catalog=None,
         segment=segment,
         replay=replay,
         contents=state.checkpoint_contents,
         stated_totals=stated_totals(segment, checksum),
-        in_commit_timestamp=stamp if isinstance(stamp, int) else None,
+        in_commit_timestamp=None if info is None else info.integer("inCommitTimestamp"),
         protocol=state.protocol,
         metadata=state.metadata,
         schema=state.schema,

@@ -53,6 +53,8 @@ __all__ = [
 pc: Any = pyarrow.compute
 
 _FEW_PARTS = 2
+_MAX_INT = (1 << 31) - 1
+"""Largest offset and size of a deletion vector (PROTOCOL.md, Deletion Vector Descriptor Schema)."""
 _HEAD = 64 * 1024
 """Bytes of a commit in which its commitInfo is looked for first."""
 
@@ -166,7 +168,7 @@ def decode_commit(
         CorruptTableError: a line isn't an action; names file and line.
     """
     try:
-        yield from decode_actions(data, kinds)
+        yield from _decoded(data, kinds)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CorruptTableError(
             f"Commit {version} of {table} can't be read: {_line_at_fault(data)}{error} "
@@ -409,10 +411,19 @@ def _replay_long(
     return state, touched
 
 
+def _decoded(data: bytes, kinds: Collection[type] | None = None) -> Iterator[Action]:
+    """Decode actions, and refuse deletion vectors that no checkpoint could hold."""
+    for action in decode_actions(data, kinds):
+        vector = action.deletion_vector if isinstance(action, AddFile | RemoveFile) else None
+        if vector is not None and max(vector.size_in_bytes, vector.offset or 0) > _MAX_INT:
+            raise msgspec.ValidationError(f"a deletion vector is beyond {_MAX_INT} bytes")
+        yield action
+
+
 def _line_at_fault(data: bytes) -> str:
     for number, line in enumerate(data.split(b"\n"), 1):
         try:
-            list(decode_actions(line))
+            list(_decoded(line))
         except (msgspec.DecodeError, UnicodeDecodeError):
             return f"line {number}: "
     return ""

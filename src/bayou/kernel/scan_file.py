@@ -27,6 +27,7 @@ from bayou.kernel.wire_format import WireFormat
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor
 from bayou.protocol.deletion_vectors import DeletionVectorError, stored_vector
 from bayou.protocol.file_names import decode_data_file_uri, is_absolute_uri
+from bayou.protocol.json_texts import JsonDecoder
 
 __all__ = [
     "ADD_TYPE",
@@ -79,7 +80,7 @@ class _NumRecords(msgspec.Struct, frozen=True, rename="camel"):
     num_records: int | None = None
 
 
-_NUM_RECORDS = msgspec.json.Decoder(_NumRecords)
+_NUM_RECORDS = JsonDecoder(_NumRecords)
 _WIRE = WireFormat("scan file", 1, _WireScanFile)
 
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from bayou.errors import (
+    CorruptSchemaError,
     CorruptTableError,
     TableError,
 )
@@ -29,7 +30,7 @@ from bayou.kernel.known_statistics import KnownStatistics
 from bayou.kernel.log_listing import Checkpoint
 from bayou.kernel.log_segment import LogSegment, load_log_segment
 from bayou.kernel.readability import check_readable, table_schema
-from bayou.kernel.replay import ReplayState, replay_commits
+from bayou.kernel.replay import ReplayState, read_commit_files, replay_commits
 from bayou.kernel.scan_file import adds_to_array
 from bayou.protocol import features
 from bayou.protocol.actions import (
@@ -39,6 +40,7 @@ from bayou.protocol.actions import (
     Metadata,
     Protocol,
     Transaction,
+    decode_actions,
 )
 from bayou.protocol.checksum import VersionChecksum
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN, clustering_columns
@@ -342,7 +344,10 @@ def _load(engine: Engine, segment: LogSegment, catalog: Catalog | None) -> Table
             "have; its log is incomplete.",
             table=table,
         )
-    schema = table_schema(table, metadata)
+    try:
+        schema = table_schema(table, metadata)
+    except CorruptSchemaError as error:
+        raise _located(engine, segment, metadata, error) from error
     check_readable(table, protocol, metadata, schema, managed=catalog is not None)
     return TableState(
         catalog=catalog,
@@ -356,6 +361,28 @@ def _load(engine: Engine, segment: LogSegment, catalog: Catalog | None) -> Table
         schema=schema,
         transactions=transactions,
         domains=domains,
+    )
+
+
+def _located(
+    engine: Engine, segment: LogSegment, metadata: Metadata, error: CorruptSchemaError
+) -> CorruptSchemaError:
+    """The error with the file that holds the metadata, and the line where it is a commit."""
+    first = segment.version - len(segment.commits) + 1
+    for version, file in reversed(list(enumerate(segment.commits, first))):
+        for _, _, data in read_commit_files(engine, segment.table, [(version, file)]):
+            for number, line in enumerate(data.split(b"\n"), 1):
+                if b"metaData" in line and metadata in decode_actions(line):
+                    return CorruptSchemaError(
+                        f"{error.message} (Line {number} of {file.path}.)",
+                        table=segment.table,
+                        file=file.path,
+                    )
+    if segment.checkpoint is None:
+        return error
+    path = segment.checkpoint.files[0].path
+    return CorruptSchemaError(
+        f"{error.message} (Checkpoint {path}.)", table=segment.table, file=path
     )
 
 
@@ -391,5 +418,4 @@ def _before_commits(
 
 
 def _stamp(info: CommitInfo) -> int | None:
-    stamp = info.get("inCommitTimestamp")
-    return stamp if isinstance(stamp, int) else None
+    return info.integer("inCommitTimestamp")

@@ -9,11 +9,12 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
 from bayou.protocol.data_file_paths import canonical_path
+from bayou.protocol.json_texts import JsonDecoder, decode_json
 
 __all__ = [
     "Action",
@@ -24,6 +25,8 @@ __all__ = [
     "DeletionVectorDescriptor",
     "DomainMetadata",
     "Format",
+    "Int32",
+    "Int64",
     "Metadata",
     "Protocol",
     "RemoveFile",
@@ -41,6 +44,11 @@ def _always(value: Any) -> Any:
     return msgspec.field(default_factory=lambda: value)
 
 
+Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""A number of the log: one that doesn't fit isn't an action."""
+
+
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Base of everything on the wire."""
 
@@ -50,9 +58,9 @@ class DeletionVectorDescriptor(_Wire, frozen=True, kw_only=True):
 
     storage_type: str
     path_or_inline_dv: str
-    offset: int | None = None
-    size_in_bytes: int
-    cardinality: int
+    offset: Int64 | None = None
+    size_in_bytes: Int64
+    cardinality: Int64
 
     @property
     def unique_id(self) -> str:
@@ -66,14 +74,14 @@ class AddFile(_Wire, frozen=True, kw_only=True):
 
     path: str
     partition_values: dict[str, str | None]
-    size: int
-    modification_time: int
+    size: Int64
+    modification_time: Int64
     data_change: bool
     stats: str | None = None
     tags: dict[str, str | None] | None = None
     deletion_vector: DeletionVectorDescriptor | None = None
-    base_row_id: int | None = None
-    default_row_commit_version: int | None = None
+    base_row_id: Int64 | None = None
+    default_row_commit_version: Int64 | None = None
     clustering_provider: str | None = None
 
     @property
@@ -87,16 +95,16 @@ class RemoveFile(_Wire, frozen=True, kw_only=True):
     """A logical file that is no longer part of the table (Add File and Remove File)."""
 
     path: str
-    deletion_timestamp: int | None = None
+    deletion_timestamp: Int64 | None = None
     data_change: bool = _always(True)
     extended_file_metadata: bool | None = None
     partition_values: dict[str, str | None] | None = None
-    size: int | None = None
+    size: Int64 | None = None
     stats: str | None = None
     tags: dict[str, str | None] | None = None
     deletion_vector: DeletionVectorDescriptor | None = None
-    base_row_id: int | None = None
-    default_row_commit_version: int | None = None
+    base_row_id: Int64 | None = None
+    default_row_commit_version: Int64 | None = None
 
     @property
     def key(self) -> tuple[str, str | None]:
@@ -110,7 +118,7 @@ class AddCDCFile(_Wire, frozen=True, kw_only=True):
 
     path: str
     partition_values: dict[str, str | None]
-    size: int
+    size: Int64
     data_change: bool = _always(False)
     tags: dict[str, str | None] | None = None
 
@@ -123,23 +131,26 @@ class Format(_Wire, frozen=True, kw_only=True):
 
 
 class Metadata(_Wire, frozen=True, kw_only=True):
-    """The table's metadata (Change Metadata). `schema_string` is the schema's JSON text."""
+    """The table's metadata (Change Metadata).
+
+    `schema_string` is the schema's JSON text; it is empty where a table has no schema yet.
+    """
 
     id: str
     name: str | None = None
     description: str | None = None
     format: Format = msgspec.field(default_factory=lambda: Format())
-    schema_string: str
+    schema_string: str = ""
     partition_columns: list[str] = msgspec.field(default_factory=lambda: [])
-    created_time: int | None = None
+    created_time: Int64 | None = None
     configuration: dict[str, str] = msgspec.field(default_factory=lambda: {})
 
 
 class Protocol(_Wire, frozen=True, kw_only=True):
     """What reader and writer must be able to do (Protocol Evolution)."""
 
-    min_reader_version: int
-    min_writer_version: int
+    min_reader_version: Int32
+    min_writer_version: Int32
     reader_features: list[str] | None = None
     writer_features: list[str] | None = None
 
@@ -148,8 +159,8 @@ class Transaction(_Wire, frozen=True, kw_only=True):
     """Progress of an application (Transaction Identifiers). `last_updated` is ms since epoch."""
 
     app_id: str
-    version: int
-    last_updated: int | None = None
+    version: Int64
+    last_updated: Int64 | None = None
 
 
 class DomainMetadata(_Wire, frozen=True, kw_only=True):
@@ -164,15 +175,15 @@ class SidecarFile(_Wire, frozen=True, kw_only=True):
     """A part of a V2 checkpoint (Sidecar File Information)."""
 
     path: str
-    size_in_bytes: int
-    modification_time: int
+    size_in_bytes: Int64
+    modification_time: Int64
     tags: dict[str, str | None] | None = None
 
 
 class CheckpointMetadata(_Wire, frozen=True, kw_only=True):
     """Describes a V2 checkpoint (Checkpoint Metadata)."""
 
-    version: int
+    version: Int64
     tags: dict[str, str | None] | None = None
 
 
@@ -184,6 +195,18 @@ class CommitInfo(msgspec.Struct, frozen=True):
     def get(self, key: str) -> Any:
         """The value under a key such as `operation`, None where there is none."""
         return self.values.get(key)
+
+    def string(self, key: str) -> str | None:
+        """The value under a key, None where it isn't a string."""
+        value = self.values.get(key)
+        return value if isinstance(value, str) else None
+
+    def integer(self, key: str) -> int | None:
+        """The value under a key, None where it isn't a whole number of 64 bits."""
+        value = self.values.get(key)
+        if not isinstance(value, int) or isinstance(value, bool):
+            return None
+        return value if -(1 << 63) <= value < 1 << 63 else None
 
 
 Action: TypeAlias = (
@@ -232,7 +255,7 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
         )
 
 
-_DECODER = msgspec.json.Decoder(_Line)
+_DECODER = JsonDecoder(_Line)
 _ENCODER = msgspec.json.Encoder()
 _WIRE_NAMES: dict[type, str] = {
     AddFile: "add",
@@ -265,7 +288,7 @@ def decode_action(line: bytes | str) -> Action | None:
     Raises:
         msgspec.DecodeError: not JSON, or not an action (msgspec.ValidationError).
     """
-    return _DECODER.decode(line).action()
+    return _decode_line(line)
 
 
 def decode_actions(data: bytes, kinds: Collection[type] | None = None) -> Iterator[Action]:
@@ -287,8 +310,22 @@ def decode_actions(data: bytes, kinds: Collection[type] | None = None) -> Iterat
                 yield action
 
 
-def _decode_line(line: bytes) -> Action | None:
-    return _DECODER.decode(line).action()
+def _decode_line(line: bytes | str) -> Action | None:
+    try:
+        return _DECODER.decode(line).action()
+    except msgspec.ValidationError:
+        found = _without_null_schema(decode_json(line, object))
+        if found is None:
+            raise
+        return msgspec.convert(found, _Line).action()
+
+
+def _without_null_schema(line: Any) -> dict[str, Any] | None:
+    """A line whose metaData has a `schemaString` that is null, without it; else None."""
+    metadata = line.get("metaData") if isinstance(line, dict) else None
+    if not isinstance(metadata, dict) or metadata.get("schemaString", "") is not None:
+        return None
+    return {"metaData": {k: v for k, v in metadata.items() if k != "schemaString"}}
 
 
 @cache
@@ -300,9 +337,11 @@ def _decoding(kinds: frozenset[type]) -> Callable[[bytes], Action | None]:
         for field in msgspec.structs.fields(_Line)
         if names[field.encode_name] in kinds
     ]
-    decoder = msgspec.json.Decoder(msgspec.defstruct("_Line", fields, rename="camel"))
+    decoder = JsonDecoder(msgspec.defstruct("_Line", fields, rename="camel"))
 
     def decode(line: bytes) -> Action | None:
+        if Metadata in kinds and b'"schemaString":null' in line:
+            return _decode_line(line)
         found = msgspec.structs.astuple(decoder.decode(line))
         value: Any = next((v for v in found if v is not None), None)
         return CommitInfo(value) if isinstance(value, dict) else value

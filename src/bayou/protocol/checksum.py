@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from bayou.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction
+from bayou.protocol.json_texts import JsonDecoder
 
 __all__ = ["DeletedRecordCounts", "FileSizeHistogram", "VersionChecksum", "encode", "parse"]
 
@@ -145,5 +146,5 @@ def encode(checksum: VersionChecksum) -> bytes:
     return _ENCODER.encode(checksum) + b"\n"
 
 
-_DECODER = msgspec.json.Decoder(VersionChecksum)
+_DECODER = JsonDecoder(VersionChecksum)
 _ENCODER = msgspec.json.Encoder()

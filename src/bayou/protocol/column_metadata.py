@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from bayou.protocol.json_texts import decode_json
 from bayou.protocol.schema import StructField, StructType
 
 __all__ = [
@@ -80,7 +81,7 @@ def column_invariants(schema: StructType) -> dict[str, str]:
     found = {}
     for field, value in _marked(schema, _INVARIANTS):
         try:
-            wire = msgspec.json.decode(str(value), type=_Invariant)
+            wire = decode_json(str(value), _Invariant)
         except msgspec.DecodeError:
             continue
         found[field.name] = wire.expression.expression
@@ -125,7 +126,7 @@ def physical_clustering_columns(configuration: str) -> tuple[tuple[str, ...], ..
         ValueError: it can't be read.
     """
     try:
-        wire = msgspec.json.decode(configuration, type=_Clustering)
+        wire = decode_json(configuration, _Clustering)
     except msgspec.DecodeError as error:
         raise ValueError(
             f"the configuration of {CLUSTERING_DOMAIN} can't be read: {error}"

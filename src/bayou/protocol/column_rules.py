@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from bayou.protocol.json_texts import decode_json
 from bayou.protocol.schema import StructField
 
 __all__ = [
@@ -105,6 +106,6 @@ def invariant_of(field: StructField) -> str | None:
     if text is None:
         return None
     try:
-        return msgspec.json.decode(text, type=_Invariant).expression.expression
+        return decode_json(text, _Invariant).expression.expression
     except (msgspec.DecodeError, TypeError) as error:
         raise ValueError(f"{INVARIANTS_KEY} isn't an invariant: {error}") from error

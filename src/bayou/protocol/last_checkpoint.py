@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from bayou.protocol.json_texts import decode_json
+
 __all__ = ["LastCheckpoint", "canonical_json", "checksum", "encode", "parse"]
 
 
@@ -37,8 +39,8 @@ class LastCheckpoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
 def parse(data: bytes) -> LastCheckpoint | None:
     """Parse the file; None when it is corrupt or its checksum doesn't fit."""
     try:
-        pointer = msgspec.json.decode(data, type=LastCheckpoint)
-        stated = msgspec.json.decode(data, type=_Checksum).checksum
+        pointer = decode_json(data, LastCheckpoint)
+        stated = decode_json(data, _Checksum).checksum
         if stated is not None and stated != checksum(data):
             return None
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError):
@@ -73,7 +75,7 @@ def canonical_json(data: bytes | str) -> str:
         msgspec.DecodeError: not JSON.
         ValueError: not an object.
     """
-    members = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    members = decode_json(data, dict[str, msgspec.Raw])
     members.pop("checksum", None)
     pairs = [pair for key, raw in members.items() for pair in _leaves(_quote(key), raw)]
     pairs.sort(key=lambda pair: pair[0].encode("utf-8"))
@@ -88,13 +90,13 @@ def _leaves(path: str, raw: msgspec.Raw) -> Iterator[tuple[str, str]]:
     text = bytes(raw).strip()
     match text[:1]:
         case b"{":
-            for key, value in msgspec.json.decode(text, type=dict[str, msgspec.Raw]).items():
+            for key, value in decode_json(text, dict[str, msgspec.Raw]).items():
                 yield from _leaves(f"{path}+{_quote(key)}", value)
         case b"[":
-            for index, value in enumerate(msgspec.json.decode(text, type=list[msgspec.Raw])):
+            for index, value in enumerate(decode_json(text, list[msgspec.Raw])):
                 yield from _leaves(f"{path}+{index}", value)
         case b'"':
-            yield path, _quote(msgspec.json.decode(text, type=str))
+            yield path, _quote(decode_json(text, str))
         case _:
             yield path, text.decode("ascii")
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from bayou.errors import TablePropertyError
+
 __all__ = [
     "PropertyValueError",
     "TableProperty",
@@ -27,16 +29,11 @@ __all__ = [
 T_co = TypeVar("T_co", covariant=True)
 
 
-class PropertyValueError(ValueError):
-    """A property that isn't known, or whose value can't be used; the kernel names the table.
-
-    Attributes:
-        key: the property's key.
-    """
+class PropertyValueError(TablePropertyError, ValueError):
+    """A property that isn't known, or whose value can't be used; the kernel names the table."""
 
     def __init__(self, key: str, message: str) -> None:
-        super().__init__(message)
-        self.key = key
+        super().__init__(message, table="", key=key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from bayou.protocol.json_texts import decode_json
+
 __all__ = [
     "BINARY",
     "BOOLEAN",
@@ -165,7 +167,7 @@ class StructType:
             SchemaJsonError: not JSON, or not a struct of known types.
         """
         try:
-            value = msgspec.json.decode(text)
+            value: Any = decode_json(text, object)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise SchemaJsonError(f"schema isn't valid JSON: {error}") from error
         result = data_type_from_json(value)
@@ -212,38 +214,55 @@ _PRIMITIVES = {
 }
 PRIMITIVE_NAMES = frozenset(_PRIMITIVES)
 
+_MAX_DEPTH = 100
+"""Levels of nested types: more would exceed the interpreter's stack somewhere."""
+
+_MAX_EXCERPT = 100
+
 
 def data_type_from_json(value: Any) -> DataType:
     """A type from its decoded JSON: a name, or an object with `type`.
 
     Raises:
-        SchemaJsonError: an unknown type, or a part is missing.
+        SchemaJsonError: an unknown type, a part is missing or of a wrong type, or the type is
+            nested more than 100 levels deep.
     """
+    return _type_from_json(value, _MAX_DEPTH)
+
+
+def _type_from_json(value: Any, depth: int) -> DataType:
     if isinstance(value, str):
         return _primitive_from_name(value)
     if not isinstance(value, dict):
-        raise SchemaJsonError(f"a type must be a name or an object, not {value!r}")
+        raise SchemaJsonError(f"a type must be a name or an object, not {_excerpt(value)}")
+    if depth == 0:
+        raise SchemaJsonError(f"types are nested more than {_MAX_DEPTH} levels deep")
     try:
         match value["type"]:
             case "struct":
-                return StructType(tuple(_field_from_json(f) for f in value["fields"]))
+                fields = value["fields"]
+                if not isinstance(fields, list):
+                    raise SchemaJsonError(f"fields must be a list, not {_excerpt(fields)}")
+                return StructType(tuple(_field_from_json(f, depth - 1) for f in fields))
             case "array":
                 return ArrayType(
-                    element_type=data_type_from_json(value["elementType"]),
+                    element_type=_type_from_json(value["elementType"], depth - 1),
                     contains_null=bool(value.get("containsNull", True)),
                 )
             case "map":
                 return MapType(
-                    key_type=data_type_from_json(value["keyType"]),
-                    value_type=data_type_from_json(value["valueType"]),
+                    key_type=_type_from_json(value["keyType"], depth - 1),
+                    value_type=_type_from_json(value["valueType"], depth - 1),
                     value_contains_null=bool(value.get("valueContainsNull", True)),
                 )
             case str() as name:
                 return _primitive_from_name(name)
             case other:
-                raise SchemaJsonError(f"unknown type {other!r}")
+                raise SchemaJsonError(f"unknown type {_excerpt(other)}")
     except KeyError as error:
-        raise SchemaJsonError(f"type {value.get('type')!r} lacks {error.args[0]!r}") from error
+        raise SchemaJsonError(
+            f"type {_excerpt(value.get('type'))} lacks {error.args[0]!r}"
+        ) from error
 
 
 def data_type_to_json(data_type: DataType) -> Any:
@@ -279,17 +298,32 @@ def data_type_to_json(data_type: DataType) -> Any:
             return str(data_type)
 
 
-def _field_from_json(value: Any) -> StructField:
+def _field_from_json(value: Any, depth: int) -> StructField:
     if not isinstance(value, dict):
-        raise SchemaJsonError(f"a field must be an object, not {value!r}")
+        raise SchemaJsonError(f"a field must be an object, not {_excerpt(value)}")
     if not isinstance(value["name"], str):
-        raise SchemaJsonError(f"a field's name must be a string, not {value['name']!r}")
+        raise SchemaJsonError(f"a field's name must be a string, not {_excerpt(value['name'])}")
+    metadata = value.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise SchemaJsonError(
+            f"the metadata of field {_excerpt(value['name'])} must be an object, not "
+            f"{_excerpt(metadata)}"
+        )
     return StructField(
         name=value["name"],
-        data_type=data_type_from_json(value["type"]),
+        data_type=_type_from_json(value["type"], depth),
         nullable=bool(value.get("nullable", True)),
-        metadata=value.get("metadata") or {},
+        metadata=metadata,
     )
+
+
+def _excerpt(value: Any) -> str:
+    """A value in a message: it may be long, or nested deeply."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = f"a deeply nested {type(value).__name__}"
+    return text if len(text) <= _MAX_EXCERPT else f"{text[:_MAX_EXCERPT]}..."
 
 
 def _primitive_from_name(name: str) -> DataType:
@@ -303,7 +337,7 @@ def _primitive_from_name(name: str) -> DataType:
         try:
             numbers = [int(p) for p in parts]
         except ValueError as error:
-            raise SchemaJsonError(f"unknown type {name!r}") from error
+            raise SchemaJsonError(f"unknown type {_excerpt(name)}") from error
         if len(numbers) == 2:
             return DecimalType(numbers[0], numbers[1])
-    raise SchemaJsonError(f"unknown type {name!r}")
+    raise SchemaJsonError(f"unknown type {_excerpt(name)}")

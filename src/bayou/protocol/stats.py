@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from bayou.protocol.json_texts import JsonDecoder
 from bayou.protocol.schema import DataType, DecimalType, StructType
 
 __all__ = ["FileStatistics", "from_json", "to_json", "with_wide_bounds"]
@@ -121,7 +122,7 @@ def _wide_counts(counts: Mapping[str, Any], live: int, physical: int) -> dict[st
 
 # Decimals keep all their digits both ways.
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
-_DECODER = msgspec.json.Decoder(float_hook=Decimal)
+_DECODER: JsonDecoder[Any] = JsonDecoder(object, float_hook=Decimal)
 
 
 def _bounds_to_json(bounds: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from bayou.engines.arrow.projection import without_columns
 from bayou.errors import SerializationError
+from bayou.protocol.json_texts import JsonDecoder
 
 __all__ = ["parse_texts"]
 
@@ -28,8 +29,8 @@ _AnyType: TypeAlias = Any
 _EXACT = Context(prec=100)
 """The default context has 28 digits, a decimal of Delta's 38."""
 
-_DECODER = msgspec.json.Decoder()
-_EXACT_DECODER = msgspec.json.Decoder(float_hook=Decimal)
+_DECODER: JsonDecoder[Any] = JsonDecoder(object)
+_EXACT_DECODER: JsonDecoder[Any] = JsonDecoder(object, float_hook=Decimal)
 """Keeps every digit, for decimals."""
 
 
@@ -61,7 +62,7 @@ def _column(values: list[Any], kind: _AnyType) -> pa.Array[Any]:
     )
 
 
-def _decode(text: bytes | None, decoder: msgspec.json.Decoder[Any]) -> dict[str, Any]:
+def _decode(text: bytes | None, decoder: JsonDecoder[Any]) -> dict[str, Any]:
     if text is None:
         return {}
     try:

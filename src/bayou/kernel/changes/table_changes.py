@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from bayou.errors import ArgumentError, ChangeDataFeedError, SchemaError, VersionNotFoundError
+from bayou.errors import (
+    ArgumentError,
+    ChangeDataFeedError,
+    CorruptSchemaError,
+    SchemaError,
+    VersionNotFoundError,
+)
 from bayou.kernel.catalog import Catalog, InlineCommit
 from bayou.kernel.changes.boundary import CommitBoundary, end_version, start_version
 from bayou.kernel.changes.change_scan import ChangeScanBuilder
@@ -229,7 +235,7 @@ def _shape(table: str, metadata: Metadata) -> TableShape:
         mode = column_mapping_mode(metadata.configuration)
         schema = StructType.from_json(metadata.schema_string)
     except (SchemaJsonError, ValueError) as error:
-        raise SchemaError(
+        raise CorruptSchemaError(
             f"The schema in the log of {table} can't be read: {error}.", table=table
         ) from error
     return TableShape(schema=schema if mode != "none" else without_mapping(schema), mode=mode)

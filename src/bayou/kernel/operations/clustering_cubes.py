@@ -18,6 +18,7 @@ import pyarrow.compute
 
 from bayou.kernel.row import FilteredColumnarBatch
 from bayou.kernel.scan_file import ScanFile, ScanFileBatch
+from bayou.protocol.json_texts import JsonDecoder
 
 __all__ = [
     "CLUSTERING_PROVIDER",
@@ -43,7 +44,7 @@ _ID = "ZCUBE_ID"
 _COLUMNS = "ZCUBE_ZORDER_BY"
 
 pc: Any = pyarrow.compute
-_NAMES = msgspec.json.Decoder(list[str])
+_NAMES = JsonDecoder(list[str])
 _FACT_FIELDS: list[pa.Field[Any]] = [
     pa.field("cube", pa.string()),
     pa.field("other", pa.bool_()),

@@ -13,6 +13,7 @@ import msgspec
 from bayou.errors import CorruptTableError, FileMissingError, SchemaError
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.protocol.file_names import decode_data_file_uri
+from bayou.protocol.json_texts import JsonDecoder
 
 __all__ = ["sink_files"]
 
@@ -107,4 +108,4 @@ def _unreadable(folder: str, path: str, reason: str) -> CorruptTableError:
     )
 
 
-_DECODER = msgspec.json.Decoder(_SinkFile)
+_DECODER = JsonDecoder(_SinkFile)

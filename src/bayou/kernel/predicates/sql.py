@@ -96,6 +96,8 @@ def _tree(text: str) -> tuple[Any, list[str]]:
     except sqlglot.errors.SqlglotError as error:
         reason = _NAMES_OF_CLASSES.sub(r"\1", str(error).split("\n", 1)[0])
         raise _not_sql(text, reason) from error
+    except RecursionError:
+        raise _too_deep(text) from None
     if len(trees) != 1 or trees[0] is None:
         raise _not_sql(text, "one expression is needed")
     return trees[0], strings
@@ -105,10 +107,14 @@ def _translated(translator: Translator, tree: Any, text: str) -> Expression:
     try:
         return translator.expression(tree)
     except RecursionError:
-        raise PredicateError(
-            f"The expression that begins with {text[:60]!r} is nested too deeply.",
-            expression=text[:60],
-        ) from None
+        raise _too_deep(text) from None
+
+
+def _too_deep(text: str) -> PredicateError:
+    return PredicateError(
+        f"The expression that begins with {text[:60]!r} is nested too deeply.",
+        expression=text[:60],
+    )
 
 
 @functools.cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -77,7 +76,7 @@ class CommitEffect:
         Args:
             files: where files were counted already; those among the actions count too.
         """
-        info: Any = CommitInfo({})
+        info = CommitInfo({})
         protocol: Protocol | None = None
         metadata: Metadata | None = None
         transactions: list[Transaction] = []
@@ -103,10 +102,10 @@ class CommitEffect:
                     pass
         return cls(
             version=version,
-            operation=info.get("operation"),
-            txn_id=info.get("txnId"),
-            engine_info=info.get("engineInfo"),
-            in_commit_timestamp=info.get("inCommitTimestamp"),
+            operation=info.string("operation"),
+            txn_id=info.string("txnId"),
+            engine_info=info.string("engineInfo"),
+            in_commit_timestamp=info.integer("inCommitTimestamp"),
             protocol=protocol,
             metadata=metadata,
             metadata_before=metadata_before,

@@ -30,12 +30,12 @@ def finish_checkpoint(
         stated = stated_totals(segment, read_checksum(engine, segment, latest))
     compare_totals(state.path, state.version, stated, counted)
     if segment.checksum is None or segment.checksum.version != state.version:
-        txn_id = None if latest is None else latest.get("txnId")
+        txn_id = None if latest is None else latest.string("txnId")
         checksum = state_checksum(
             state,
             counted.files,
             counted.size,
-            txn_id=txn_id if isinstance(txn_id, str) else None,
+            txn_id=txn_id,
         )
         put_checksum(engine, state.path, state.version, checksum)
 

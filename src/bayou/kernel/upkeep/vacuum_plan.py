@@ -28,6 +28,7 @@ from bayou.kernel.upkeep.listing_sieve import FoundFiles, inventory
 from bayou.kernel.upkeep.table_folder import TableFolder
 from bayou.kernel.upkeep.vacuum_listing import ListingShare, list_share
 from bayou.protocol.actions import Action, AddCDCFile, RemoveFile
+from bayou.protocol.json_texts import decode_json
 
 __all__ = ["ListShares", "VacuumPlan", "plan_full", "plan_lite", "record_lite"]
 
@@ -150,7 +151,7 @@ def _last_vacuum(engine: Engine, table: str) -> int | None:
     path = f"{log_path(table)}/{_LAST_VACUUM}"
     try:
         data = next(iter(engine.files.read_files([ByteRange(path=path)])))
-        info = msgspec.json.decode(bytes(data), type=_LastVacuum)
+        info = decode_json(bytes(data), _LastVacuum)
     except (FileMissingError, msgspec.DecodeError, UnicodeDecodeError):
         return None
     return info.latest_commit_version_outside_of_retention_window

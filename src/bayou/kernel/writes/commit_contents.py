@@ -17,6 +17,7 @@ from bayou.protocol.actions import (
     encode_action,
 )
 from bayou.protocol.data_file_paths import canonical_path
+from bayou.protocol.json_texts import JsonDecoder
 
 __all__ = ["CommitContents", "num_records"]
 
@@ -25,7 +26,7 @@ class _NumRecords(msgspec.Struct, frozen=True, rename="camel"):
     num_records: int | None = None
 
 
-_STATS = msgspec.json.Decoder(_NumRecords)
+_STATS = JsonDecoder(_NumRecords)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from bayou.kernel.column_mapping import physical_name
 from bayou.kernel.writes.state import TransactionState
 from bayou.protocol.actions import AddFile
 from bayou.protocol.column_rules import IdentityColumn, identity_of, with_high_water_mark
+from bayou.protocol.json_texts import decode_json
 from bayou.protocol.schema import StructType
 
 __all__ = ["IdentityValues", "with_high_water_marks"]
@@ -98,7 +99,7 @@ def with_high_water_marks(
     """The schema with the marks that files with made values move, by their statistics."""
     if not generated or not adds:
         return schema
-    bounds = [msgspec.json.decode(a.stats, type=_Bounds) for a in adds if a.stats is not None]
+    bounds = [decode_json(a.stats, _Bounds) for a in adds if a.stats is not None]
     fields = []
     for field in schema:
         column = identity_of(field)

@@ -16,6 +16,7 @@ from bayou.kernel.replay import CommitActions
 from bayou.kernel.table_state import TableState
 from bayou.kernel.writes.commit_contents import num_records
 from bayou.protocol.actions import AddFile, CommitInfo, DomainMetadata, Metadata
+from bayou.protocol.json_texts import decode_json
 
 __all__ = [
     "ROW_TRACKING_DOMAIN",
@@ -44,8 +45,8 @@ def in_commit_timestamp(
     for winner in winners:
         for action in winner.actions:
             if isinstance(action, CommitInfo):
-                stamp = action.get("inCommitTimestamp")
-                previous = stamp if isinstance(stamp, int) else previous
+                stamp = action.integer("inCommitTimestamp")
+                previous = previous if stamp is None else stamp
     return now if previous is None else max(now, previous + 1)
 
 
@@ -87,7 +88,7 @@ def high_water_mark(state: TableState | None, winners: Sequence[CommitActions]) 
                 text = action.configuration
     if not text:
         return -1
-    return msgspec.json.decode(text, type=_HighWaterMark).row_id_high_water_mark
+    return decode_json(text, _HighWaterMark).row_id_high_water_mark
 
 
 def with_row_ids(
