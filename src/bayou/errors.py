@@ -95,6 +95,9 @@ class BayouError(Exception):
     """
 
     def __init__(self, message: str, **facts: object) -> None:
+        if not message.isascii():
+            # A path that isn't UTF-8 has lone surrogates, which no output could print.
+            message = message.encode("utf-8", "backslashreplace").decode()
         self.message = without_secrets(message)
         super().__init__(self.message)
         self.facts: Mapping[str, object] = facts

@@ -8,7 +8,16 @@ import pytest
 
 from bayou.errors import CorruptTableError, SchemaError, TablePropertyError, UnsupportedFeatureError
 from bayou.kernel import Operation, Snapshot
-from support.log_writer import LogWriter, add, metadata, protocol, txn
+from bayou.kernel.commit_times import version_at
+from support.log_writer import (
+    LogWriter,
+    add,
+    commit_info,
+    deletion_vector,
+    metadata,
+    protocol,
+    txn,
+)
 
 
 def open_table(log: LogWriter) -> Snapshot:
@@ -212,3 +221,49 @@ def test_an_action_that_is_nested_too_deeply_or_out_of_range_is_named(log, actio
     with pytest.raises(CorruptTableError, match="line 2: ") as caught:
         open_table(log)
     assert caught.value.file == path
+
+
+@pytest.mark.parametrize(
+    ("fields", "partitions", "message"),
+    [
+        ([("a", "long"), ("a", "string")], [], "field 'a' is there twice"),
+        ([("a", "long")], ["b"], "column 'b' isn't in the schema"),
+        (
+            [("a", {"type": "array", "elementType": "long", "containsNull": True})],
+            ["a"],
+            "column 'a' is of type array<long>",
+        ),
+    ],
+)
+def test_columns_that_are_there_twice_or_cannot_partition_a_table_are_named(
+    log, fields, partitions, message
+):
+    columns = [{"name": name, "type": kind, "nullable": True} for name, kind in fields]
+    body = {
+        **metadata({}, partitions)["metaData"],
+        "schemaString": json.dumps({"type": "struct", "fields": columns}),
+    }
+    log.commit(protocol(), {"metaData": body})
+    with pytest.raises(CorruptTableError, match=message) as caught:
+        open_table(log)
+    assert caught.value.file == log.path(f"{0:020d}.json")
+
+
+def test_a_deletion_vector_beyond_the_range_of_the_protocol_is_named_with_its_line(log):
+    vector = {**deletion_vector("v"), "sizeInBytes": 1 << 45}
+    log.commit(protocol(), metadata({"id": "long"}), add("a", vector=vector))
+    with pytest.raises(CorruptTableError, match="line 3: a deletion vector is beyond"):
+        open_table(log)
+
+
+@pytest.mark.parametrize("key", ["Version", "Timestamp"])
+def test_an_enablement_of_in_commit_timestamps_that_is_no_number_is_named(log, key):
+    configuration = {
+        "delta.enableInCommitTimestamps": "true",
+        f"delta.inCommitTimestampEnablement{key}": "junk",
+    }
+    log.commit(
+        commit_info(inCommitTimestamp=5), protocol(), metadata({"id": "long"}, (), configuration)
+    )
+    with pytest.raises(TablePropertyError, match="'junk', not a whole number"):
+        version_at(log.engine, open_table(log), 9)

@@ -14,6 +14,7 @@ from bayou.errors import CorruptTableError, DataFileError, SerializationError
 from bayou.kernel import Scan, ScanFile, ScanState, Snapshot, read_scan_file
 from bayou.protocol.schema import StructType
 from support.log_writer import LogWriter, WireAction, add, metadata, protocol
+from support.vectors import inline_vector
 
 COLUMNS = {
     "day": "date",
@@ -252,3 +253,10 @@ def _files(log: LogWriter, scan: Scan) -> list[ScanFile]:
 def test_bytes_that_are_no_scan_state_are_refused():
     with pytest.raises(SerializationError, match="aren't a scan state"):
         ScanState.from_bytes(b"nonsense")
+
+
+def test_a_deletion_vector_in_a_table_without_the_feature_is_an_error(log):
+    file = write_file(log, "f", pa.table({"id": [1, 2, 3]}), vector=inline_vector([1]))
+    log.commit(protocol(), metadata({"id": "long"}), file)
+    with pytest.raises(CorruptTableError, match="doesn't name the feature deletionVectors"):
+        read(log)

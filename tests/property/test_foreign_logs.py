@@ -24,7 +24,7 @@ from bayou.api.table import TableHandle
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory.files import MemoryFiles
 from bayou.errors import BayouError, CorruptTableError
-from bayou.kernel import ByteRange, Table
+from bayou.kernel import ByteRange, Operation, Table, write_data
 from bayou.kernel.upkeep.checkpoint import checkpoint
 from bayou.kernel.upkeep.checksum import write_checksum
 from support.examples import examples
@@ -206,7 +206,8 @@ class ForeignLog:
         self.files = MemoryFiles()
         self.engine = ArrowEngine(files=self.files)
         self.log = LogWriter(self.engine, f"memory://{uuid.uuid4().hex}/table")
-        self.head = [protocol(1, 2), metadata(COLUMNS, list(PARTITIONS))]
+        properties = {"delta.enableChangeDataFeed": "true"}
+        self.head = [protocol(1, 4), metadata(COLUMNS, list(PARTITIONS), properties)]
         self.one = add("f", partition_values=PARTITIONS, size=self._write("f"), stats=STATS)
         self.two = add("g", partition_values=PARTITIONS, size=self._write("g"), stats=STATS)
         self.first = [commit_info(timestamp=1, operation="WRITE", txnId="1"), *self.head, self.one]
@@ -250,9 +251,19 @@ class ForeignLog:
     def use(self, rng: random.Random) -> None:
         """Read the table in some way, or write to it."""
         handle = TableHandle(self.engine, Table.for_path(self.engine, self.log.table))
-        match rng.randrange(8):
+        match rng.randrange(16):
             case 0:
                 handle.history()
+            case 8:
+                self._append()
+            case 9:
+                handle.vacuum(dry_run=True)
+            case 10:
+                handle.optimize()
+            case 11:
+                handle.delete("id = 2")
+            case 12:
+                handle.changes(rng.randrange(2)).to_arrow()
             case 1:
                 handle.detail()
             case 2:
@@ -267,11 +278,34 @@ class ForeignLog:
             case _:
                 assert handle.to_arrow(filter=rng.choice(FILTERS)).num_rows <= 10
 
+    def _append(self) -> None:
+        table = Table.for_path(self.engine, self.log.table)
+        latest = table.latest_snapshot(self.engine)
+        transaction = latest.build_update_table_transaction("test", Operation.WRITE).build(
+            self.engine
+        )
+        rows = pa.record_batch({"id": [9], "p": ["b"]})
+        state = transaction.transaction_state(self.engine)
+        adds = write_data(self.engine, state, [rows])
+        transaction.commit(self.engine, adds).run_post_commit_hooks(self.engine)
+
 
 def _commit(log: ForeignLog, rng: random.Random) -> None:
     version = rng.randrange(2)
-    actions = _mutated(log.last if version else log.first, rng)
-    log.commit(version, actions)
+    actions = list(log.last if version else log.first)
+    if version and not rng.randrange(3):
+        features = ["deletionVectors", "columnMapping", "rowTracking", "domainMetadata"]
+        vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4}
+        if rng.randrange(2):
+            vector = {
+                "storageType": "i",
+                "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000",
+            }
+        vector |= {"sizeInBytes": 40, "cardinality": 6}
+        fields = {"deletionVector": vector, "baseRowId": 3, "defaultRowCommitVersion": 1}
+        actions[-1] = {"add": {**log.two["add"], **fields, "tags": {"a": "b"}}}
+        actions.append(protocol(3, 7, (features[:2], features)))
+    log.commit(version, _mutated(actions, rng))
 
 
 def _checkpoint(log: ForeignLog, rng: random.Random) -> None:

@@ -13,7 +13,7 @@ from bayou.kernel.column_mapping import column_mapping_mode, without_mapping
 from bayou.protocol import features
 from bayou.protocol.actions import Metadata, Protocol
 from bayou.protocol.properties import COLUMN_MAPPING_MODE
-from bayou.protocol.schema import SchemaJsonError, StructType
+from bayou.protocol.schema import ArrayType, MapType, SchemaJsonError, StructType
 from bayou.protocol.type_changes import unsupported_type_changes
 
 __all__ = ["check_readable", "table_schema"]
@@ -42,6 +42,14 @@ def table_schema(table: str, metadata: Metadata) -> StructType:
         raise TablePropertyError(
             f"{table} can't be read: {error}.", table=table, key=COLUMN_MAPPING_MODE.key
         ) from error
+    for name in metadata.partition_columns:
+        field = next((field for field in schema if field.name == name), None)
+        if field is None or isinstance(field.data_type, StructType | ArrayType | MapType):
+            problem = "isn't in the schema" if field is None else f"is of type {field.data_type}"
+            raise CorruptSchemaError(
+                f"The partition columns of {table} can't be read: column {name!r} {problem}.",
+                table=table,
+            )
     return schema if mode != "none" else without_mapping(schema)
 
 

@@ -150,6 +150,12 @@ def _transformed(
     columns = _columns(state, file)
     schema = state.logical_arrow_schema
     for batch in batches:
+        if deleted is not None and ROW_INDEX_COLUMN not in batch.schema.names:
+            raise CorruptTableError(
+                f"The log of {state.table} has a deletion vector for file {file.path}, but the "
+                "table's protocol doesn't name the feature deletionVectors.",
+                table=state.table,
+            )
         selection = (
             None
             if deleted is None

@@ -322,3 +322,9 @@ def test_what_isnt_sql_is_an_error(text):
 def test_a_constant_that_isnt_of_its_type_is_an_error(text):
     with pytest.raises(PredicateError, match="isn't a"):
         literal(text)
+
+
+@pytest.mark.parametrize("text", ["(" * 3000 + "1" + ")" * 3000, "id > " + "-" * 5000 + "1"])
+def test_an_expression_nested_too_deeply_is_an_error(text):
+    with pytest.raises(PredicateError):
+        parse_predicate(text)

@@ -207,6 +207,12 @@ def test_a_length_limit_holds_inside_of_a_column(
     assert len(append(engine, table, pa.table({"s": pa.array(good, arrow)}))) == len(good)
 
 
+def test_a_length_limit_of_a_column_that_holds_no_text_is_passed_over(engine, table_path):
+    field = marked("n", LONG, {"__CHAR_VARCHAR_TYPE_STRING": "varchar(3)"})
+    table = create(engine, table_path, field)
+    assert append(engine, table, pa.table({"n": [12345]})) == [{"n": 12345}]
+
+
 def test_a_length_limit_that_cannot_be_read_is_refused_by_name(engine, table_path):
     field = marked("s", STRING, {"__CHAR_VARCHAR_TYPE_STRING": "varchar(many)"})
     table = create(engine, table_path, field)

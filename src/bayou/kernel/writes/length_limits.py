@@ -39,7 +39,7 @@ class LengthLimits:
         """
         for column, limit in self._limits:
             texts = _texts(rows.column(column), limit.path)
-            if texts is None:
+            if texts is None or not _holds_text(texts.type):
                 continue
             if limit.kind == "char":
                 texts = pc.utf8_rtrim(texts, " ")
@@ -118,3 +118,9 @@ def _within(array: Any, children: Any) -> Any:
         return children.slice(0, 0)
     offsets = array.offsets
     return children.slice(offsets[0].as_py(), offsets[-1].as_py() - offsets[0].as_py())
+
+
+def _holds_text(kind: pa.DataType) -> bool:
+    """Whether a limit can hold at all: another writer may have set one for another type."""
+    types = pa.types
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
