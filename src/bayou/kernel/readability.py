@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from bayou.errors import (
     CorruptSchemaError,
     SchemaError,
@@ -13,7 +15,7 @@ from bayou.kernel.column_mapping import column_mapping_mode, without_mapping
 from bayou.protocol import features
 from bayou.protocol.actions import Metadata, Protocol
 from bayou.protocol.properties import COLUMN_MAPPING_MODE
-from bayou.protocol.schema import ArrayType, MapType, SchemaJsonError, StructType
+from bayou.protocol.schema import ArrayType, DataType, MapType, SchemaJsonError, StructType
 from bayou.protocol.type_changes import unsupported_type_changes
 
 __all__ = ["check_readable", "table_schema"]
@@ -42,6 +44,12 @@ def table_schema(table: str, metadata: Metadata) -> StructType:
         raise TablePropertyError(
             f"{table} can't be read: {error}.", table=table, key=COLUMN_MAPPING_MODE.key
         ) from error
+    twice = next(_named_twice(schema), None)
+    if twice is not None:
+        raise CorruptSchemaError(
+            f"The schema in the log of {table} can't be read: field {twice!r} is there twice.",
+            table=table,
+        )
     for name in metadata.partition_columns:
         field = next((field for field in schema if field.name == name), None)
         if field is None or isinstance(field.data_type, StructType | ArrayType | MapType):
@@ -51,6 +59,24 @@ def table_schema(table: str, metadata: Metadata) -> StructType:
                 table=table,
             )
     return schema if mode != "none" else without_mapping(schema)
+
+
+def _named_twice(data_type: DataType) -> Iterator[str]:
+    match data_type:
+        case StructType(fields):
+            seen: set[str] = set()
+            for field in fields:
+                if field.name in seen:
+                    yield field.name
+                seen.add(field.name)
+                yield from _named_twice(field.data_type)
+        case ArrayType():
+            yield from _named_twice(data_type.element_type)
+        case MapType():
+            yield from _named_twice(data_type.key_type)
+            yield from _named_twice(data_type.value_type)
+        case _:
+            return
 
 
 def check_readable(

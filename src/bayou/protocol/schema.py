@@ -243,7 +243,7 @@ def _type_from_json(value: Any, depth: int) -> DataType:
                 fields = value["fields"]
                 if not isinstance(fields, list):
                     raise SchemaJsonError(f"fields must be a list, not {_excerpt(fields)}")
-                return _struct(tuple(_field_from_json(f, depth - 1) for f in fields))
+                return StructType(tuple(_field_from_json(f, depth - 1) for f in fields))
             case "array":
                 return ArrayType(
                     element_type=_type_from_json(value["elementType"], depth - 1),
@@ -315,14 +315,6 @@ def _field_from_json(value: Any, depth: int) -> StructField:
         nullable=bool(value.get("nullable", True)),
         metadata=metadata,
     )
-
-
-def _struct(fields: tuple[StructField, ...]) -> StructType:
-    found = StructType(fields)
-    if len(set(found.names)) < len(fields):
-        twice = next(name for name in found.names if found.names.count(name) > 1)
-        raise SchemaJsonError(f"field {_excerpt(twice)} is there twice")
-    return found
 
 
 def _excerpt(value: Any) -> str:
