@@ -227,6 +227,7 @@ def test_an_action_that_is_nested_too_deeply_or_out_of_range_is_named(log, actio
     ("fields", "partitions", "message"),
     [
         ([("a", "long"), ("a", "string")], [], "field 'a' is there twice"),
+        ([("a\0", "long")], [], "has a null character in its name"),
         ([("a", "long")], ["b"], "column 'b' isn't in the schema"),
         (
             [("a", {"type": "array", "elementType": "long", "containsNull": True})],
@@ -247,6 +248,15 @@ def test_columns_that_are_there_twice_or_cannot_partition_a_table_are_named(
     with pytest.raises(CorruptTableError, match=message) as caught:
         open_table(log)
     assert caught.value.file == log.path(f"{0:020d}.json")
+
+
+def test_an_identity_column_whose_step_is_no_number_is_named(log):
+    marks = {"delta.identity.start": 1, "delta.identity.step": {"x": 1}}
+    field = {"name": "a", "type": "long", "nullable": True, "metadata": marks}
+    schema = json.dumps({"type": "struct", "fields": [field]})
+    log.commit(protocol(), {"metaData": {**metadata({})["metaData"], "schemaString": schema}})
+    with pytest.raises(CorruptTableError, match="the step of identity column 'a' isn't a number"):
+        open_table(log)
 
 
 def test_a_deletion_vector_beyond_the_range_of_the_protocol_is_named_with_its_line(log):

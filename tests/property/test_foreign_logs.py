@@ -14,12 +14,14 @@ import os
 import random
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import bayou
 from bayou.api.table import TableHandle
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory.files import MemoryFiles
@@ -461,3 +463,31 @@ def test_a_foreign_log_gives_an_answer_or_one_of_our_errors(kind: str) -> None:
             raise
     if kind in ("commits", "schemas"):
         assert refused > ROUNDS // 20
+
+
+def test_names_that_are_not_utf_8_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    for n in range(3):
+        bayou.write(str(path), pa.table({"id": [n], "p": ["a"]}), partition_by=["p"])
+    root = os.fsencode(path)
+    for name in (
+        b"_delta_log/\xff\xfe.json",
+        b"_delta_log/%020d\xff.json" % 2,
+        b"_delta_log/%020d.checkpoint.\xff.parquet" % 2,
+        b"_delta_log/_sidecars/\xff.parquet",
+        b"_change_data/\xff.parquet",
+        b"p=\xff/a\xfe.parquet",
+        b"\xff.parquet",
+    ):
+        file = os.path.join(root, name)
+        os.makedirs(os.path.dirname(file), exist_ok=True)
+        with open(file, "wb") as stream:
+            stream.write(b"x")
+        os.utime(file, (1, 1))
+    table = bayou.table(str(path))
+    assert table.to_arrow().num_rows == 3
+    table.vacuum()
+    table.optimize()
+    table.checkpoint()
+    assert table.history()[0]["operation"] == "OPTIMIZE"
+    assert bayou.table(str(path)).to_arrow().num_rows == 3

@@ -14,6 +14,7 @@ from bayou.kernel.catalog import is_catalog_managed
 from bayou.kernel.column_mapping import column_mapping_mode, without_mapping
 from bayou.protocol import features
 from bayou.protocol.actions import Metadata, Protocol
+from bayou.protocol.column_rules import has_usable_step
 from bayou.protocol.properties import COLUMN_MAPPING_MODE
 from bayou.protocol.schema import ArrayType, DataType, MapType, SchemaJsonError, StructType
 from bayou.protocol.type_changes import unsupported_type_changes
@@ -44,11 +45,10 @@ def table_schema(table: str, metadata: Metadata) -> StructType:
         raise TablePropertyError(
             f"{table} can't be read: {error}.", table=table, key=COLUMN_MAPPING_MODE.key
         ) from error
-    twice = next(_named_twice(schema), None)
-    if twice is not None:
+    problem = next(_unusable_fields(schema), None)
+    if problem is not None:
         raise CorruptSchemaError(
-            f"The schema in the log of {table} can't be read: field {twice!r} is there twice.",
-            table=table,
+            f"The schema in the log of {table} can't be read: {problem}.", table=table
         )
     for name in metadata.partition_columns:
         field = next((field for field in schema if field.name == name), None)
@@ -61,20 +61,25 @@ def table_schema(table: str, metadata: Metadata) -> StructType:
     return schema if mode != "none" else without_mapping(schema)
 
 
-def _named_twice(data_type: DataType) -> Iterator[str]:
+def _unusable_fields(data_type: DataType) -> Iterator[str]:
+    """What is wrong with fields that no Arrow schema or writer could have."""
     match data_type:
         case StructType(fields):
             seen: set[str] = set()
             for field in fields:
                 if field.name in seen:
-                    yield field.name
+                    yield f"field {field.name!r} is there twice"
+                if "\0" in field.name:
+                    yield f"field {field.name!r} has a null character in its name"
+                if not has_usable_step(field):
+                    yield f"the step of identity column {field.name!r} isn't a number"
                 seen.add(field.name)
-                yield from _named_twice(field.data_type)
+                yield from _unusable_fields(field.data_type)
         case ArrayType():
-            yield from _named_twice(data_type.element_type)
+            yield from _unusable_fields(data_type.element_type)
         case MapType():
-            yield from _named_twice(data_type.key_type)
-            yield from _named_twice(data_type.value_type)
+            yield from _unusable_fields(data_type.key_type)
+            yield from _unusable_fields(data_type.value_type)
         case _:
             return
 

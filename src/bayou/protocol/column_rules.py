@@ -21,6 +21,7 @@ __all__ = [
     "INVARIANTS_KEY",
     "IdentityColumn",
     "check_constraints",
+    "has_usable_step",
     "identity_of",
     "invariant_of",
     "with_high_water_mark",
@@ -72,6 +73,12 @@ def identity_of(field: StructField) -> IdentityColumn | None:
         high_water_mark=mark if isinstance(mark, int) else None,
         allow_explicit=field.metadata.get(ALLOW_EXPLICIT_KEY) is True,
     )
+
+
+def has_usable_step(field: StructField) -> bool:
+    """Whether the step of an identity column is a whole number; true for another column."""
+    step = field.metadata.get(IDENTITY_STEP_KEY, 1)
+    return isinstance(step, int) or not isinstance(field.metadata.get(IDENTITY_START_KEY), int)
 
 
 def with_high_water_mark(field: StructField, value: int) -> StructField:
