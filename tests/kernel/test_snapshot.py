@@ -277,3 +277,11 @@ def test_an_enablement_of_in_commit_timestamps_that_is_no_number_is_named(log, k
     )
     with pytest.raises(TablePropertyError, match="'junk', not a whole number"):
         version_at(log.engine, open_table(log), 9)
+
+
+def test_bounds_that_are_no_values_of_their_column_skip_no_file(log):
+    bounds = {"numRecords": 1, "minValues": {"n": 5, "m": 1}, "maxValues": {"n": 1 << 40, "m": 9}}
+    log.commit(protocol(), metadata({"n": "integer", "m": "integer"}), add("a", stats=bounds))
+    scan = open_table(log).scan_builder().with_filter("n < m").build()
+    with scan.scan_files(log.engine) as batches:
+        assert sum(batch.num_selected for batch in batches) == 1

@@ -67,9 +67,13 @@ def stored_type(data_type: DataType) -> pa.DataType | None:
 
 
 def cast_bounds(values: Datum, arrow_type: pa.DataType) -> Datum:
-    """Bounds in the type wanted."""
+    """Bounds in the type wanted; one that isn't a value of a whole type is null, so unknown."""
     if values.type == arrow_type:
         return values
+    if pa.types.is_integer(values.type) and pa.types.is_integer(arrow_type):
+        most = (1 << (arrow_type.bit_width - 1)) - 1
+        fits = pc.and_(pc.less_equal(values, most), pc.greater_equal(values, -most - 1))
+        values = pc.if_else(fits, values, pa.scalar(None, values.type))
     return pc.cast(values, arrow_type, safe=not pa.types.is_floating(arrow_type))
 
 
