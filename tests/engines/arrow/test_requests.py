@@ -72,7 +72,7 @@ def test_opening_a_table_with_a_checkpoint_is_one_list_and_few_gets(
     assert snapshot.version == 11
     assert requests.calls["list"] == 1
     assert requests.calls["head"] == 0
-    assert requests.gets == 4  # the hint, two commits, the checkpoint's checksum
+    assert requests.gets == 5  # the hint, two commits, the checkpoint's checksum and its commit
 
 
 def test_planning_reads_a_small_checkpoint_once_and_a_file_is_one_get(
@@ -94,4 +94,4 @@ def test_a_version_in_the_past_is_one_list_too(
 ) -> None:
     assert Table.for_path(engine, PATH).snapshot_as_of_version(engine, 10).version == 10
     assert requests.calls["list"] == 1
-    assert requests.gets <= 4
+    assert requests.gets <= 5
