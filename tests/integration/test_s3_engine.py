@@ -173,9 +173,10 @@ class TestAWrongSetting:
         from servers.process import free_port
 
         options["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{free_port()}"
+        options["max_retries"] = "2"
         message = _refusal(f"s3://{bucket}/t", options, writing)
         assert options["AWS_ENDPOINT_URL"] in message
-        assert "after 10 retries, max_retries: 10, retry_timeout: 60s" in message
+        assert "after 2 retries, max_retries: 2, retry_timeout: 60s" in message
         assert options["AWS_SECRET_ACCESS_KEY"] not in message
 
     @pytest.mark.parametrize("writing", [False, True], ids=["read", "write"])

@@ -28,6 +28,8 @@ __all__ = ["MOST_CONNECTIONS", "StatusServer"]
 _JSON = "application/json; charset=utf-8"
 _HTML = "text/html; charset=utf-8"
 _OPEN = ("/healthz", "/readyz")
+_POLL_SECONDS = 0.1
+"""How long `close` waits at most for the server to notice."""
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; connect-src 'self'; img-src data:; "
@@ -67,7 +69,10 @@ class StatusServer:
                 what="port",
             ) from error
         self._thread = threading.Thread(
-            target=self._server.serve_forever, name="bayou-status", daemon=True
+            target=self._server.serve_forever,
+            args=(_POLL_SECONDS,),
+            name="bayou-status",
+            daemon=True,
         )
         self._thread.start()
 

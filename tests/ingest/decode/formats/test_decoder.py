@@ -99,7 +99,7 @@ def registry():
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     answers["/schemas/ids/1"] = {
         "schema": json.dumps(AVRO),

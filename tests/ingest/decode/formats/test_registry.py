@@ -41,7 +41,7 @@ def server():
         seen: list[tuple[str, str | None]] = []
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         running.append(server)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         return server.server_port, seen
 
     yield start
