@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -32,6 +31,7 @@ from bayou.kernel.log_segment import LogSegment, load_log_segment
 from bayou.kernel.readability import check_readable, table_schema
 from bayou.kernel.replay import ReplayState, read_commit_files, replay_commits
 from bayou.kernel.scan_file import adds_to_array
+from bayou.kernel.stopwatch import Stopwatch
 from bayou.protocol import features
 from bayou.protocol.actions import (
     Action,
@@ -85,7 +85,7 @@ class TableState:
         self._transactions = transactions
         self._domains = domains
         self._known_statistics = known_statistics
-        self._loaded_at = time.monotonic()
+        self._since_load = Stopwatch()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.path!r}, version={self.version})"
@@ -103,7 +103,7 @@ class TableState:
     @property
     def age_seconds(self) -> float:
         """Since it was read."""
-        return time.monotonic() - self._loaded_at
+        return self._since_load.seconds
 
     @property
     def table_id(self) -> str:

@@ -73,6 +73,55 @@ def test_a_writer_whose_place_in_the_log_was_cleaned_up_is_told(engine, table, m
     assert append(engine, begin(engine, table)) == 4
 
 
+def clean_up_all_but_the_latest(engine: Engine, table: Table) -> None:
+    table.checkpoint(engine)
+    in_days = time.time_ns() // 1_000_000 + 3 * 24 * 3_600_000
+    assert clean_up_log(engine, table.path, retention_ms=0, now=in_days).deleted
+
+
+def test_a_writer_on_a_machine_that_was_suspended_does_not_commit_where_nobody_reads(
+    engine, table, monkeypatch
+):
+    late = begin(engine, table)
+    for _ in range(3):
+        append(engine, begin(engine, table))
+    clean_up_all_but_the_latest(engine, table)
+    # The monotonic clock doesn't move while a machine sleeps; the other one does.
+    woken_up = time.time() + 40 * 24 * 3600
+    monkeypatch.setattr("bayou.kernel.stopwatch.time.time", lambda: woken_up)
+    with pytest.raises(CommitConflictError, match="960 hours ago"):
+        append(engine, late)
+    assert table.latest_snapshot(engine).version == 3
+
+
+def test_a_writer_of_a_minute_does_not_commit_behind_a_cleanup_with_a_clock_that_is_ahead(
+    engine, table, monkeypatch
+):
+    late = begin(engine, table)
+    for _ in range(3):
+        append(engine, begin(engine, table))
+    clean_up_all_but_the_latest(engine, table)
+    in_a_minute = time.monotonic() + 60
+    monkeypatch.setattr("bayou.kernel.stopwatch.time.monotonic", lambda: in_a_minute)
+    with pytest.raises(CommitConflictError, match="60 seconds ago"):
+        append(engine, late)
+
+
+def test_a_creator_whose_version_0_was_cleaned_up_does_not_create_the_table_again(
+    engine, table_path, monkeypatch
+):
+    table = Table.for_path(engine, table_path)
+    late = begin(engine, table)
+    for _ in range(4):
+        append(engine, begin(engine, table))
+    clean_up_all_but_the_latest(engine, table)
+    in_an_hour = time.monotonic() + 3600
+    monkeypatch.setattr("bayou.kernel.stopwatch.time.monotonic", lambda: in_an_hour)
+    with pytest.raises(CommitConflictError, match="cleaned up since, up to version 2"):
+        append(engine, late)
+    assert table.latest_snapshot(engine).version == 3
+
+
 def test_a_writer_that_took_long_still_goes_behind_others(engine, table, monkeypatch):
     late = begin(engine, table)
     append(engine, begin(engine, table))

@@ -34,8 +34,9 @@ _FIRST_PAUSE_SECONDS = 0.005
 _LONGEST_PAUSE_SECONDS = 0.5
 _STORE_RETRIES = 5
 
-_LONG_AGO_SECONDS = 30 * 60.0
-"""Log cleanup keeps commits for longer than this; beyond it a version's place may be free again."""
+_LONG_AGO_SECONDS = 5.0
+"""A commit from an older version lists the log first: the place behind that version may be free
+again. Commits can be cleaned up early, by a short retention or a machine whose clock is ahead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,8 @@ class CommitAttempt:
             since `read_version`, oldest first.
         reads, writes: for the conflict check.
         max_retries: how often a lost commit is tried again.
-        read_seconds_ago: when the version was read that it was made from.
+        read_seconds_ago: when the version was read that it was made from, or, for a new table,
+            when the transaction was built.
         committer: where the commit goes.
     """
 
@@ -121,13 +123,17 @@ def _refuse_gap(engine: Engine, attempt: CommitAttempt) -> None:
     if first > wanted:
         raise CommitConflictError(
             f"The commit to {attempt.table} was made from version {attempt.read_version}, "
-            f"{attempt.read_seconds_ago / 3600:.0f} hours ago. The commits behind it have been "
-            f"cleaned up since, up to version {first - 1}, so that nobody can say whether they go "
-            "with it. Nothing was changed; read the table again and repeat the operation, or set "
+            f"{_duration(attempt.read_seconds_ago)} ago. The commits behind it have been cleaned "
+            f"up since, up to version {first - 1}, so that nobody can say whether they go with it. "
+            "Nothing was changed; read the table again and repeat the operation, or set "
             "delta.logRetentionDuration to more than a writer takes.",
             table=attempt.table,
             winning_version=first,
         )
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 3600:.0f} hours" if seconds >= 3600 else f"{seconds:.0f} seconds"
 
 
 def _out_of_retries(
