@@ -26,8 +26,8 @@ from bayou.kernel import Table
 from bayou.kernel.engine import UNFINISHED
 from bayou.kernel.operations.vacuum import VacuumMetrics, vacuum
 from bayou.kernel.upkeep.kept_files import KeptFiles
-from bayou.kernel.upkeep.listing_sieve import FoundFiles
-from bayou.kernel.upkeep.vacuum_listing import ListingShare, list_share
+from bayou.kernel.upkeep.listing_sieve import LISTING_SCHEMA, FoundFiles
+from bayou.kernel.upkeep.vacuum_listing import ListingShare, list_share, look_through
 from bayou.protocol.deletion_vectors import z85_encode
 from support.faults import Fault, FaultInjectingEngine
 from support.log_writer import LogWriter, add, metadata, protocol, remove
@@ -356,6 +356,55 @@ def test_lite_without_the_commits_that_it_needs_is_refused(log):
     log.delete(f"{0:020d}.json")
     with pytest.raises(VersionNotFoundError, match="Run a full vacuum"):
         run(log, 0, lite=True)
+
+
+def test_lite_leaves_the_files_of_another_table_below_alone(log):
+    """The table is a shallow clone of `source`, which lies in its folder."""
+    inside = ["source/a", "source/deep/b", "source/deletion_vector.bin", "source/_delta_log/0.json"]
+    theirs = [f"{log.table}/{name}" for name in inside[:2]]
+    log.commit(*HEAD, *map(add, theirs), add("day=1/c"))
+    gone = [*theirs, "source/deep/b", "day=1/c"]
+    log.commit(*(remove(path, deletionTimestamp=OLD) for path in gone))
+    age_commits(log, OLD, OLD + 1)
+    for name in (*inside, "day=1/c"):
+        put(log, name)
+    run(log, 2, lite=True)
+    assert names(log) == sorted(inside)
+
+
+def test_lite_deletes_nothing_hidden(log):
+    hidden = ["_delta_log/00000000000000000000.json", "_x/a", ".b", "day=1/_c"]
+    log.commit(*HEAD, add("a"))
+    log.commit(*(remove(path, deletionTimestamp=OLD) for path in (*hidden, "a", "_p=1/d")))
+    age_commits(log, OLD, OLD + 1)
+    for name in (*hidden[1:], "a", "_p=1/d"):
+        put(log, name)
+    run(log, 2, lite=True)
+    assert names(log) == sorted(hidden[1:])
+    assert Table.for_path(log.engine, log.table).latest_snapshot(log.engine).version == 3
+
+
+def test_an_inventory_that_lacks_the_log_of_another_table_costs_it_no_file(log):
+    log.commit(*HEAD, add("a"))
+    for name in ("sub/t/0.parquet", "sub/t/_delta_log/0.json", "sub/x.parquet"):
+        put(log, name)
+
+    def only_data(whole: ListingShare, kept: KeptFiles) -> Iterator[FoundFiles]:
+        paths = [f"{log.table}/{name}" for name in ("sub/t/0.parquet", "sub/x.parquet")]
+        listed = pa.table(
+            [paths, [3, 3], [OLD, OLD], [False, False]], schema=LISTING_SCHEMA
+        ).to_batches()
+        yield look_through(whole, kept, listed)
+
+    vacuum(
+        log.engine,
+        log.table,
+        0,
+        enforce_retention_duration=False,
+        list_shares=only_data,
+        lists_everything=False,
+    )
+    assert names(log) == ["sub/t/0.parquet", "sub/t/_delta_log/0.json"]
 
 
 def test_rows_are_the_same_after_a_vacuum(tmp_path):

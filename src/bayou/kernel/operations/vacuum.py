@@ -81,6 +81,7 @@ def vacuum(
     catalog: Catalog | None = None,
     delete_files: DeleteFiles | None = None,
     list_shares: ListShares | None = None,
+    lists_everything: bool = True,
     tells_history: bool = True,
 ) -> VacuumMetrics:
     """Delete files below the table's folder that no version within the retention needs.
@@ -100,6 +101,7 @@ def vacuum(
         catalog: the one that manages the table, if any; it must permit this.
         delete_files: deletes the files in other processes; None: threads of this one do.
         list_shares: lists the folder in other processes; None: this one does.
+        lists_everything: see `plan_full`.
         tells_history: commit VACUUM START and VACUUM END.
 
     Raises:
@@ -118,7 +120,7 @@ def vacuum(
     if lite:
         plan = plan_lite(engine, state, before)
     else:
-        plan = plan_full(engine, state, before, list_shares)
+        plan = plan_full(engine, state, before, list_shares, lists_everything=lists_everything)
     found = VacuumMetrics(
         dry_run=dry_run,
         inventory=plan.files,

@@ -4,12 +4,14 @@
 with `.` or `_`, aren't the table's, but for change data (`_change_data`), indexes (`_delta_index`)
 and partitions of columns with such a name. A folder with a log of its own is another table. *Lite*
 takes what the commits since the last one removed, without a listing; what no commit ever named
-stays.
+stays. Hidden files and files of other tables stay, too: the log of a table may name them, as that
+of a shallow clone does whose folder holds the source.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -23,8 +25,9 @@ from bayou.kernel.engine import ByteRange, Engine
 from bayou.kernel.log_segment import commit_files, log_path
 from bayou.kernel.replay import read_commits
 from bayou.kernel.table_state import TableState
+from bayou.kernel.upkeep.hidden_names import HiddenNames
 from bayou.kernel.upkeep.kept_files import KeptFiles, kept_files
-from bayou.kernel.upkeep.listing_sieve import FoundFiles, inventory
+from bayou.kernel.upkeep.listing_sieve import INVENTORY_SCHEMA, FoundFiles, inventory
 from bayou.kernel.upkeep.table_folder import TableFolder
 from bayou.kernel.upkeep.vacuum_listing import ListingShare, list_share
 from bayou.protocol.actions import Action, AddCDCFile, RemoveFile
@@ -39,6 +42,7 @@ ListShares: TypeAlias = Callable[[ListingShare, KeptFiles], Iterable[FoundFiles]
 else's listing looked through (`look_through`)."""
 
 _LAST_VACUUM = "_last_vacuum_info"
+_REQUESTS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +69,12 @@ class VacuumPlan:
 
 
 def plan_full(
-    engine: Engine, state: TableState, before: int, list_shares: ListShares | None = None
+    engine: Engine,
+    state: TableState,
+    before: int,
+    list_shares: ListShares | None = None,
+    *,
+    lists_everything: bool = True,
 ) -> VacuumPlan:
     """Compare the table's folder with the log.
 
@@ -75,6 +84,8 @@ def plan_full(
         before: ms since the epoch; files changed then or later stay, and files of tombstones
             since then.
         list_shares: lists the folder in other processes; None: this one does.
+        lists_everything: whether the listing shows the logs of other tables. If it may lack some,
+            the store is asked for them.
 
     Raises:
         CorruptTableError: the log can't be read.
@@ -86,8 +97,9 @@ def plan_full(
         found = list_share(engine, whole, kept)
     else:
         found = FoundFiles.combined(list_shares(whole, kept))
+    files = TableFolder(engine, state.path).own_files(found.own_files())
     return VacuumPlan(
-        files=TableFolder(engine, state.path).own_files(found.own_files()),
+        files=files if lists_everything else _outside_other_tables(engine, state, files),
         folders=tuple(found.empty_folders()),
         folders_seen=len(found.folders) + 1,
     )
@@ -125,16 +137,49 @@ def plan_lite(engine: Engine, state: TableState, before: int) -> VacuumPlan:
                 unneeded[path] = (size, time)
     paths = list(unneeded)
     needed: list[Any] = kept.hold(paths).to_pylist()
-    return VacuumPlan(
-        files=folder.own_files(
-            inventory(
-                (f"{table}/{path}", *unneeded[path])
-                for path, keep in zip(paths, needed, strict=True)
-                if not keep
-            )
-        ),
-        last_version=end,
+    found = folder.own_files(
+        inventory(
+            (f"{table}/{path}", *unneeded[path])
+            for path, keep in zip(paths, needed, strict=True)
+            if not keep
+        )
     )
+    return VacuumPlan(files=_outside_other_tables(engine, state, found), last_version=end)
+
+
+def _outside_other_tables(engine: Engine, state: TableState, files: pa.Table) -> pa.Table:
+    """The files that a complete listing would give: neither hidden nor another table's."""
+    names = HiddenNames.of(state)
+    ends = pc.split_pattern(files.column("path").combine_chunks(), "/", max_splits=1, reverse=True)
+    folders = pc.list_element(ends, 0).dictionary_encode() if len(ends) else None
+    if folders is None:
+        return INVENTORY_SCHEMA.empty_table()
+    found: list[str] = folders.dictionary.to_pylist()
+    below = {folder for path in found for folder in _folders_below(state.path, path)}
+    shown = sorted(f for f in below if not names.hide_folder(f.rpartition("/")[2]))
+    with ThreadPoolExecutor(_REQUESTS, thread_name_prefix="bayou-vacuum") as pool:
+        nested = pool.map(lambda folder: _has_log(engine, folder), shown)
+        own = {f for f, other in zip(shown, nested, strict=True) if not other}
+    is_own = pa.array([own.issuperset(_folders_below(state.path, f)) for f in found], pa.bool_())
+    hidden = names.hide_files(pc.list_element(ends, 1))
+    return files.filter(pc.and_not(is_own.take(folders.indices), hidden))
+
+
+def _folders_below(table: str, folder: str) -> Iterator[str]:
+    """A folder and those above it, up to the table's, which is left out."""
+    while len(folder) > len(table):
+        yield folder
+        folder = folder.rpartition("/")[0]
+
+
+def _has_log(engine: Engine, folder: str) -> bool:
+    begin = f"{log_path(folder)}/"
+    try:
+        with engine.files.list_from(begin) as files:
+            first = next(iter(files), None)
+    except FileMissingError:
+        return False
+    return first is not None and first.path.startswith(begin)
 
 
 class _LastVacuum(msgspec.Struct, rename="camel"):

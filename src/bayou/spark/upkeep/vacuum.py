@@ -70,6 +70,7 @@ def vacuum_table(
         list_shares=_listing(spark, engine, table.path)
         if inventory is None
         else inventory.look_through,
+        lists_everything=inventory is None,  # a query over one may leave out what isn't data
         tells_history=_flag(spark, _LOGGING, default=True),
     )
 
