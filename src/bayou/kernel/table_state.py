@@ -31,7 +31,7 @@ from bayou.kernel.log_segment import LogSegment, load_log_segment
 from bayou.kernel.readability import check_readable, table_schema
 from bayou.kernel.replay import ReplayState, read_commit_files, replay_commits
 from bayou.kernel.scan_file import adds_to_array
-from bayou.kernel.stopwatch import Stopwatch
+from bayou.kernel.age import Age
 from bayou.protocol import features
 from bayou.protocol.actions import (
     Action,
@@ -85,7 +85,7 @@ class TableState:
         self._transactions = transactions
         self._domains = domains
         self._known_statistics = known_statistics
-        self._since_load = Stopwatch()
+        self._age = Age()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.path!r}, version={self.version})"
@@ -103,7 +103,7 @@ class TableState:
     @property
     def age_seconds(self) -> float:
         """Since it was read."""
-        return self._since_load.seconds
+        return self._age.seconds
 
     @property
     def table_id(self) -> str:

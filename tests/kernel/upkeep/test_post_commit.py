@@ -78,6 +78,20 @@ def test_a_hook_that_fails_is_logged_and_the_others_run(engine, table_path, capl
     assert any(path.endswith("compacted.json") for path in listed)
 
 
+def test_an_exception_of_any_type_in_a_hook_does_not_look_like_a_failed_commit(
+    engine, table_path, caplog, monkeypatch
+):
+    def fails(self: PostCommitHook, engine: object) -> None:
+        raise RuntimeError(f"a bug in {self.name}")
+
+    result = append(engine, table_path)
+    monkeypatch.setattr(PostCommitHook, "run", fails)
+    with caplog.at_level(logging.WARNING):
+        result.run_post_commit_hooks(engine)
+    assert "the commit stands" in caplog.text
+    assert "RuntimeError: a bug in checksum" in caplog.text
+
+
 def test_a_hook_may_be_run_later_by_somebody_who_knows_only_its_name(engine, table_path):
     for name in "ab":
         append(engine, table_path, name)

@@ -88,7 +88,7 @@ def test_a_writer_on_a_machine_that_was_suspended_does_not_commit_where_nobody_r
     clean_up_all_but_the_latest(engine, table)
     # The monotonic clock doesn't move while a machine sleeps; the other one does.
     woken_up = time.time() + 40 * 24 * 3600
-    monkeypatch.setattr("bayou.kernel.stopwatch.time.time", lambda: woken_up)
+    monkeypatch.setattr("bayou.kernel.age.time.time", lambda: woken_up)
     with pytest.raises(CommitConflictError, match="960 hours ago"):
         append(engine, late)
     assert table.latest_snapshot(engine).version == 3
@@ -102,7 +102,7 @@ def test_a_writer_of_a_minute_does_not_commit_behind_a_cleanup_with_a_clock_that
         append(engine, begin(engine, table))
     clean_up_all_but_the_latest(engine, table)
     in_a_minute = time.monotonic() + 60
-    monkeypatch.setattr("bayou.kernel.stopwatch.time.monotonic", lambda: in_a_minute)
+    monkeypatch.setattr("bayou.kernel.age.time.monotonic", lambda: in_a_minute)
     with pytest.raises(CommitConflictError, match="60 seconds ago"):
         append(engine, late)
 
@@ -116,7 +116,7 @@ def test_a_creator_whose_version_0_was_cleaned_up_does_not_create_the_table_agai
         append(engine, begin(engine, table))
     clean_up_all_but_the_latest(engine, table)
     in_an_hour = time.monotonic() + 3600
-    monkeypatch.setattr("bayou.kernel.stopwatch.time.monotonic", lambda: in_an_hour)
+    monkeypatch.setattr("bayou.kernel.age.time.monotonic", lambda: in_an_hour)
     with pytest.raises(CommitConflictError, match="cleaned up since, up to version 2"):
         append(engine, late)
     assert table.latest_snapshot(engine).version == 3

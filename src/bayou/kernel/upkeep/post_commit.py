@@ -142,16 +142,21 @@ def _configured_hooks(
 
 
 def run_hooks(engine: Engine, hooks: Iterable[PostCommitHook]) -> None:
-    """Run hooks in order. One that fails is logged, and the others are run all the same."""
+    """Run hooks in order. One that fails is logged, and the others are run all the same.
+
+    No exception gets out, whatever its type: a caller would take the commit for failed and repeat
+    it, which doubles its rows.
+    """
     for hook in hooks:
         try:
             hook.run(engine)
-        except BayouError as error:
+        except Exception as error:  # noqa: BLE001 - the commit stands
             _LOG.warning(
                 "The %s of %s at version %d failed; the commit stands, and the next one tries "
                 "again. %s",
                 hook.name.replace("_", " "),
                 hook.table,
                 hook.version,
-                error,
+                error if isinstance(error, BayouError) else f"{type(error).__name__}: {error}",
+                exc_info=None if isinstance(error, BayouError) else error,
             )

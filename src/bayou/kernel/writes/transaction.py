@@ -16,7 +16,7 @@ from bayou.kernel.predicates.model import LiteralValue, Predicate
 from bayou.kernel.predicates.sql import parse_predicate
 from bayou.kernel.scan import ScanBuilder
 from bayou.kernel.scan_file import ScanFile
-from bayou.kernel.stopwatch import Stopwatch
+from bayou.kernel.age import Age
 from bayou.kernel.upkeep.post_commit import due_hooks
 from bayou.kernel.writes import data_writer
 from bayou.kernel.writes.commit import CommitAttempt, commit_with_retries
@@ -50,7 +50,7 @@ class Transaction:
     def __init__(self, update: TableUpdate) -> None:
         self._update = update
         self._identity_counts: dict[str, int] = {}
-        self._since_build = Stopwatch()
+        self._age = Age()
         state = update.read_state
         self._reads = ReadSet(
             schema=update.schema if state is None else state.schema,
@@ -311,7 +311,7 @@ class Transaction:
                 reads=self._reads,
                 writes=writes,
                 max_retries=update.max_retries,
-                read_seconds_ago=self._since_build.seconds if state is None else state.age_seconds,
+                read_seconds_ago=self._age.seconds if state is None else state.age_seconds,
                 committer=update.committer,
             ),
         )

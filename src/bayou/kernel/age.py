@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["Stopwatch"]
+__all__ = ["Age"]
 
 
-class Stopwatch:
+class Age:
     """Runs from the moment in which it is made.
 
     The monotonic clock stands still while a machine is suspended, and the wall clock can be set
