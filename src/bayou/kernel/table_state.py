@@ -16,6 +16,7 @@ from bayou.errors import (
     CorruptTableError,
     TableError,
 )
+from bayou.kernel.age import Age
 from bayou.kernel.arrow_types import to_arrow_schema
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.checkpoint_contents import CheckpointContents, read_checkpoint
@@ -31,7 +32,6 @@ from bayou.kernel.log_segment import LogSegment, load_log_segment
 from bayou.kernel.readability import check_readable, table_schema
 from bayou.kernel.replay import ReplayState, read_commit_files, replay_commits
 from bayou.kernel.scan_file import adds_to_array
-from bayou.kernel.age import Age
 from bayou.protocol import features
 from bayou.protocol.actions import (
     Action,

@@ -136,6 +136,25 @@ def test_a_failed_publication_is_made_good_by_the_next_commit(catalog, table):
     assert len(log_files(table)) == 3
 
 
+class FailingAfterwards(FileCatalog):
+    """A catalog that ratifies, and then fails in its own way."""
+
+    def published(self, table: str, version: int) -> None:
+        raise RuntimeError("the catalog's connection was closed")
+
+    def permits_maintenance(self, table: str, operation: str) -> bool:
+        raise RuntimeError("the catalog's connection was closed")
+
+
+def test_a_catalog_that_fails_once_it_has_ratified_does_not_look_like_a_failed_commit(
+    engine, tmp_path
+):
+    table = Table.for_path(engine, str(tmp_path / "table"), FailingAfterwards(tmp_path / "catalog"))
+    append(engine, begin(engine, table, {**MANAGED, "delta.checkpointInterval": "1"}))
+    assert append(engine, begin(engine, table)) == 1
+    assert rows(engine, table) == 2 * ROWS.num_rows
+
+
 def test_without_its_catalog_a_table_is_not_written(engine, catalog, table):
     class ReadOnly:
         def __init__(self, catalog):

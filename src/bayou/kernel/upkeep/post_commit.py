@@ -108,6 +108,14 @@ def due_hooks(
             error,
         )
         hooks = [checksum]
+    except Exception:  # noqa: BLE001 - the catalog is anyone's code, and the commit stands
+        _LOG.warning(
+            "%s: only the checksum of version %d is written: its catalog failed.",
+            table,
+            version,
+            exc_info=True,
+        )
+        hooks = [checksum]
     if catalog is not None:
         hooks = [replace(hook, catalog=catalog) for hook in hooks]
     return tuple(hooks)

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Protocol
 
-from bayou.errors import BayouError, FileMissingError
+from bayou.errors import FileMissingError
 from bayou.kernel.catalog import CommittingCatalog, InlineCommit, RatifiedCommit, ratified_files
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.kernel.log_segment import log_path
@@ -76,7 +76,7 @@ class CatalogCommitter:
             return False
         try:
             publish_ratified(engine, table, self._catalog, version)
-        except BayouError as error:
+        except Exception as error:  # noqa: BLE001 - the catalog is anyone's code
             # Ratified is committed; whoever commits next publishes this one as well.
             _LOG.warning("Version %d of %s isn't published yet: %s", version, table, error)
         return True

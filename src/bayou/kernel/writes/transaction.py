@@ -9,6 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from bayou.errors import ConstraintViolationError
+from bayou.kernel.age import Age
 from bayou.kernel.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import DataFileStatus, Engine
 from bayou.kernel.predicates.evaluation import resolve
@@ -16,7 +17,6 @@ from bayou.kernel.predicates.model import LiteralValue, Predicate
 from bayou.kernel.predicates.sql import parse_predicate
 from bayou.kernel.scan import ScanBuilder
 from bayou.kernel.scan_file import ScanFile
-from bayou.kernel.age import Age
 from bayou.kernel.upkeep.post_commit import due_hooks
 from bayou.kernel.writes import data_writer
 from bayou.kernel.writes.commit import CommitAttempt, commit_with_retries
