@@ -133,3 +133,30 @@ def test_parts_that_lie_there_already_are_not_mixed_with_new_ones(log):
     assert checkpoint_by_workers(engine, log.table) == 1
     assert engine.written == 0
     assert len(checkpoint_of(log).files) == 1
+
+
+def test_two_that_plan_the_parts_of_one_version_do_not_mix_them(log):
+    """The second one reads another checkpoint, so that its parts hold other files."""
+    history(log, CLASSIC)
+    for name in "abc":
+        log.commit(add(name))
+    before = files(log)
+    first = plan_checkpoint(log.engine, log.table, max_parts=2)
+    everything = [*CLASSIC, *(add(path) for path in before if path != "c")]
+    log.checkpoint(3, everything, row_group_size=2)
+    second = plan_checkpoint(log.engine, log.table, max_parts=2)
+    assert (len(first.parts), len(second.parts)) == (2, 0)
+    written = [write_checkpoint_part(log.engine, part) for part in first.parts]
+    assert second.finish(log.engine, []) == 4
+    assert first.finish(log.engine, written) == 4
+    for version in (0, 3):
+        log.delete(f"{version:020d}.checkpoint.parquet")
+    assert files(log) == before
+
+
+def test_a_claim_of_parts_goes_with_the_checkpoint_that_they_make(log):
+    history(log, CLASSIC)
+    assert checkpoint_by_workers(WorkingEngine(log.engine), log.table) == 1
+    assert checkpoint_by_workers(WorkingEngine(log.engine, gone=True), log.table) == 1
+    names = [s.path for s in log.engine.files.list_from(f"{log.table}/_delta_log/.")]
+    assert not [name for name in names if name.endswith(".tmp")]

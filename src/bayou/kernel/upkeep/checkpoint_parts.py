@@ -3,8 +3,10 @@
 A part is a slice of the checkpoint behind the version, which any process can read, filter and write
 by itself; what the commits since have added is small and stays with the planner. Where the table
 may have V2 checkpoints the parts are sidecars, under names of their own. Else they are files of a
-multi-part checkpoint, whose names are the same for everybody: two that plan the parts of one
-version at the same time must not mix, so let one do it.
+multi-part checkpoint, whose names are the same for everybody. Two that write the parts of one
+version must not mix them: files would be missing from the checkpoint, or be in it twice. The first
+one claims the version; whoever comes later, or finds a checkpoint's file of that version, writes a
+single file.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from bayou.kernel.log_segment import log_path
 from bayou.kernel.slices import checkpoint_slices
 from bayou.kernel.table_state import TableState
 from bayou.kernel.touched_keys import TouchedKeys
-from bayou.kernel.upkeep.checkpoint import load_for_checkpoint
+from bayou.kernel.upkeep.checkpoint import load_for_checkpoint, write_checkpoint
 from bayou.kernel.upkeep.checkpoint_format import CheckpointFormat
 from bayou.kernel.upkeep.checkpoint_rows import RowCounts, metadata_rows, part_rows, tail_rows
 from bayou.kernel.upkeep.last_checkpoint_file import finish_checkpoint
@@ -149,13 +151,17 @@ class CheckpointPlan:
 
     Attributes:
         parts: the work items, in any order; run each by `write_checkpoint_part`. None of them
-            where there is no checkpoint to read: `finish` writes everything then.
+            where there is no checkpoint to read, or where another one writes the parts of a
+            multi-part checkpoint of that version: `finish` writes everything then.
+        claim: the file that keeps others from writing these parts; None for sidecars, and where
+            there are no parts.
     """
 
     parts: tuple[CheckpointPart, ...]
     state: TableState = field(repr=False)
     expired: int
     sidecars: bool
+    claim: str | None = None
 
     def finish(self, engine: Engine, written: Iterable[WrittenPart]) -> int:
         """Write what isn't in the parts, which completes the checkpoint, and point to it.
@@ -170,6 +176,8 @@ class CheckpointPlan:
             ArgumentError: a part is missing.
             StorageError: the store failed; nobody sees the parts that there are.
         """
+        if not self.parts and not self.sidecars:
+            return write_checkpoint(engine, self.state)
         done = {part.path: part for part in written}
         missing = [part.path for part in self.parts if part.path not in done]
         if missing:
@@ -192,7 +200,18 @@ class CheckpointPlan:
         )
         total = counts.bytes + sum(p.added_bytes for p in parts)
         finish_checkpoint(engine, self.state, pointer, FileTotals(adds, total))
+        self.release(engine)
         return self.state.version
+
+    def release(self, engine: Engine) -> None:
+        """Give up the claim: the parts are complete, or nobody has begun or will begin to write
+        them. Log cleanup deletes the claim of a planner that died.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        if self.claim is not None:
+            engine.files.delete_files([self.claim])
 
 
 def plan_checkpoint(
@@ -239,7 +258,27 @@ def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointP
         for number, piece in enumerate(slices, 2)
         if piece.split is not None
     )
-    return CheckpointPlan(parts=parts, state=state, expired=expired, sidecars=sidecars)
+    claim = _claim(engine, state) if parts and not sidecars else None
+    if claim is None and not sidecars:
+        parts = ()
+    return CheckpointPlan(parts=parts, state=state, expired=expired, sidecars=sidecars, claim=claim)
+
+
+def _claim(engine: Engine, state: TableState) -> str | None:
+    """Claim the parts of a multi-part checkpoint; None if they aren't to be written.
+
+    The claim comes before the look: one that claims later sees the files of one that released.
+    """
+    claim = f"{log_path(state.path)}/.{state.version:020d}.checkpoint-parts.tmp"
+    if not engine.files.put_if_absent(claim, b"{}"):
+        return None
+    begin = f"{log_path(state.path)}/{state.version:020d}.checkpoint."
+    with engine.files.list_from(begin) as found:
+        first = next(iter(found), None)
+    if first is None or not first.path.startswith(begin):
+        return claim
+    engine.files.delete_files([claim])
+    return None
 
 
 def write_checkpoint_part(engine: Engine, part: CheckpointPart) -> WrittenPart:

@@ -11,7 +11,6 @@ from typing import Protocol, runtime_checkable
 
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import Engine
-from bayou.kernel.log_segment import log_path
 from bayou.kernel.table_state import TableState
 from bayou.kernel.upkeep.checkpoint import load_for_checkpoint, write_checkpoint
 from bayou.kernel.upkeep.checkpoint_parts import (
@@ -72,6 +71,7 @@ def checkpoint_by_workers(
             written = engine.write_checkpoint_parts(state.path, plan.parts)
             if written is not None:
                 return plan.finish(engine, written)
+            plan.release(engine)
     return write_checkpoint(engine, state)
 
 
@@ -82,14 +82,7 @@ def _plan(engine: Engine, workers: CheckpointWorkers, state: TableState) -> Chec
     if count <= 1:
         return None
     plan = plan_parts(engine, state, count)
-    if len(plan.parts) <= 1 or not (plan.sidecars or _is_alone(engine, state)):
+    if len(plan.parts) <= 1:
+        plan.release(engine)
         return None
     return plan
-
-
-def _is_alone(engine: Engine, state: TableState) -> bool:
-    """Whether no file of a checkpoint of this version lies there."""
-    begin = f"{log_path(state.path)}/{state.version:020d}.checkpoint."
-    with engine.files.list_from(begin) as found:
-        first = next(iter(found), None)
-    return first is None or not first.path.startswith(begin)
