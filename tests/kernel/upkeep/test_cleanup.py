@@ -144,6 +144,24 @@ def test_a_checkpoint_that_lacks_a_sidecar_covers_nothing(log):
     assert clean(log) == LogCleanup()
 
 
+@pytest.mark.parametrize("kept", [0, 100], ids=["empty", "cut off"])
+@pytest.mark.parametrize("kind", ["sidecar", "part"])
+def test_a_checkpoint_with_a_file_that_was_cut_off_covers_nothing(log, kind, kept):
+    """The commits are all that tells the files of the table then."""
+    sidecars = kind == "sidecar"
+    head = (protocol(3, 7, (["v2Checkpoint"], ["v2Checkpoint"])), HEAD[1]) if sidecars else HEAD
+    history(log, {0: 9, 1: 8, 2: 1}, head)
+    actions = [*head, add("f0"), add("f1")]
+    if sidecars:
+        cut_off = log.v2_checkpoint(1, actions, sidecars=1)[1]
+    else:
+        cut_off = log.checkpoint(1, actions, parts=2)[1]
+    with log.engine.files.open_input(log.path(cut_off)) as file:
+        log.put(cut_off, file.read()[:kept])
+    assert clean(log) == LogCleanup()
+    assert live(log) == ["f0", "f1", "f2"]
+
+
 def test_sidecars_go_where_no_checkpoint_names_them(log):
     head = (protocol(3, 7, (["v2Checkpoint"], ["v2Checkpoint"])), HEAD[1])
     history(log, {0: 9, 1: 8, 2: 7, 3: 1}, head)

@@ -9,6 +9,7 @@ temporary files (`.*.tmp`) of writers that were killed.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,11 +18,12 @@ from bayou.errors import (
     BayouError,
     CorruptTableError,
     FileMissingError,
+    StorageError,
     TablePropertyError,
     UnsupportedFeatureError,
 )
 from bayou.kernel.catalog import Catalog, is_catalog_managed, permits_maintenance
-from bayou.kernel.checkpoint_contents import locate_checkpoint_files
+from bayou.kernel.checkpoint_contents import locate_checkpoint_files, unreadable_checkpoint
 from bayou.kernel.commit_times import last_version_at_or_before
 from bayou.kernel.engine import Engine, FileStatus
 from bayou.kernel.log_listing import Checkpoint
@@ -47,6 +49,8 @@ from bayou.protocol.file_names import (
 from bayou.protocol.property_texts import PropertyValueError
 
 __all__ = ["LogCleanup", "clean_up_log"]
+
+_LOG = logging.getLogger(__name__)
 
 _DAY = 86_400_000
 
@@ -198,11 +202,20 @@ def _cutoff_checkpoint(engine: Engine, state: TableState, newest: int) -> Checkp
 
 
 def _is_whole(engine: Engine, table: str, checkpoint: Checkpoint) -> bool:
+    """Whether all files are there and have their footers.
+
+    What goes can't be brought back, and a file that was cut off would be the only one to tell it.
+    """
     try:
         contents = locate_checkpoint_files(engine, table, checkpoint)
         for file in contents.files:
-            engine.files.status(file.path)
-    except (CorruptTableError, FileMissingError):
+            status = engine.files.status(file.path)
+            try:
+                engine.parquet.read_row_groups(status)
+            except StorageError as error:
+                raise unreadable_checkpoint(table, file.path, error) from error
+    except (CorruptTableError, FileMissingError) as error:
+        _LOG.warning("Log cleanup of %s doesn't rely on a checkpoint: %s", table, error)
         return False
     return True
 
