@@ -156,6 +156,21 @@ def test_a_source_that_fails_leaves_nothing(tmp_path):
     assert data_files(path) == []
 
 
+def test_rows_that_another_creator_s_constraint_forbids_are_refused(path):
+    rows = pa.table({"id": [5]})
+
+    def source():
+        """Rows that come once somebody else has made the table."""
+        bayou.write(path, rows)
+        bayou.table(path).delete()
+        bayou.table(path).alter.add_constraint("large", "id > 10")
+        yield from rows.to_batches()
+
+    with pytest.raises(SchemaError, match="or with constraints"):
+        bayou.write(path, pa.RecordBatchReader.from_batches(rows.schema, source()))
+    assert bayou.table(path).to_arrow().num_rows == 0
+
+
 def test_a_table_named_by_a_uri_is_the_one_named_by_its_path(tmp_path):
     bayou.write(f"file://{tmp_path}/a b", ROWS)
     assert read(f"{tmp_path}/a b") == ROWS.to_pylist()

@@ -167,14 +167,13 @@ def _append_behind_creator(
     snapshot = request.table.latest_snapshot(engine)
     if snapshot.partition_columns != lost.partition_columns:
         raise _other_partitioning(snapshot, lost.partition_columns)
-    if snapshot.schema != lost.schema:
-        # What was written followed the rules of a schema that the table doesn't have.
+    transaction = request.builder(engine, snapshot).build(engine)
+    if not transaction.transaction_state(engine).allows_files_of(lost.transaction_state(engine)):
         raise SchemaError(
-            f"{snapshot.path} was made by another writer meanwhile, with another schema. "
-            "Nothing was changed; repeat the write.",
+            f"{snapshot.path} was made by another writer meanwhile, with another schema or with "
+            "constraints. Nothing was changed; repeat the write.",
             table=snapshot.path,
         )
-    transaction = request.builder(engine, snapshot).build(engine)
     return _commit(engine, transaction, adds, request.mode)
 
 

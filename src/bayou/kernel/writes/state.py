@@ -16,9 +16,9 @@ from bayou.kernel.column_mapping import (
 )
 from bayou.kernel.engine import ParquetWriteOptions
 from bayou.kernel.wire_format import WireFormat
-from bayou.protocol import stats
+from bayou.protocol import column_rules, stats
 from bayou.protocol.properties import TableProperties
-from bayou.protocol.schema import VOID, DataType, StructType
+from bayou.protocol.schema import VOID, DataType, StructField, StructType
 from bayou.protocol.stats import FileStatistics
 
 __all__ = ["TransactionState", "WriteContext"]
@@ -108,6 +108,20 @@ class TransactionState:
             count: how many writers there are.
         """
         return replace(self, writer=(index, count), identity_counts={})
+
+    def allows_files_of(self, other: TransactionState) -> bool:
+        """Whether data files that were written by another state can be added to this table.
+
+        They can be if they have the same columns under the same physical names, and if their
+        writers kept the rules that this table has for rows.
+        """
+        constraints = column_rules.check_constraints(other.configuration).items()
+        return (
+            _fields(self.schema) == _fields(other.schema)
+            and self.partition_columns == other.partition_columns
+            and self.materializes_partitions == other.materializes_partitions
+            and column_rules.check_constraints(self.configuration).items() <= constraints
+        )
 
     def given_out(self, column: str, count: int) -> int:
         """How many values of an identity column were given out before; some more are now."""
@@ -244,6 +258,13 @@ class TransactionState:
                 writer=(0, 0),
             ),
         )
+
+
+def _fields(schema: StructType) -> list[StructField]:
+    """The fields without their comments, which say nothing of the rows."""
+    return [
+        replace(f, metadata={k: v for k, v in f.metadata.items() if k != "comment"}) for f in schema
+    ]
 
 
 def _leaves(path: str, data_type: DataType) -> list[str]:

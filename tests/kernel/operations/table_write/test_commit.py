@@ -135,6 +135,44 @@ def test_a_table_made_meanwhile_counts_as_there(path, mode):
     assert found(path) == [0, 1, 2, 3, 4, 5]
 
 
+def with_constraint(path: str) -> None:
+    bayou.write(path, ROWS)
+    bayou.table(path).delete()
+    bayou.table(path).alter.add_constraint("large", "id > 10")
+
+
+def with_not_null(path: str) -> None:
+    required = pa.schema([pa.field(f.name, f.type, nullable=False) for f in ROWS.schema])
+    bayou.write(path, ROWS.cast(required))
+
+
+@pytest.mark.parametrize(
+    ("another", "properties"),
+    [
+        (with_constraint, {}),
+        (with_not_null, {}),
+        (lambda path: bayou.write(path, ROWS), {"delta.columnMapping.mode": "name"}),
+    ],
+    ids=["constraint", "NOT NULL", "own files have other names"],
+)
+def test_files_written_by_other_rules_than_those_of_a_table_made_meanwhile_are_refused(
+    path, another, properties
+):
+    with pytest.raises(MetadataChangedError, match="created by another writer"):
+        write(path, table([9]), between=lambda: another(path), properties=properties)
+    assert 9 not in found(path)
+    assert None not in found(path)
+
+
+def test_comments_of_a_table_made_meanwhile_do_not_matter(path):
+    def another() -> None:
+        bayou.write(path, ROWS)
+        bayou.table(path).alter.set_comment("id", "what it is")
+
+    write(path, table([9]), between=another)
+    assert found(path) == [0, 1, 2, 3, 4, 5, 9]
+
+
 def test_other_partition_columns_than_the_tables_are_refused(partitioned):
     with pytest.raises(SchemaError, match=r"partitioned by \(p\), not by \(id\)"):
         write(partitioned, ROWS, partition_by=("id",))

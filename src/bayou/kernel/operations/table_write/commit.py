@@ -23,6 +23,7 @@ from bayou.kernel.operations.table_write.removal import (
 from bayou.kernel.operations.table_write.request import TableWrite, WriteMode
 from bayou.kernel.snapshot import Snapshot
 from bayou.kernel.table import Table
+from bayou.kernel.writes.state import TransactionState
 from bayou.kernel.writes.transaction import Transaction
 from bayou.kernel.writes.uncommitted import discard_unless_committed
 from bayou.protocol.actions import Action, AddCDCFile, AddFile
@@ -78,6 +79,10 @@ def commit_write(
     made_meanwhile = plan.read_version is None and snapshot is not None
     metadata = None if made_meanwhile else plan.metadata
     transaction = build_transaction(engine, table, snapshot, write, metadata)
+    if made_meanwhile and snapshot is not None:
+        written_by = TransactionState.from_bytes(plan.state)
+        if not transaction.transaction_state(engine).allows_files_of(written_by):
+            raise _made_otherwise(snapshot)
     changes = _removed(engine, transaction, snapshot, write, adds)
     actions: list[Action] = [*changes.actions, *written]
     if not actions and not transaction.changes_metadata and write.application is None:
@@ -129,13 +134,17 @@ def _read_again(
     if write.mode is WriteMode.IGNORE:
         return snapshot
     if snapshot.partition_columns != plan.partition_columns or not _same_columns(snapshot, write):
-        raise MetadataChangedError(
-            f"{table.path} was created by another writer (version {snapshot.version}) while this "
-            "write ran, with another schema or partitioning. Write again to append to it.",
-            table=table.path,
-            winning_version=snapshot.version,
-        )
+        raise _made_otherwise(snapshot)
     return snapshot
+
+
+def _made_otherwise(snapshot: Snapshot) -> MetadataChangedError:
+    return MetadataChangedError(
+        f"{snapshot.path} was created by another writer (version {snapshot.version}) while this "
+        "write ran, with another schema, partitioning or constraints. Write again to append to it.",
+        table=snapshot.path,
+        winning_version=snapshot.version,
+    )
 
 
 def _same_columns(snapshot: Snapshot, write: TableWrite) -> bool:
