@@ -156,16 +156,17 @@ def test_an_avro_schema_that_is_itself_too_deep_is_refused():
 
 
 def test_an_avro_type_that_is_used_twice_is_not_recursive():
+    number = {"name": "n", "type": ["null", "int"]}
     schema = {
         "type": "record",
         "name": "Twice",
         "fields": [
-            {"name": "a", "type": {"type": "record", "name": "P", "fields": []}},
+            {"name": "a", "type": {"type": "record", "name": "P", "fields": [number]}},
             {"name": "b", "type": ["null", "P"]},
             {"name": "c", "type": {"type": "array", "items": "P"}},
         ],
     }
     from bayou.ingest.decode.formats.avro import _parsed, _Schema
 
-    assert _Schema(_parsed(json.dumps(schema))).read is fastavro.schemaless_reader
+    assert not _Schema(_parsed(json.dumps(schema))).is_bounded
     assert _Schema(_parsed(LINKED)).read is not fastavro.schemaless_reader

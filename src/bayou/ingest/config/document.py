@@ -163,7 +163,8 @@ def _collect_lines(node: object, path: KeyPath, lines: dict[KeyPath, int]) -> No
     elif isinstance(node, CommentedSeq):
         for index, item in enumerate(node):
             below = (*path, index)
-            lines[below] = node.lc.item(index)[0] + 1
+            if index in (node.lc.data or {}):  # not of a list with a tag: `!tag [a]`
+                lines[below] = node.lc.item(index)[0] + 1
             _collect_lines(item, below, lines)
 
 

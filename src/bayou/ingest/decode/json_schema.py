@@ -34,6 +34,7 @@ import jsonschema_rs
 import msgspec
 
 from bayou.errors import ConfigurationError
+from bayou.ingest.decode.schema_size import MAX_FIELDS, FieldCount
 from bayou.protocol.schema import (
     BOOLEAN,
     DATE,
@@ -61,6 +62,8 @@ JSON_TEXT: Mapping[str, Any] = {"bayou.encoding": "json"}
 _STRING_FORMATS = {"date-time": TIMESTAMP, "date": DATE}
 _SCALARS = {"integer": LONG, "number": DOUBLE, "boolean": BOOLEAN}
 _MAX_REFERENCES = 32
+_MAX_STEPS = 10 * MAX_FIELDS
+"""Parts of a schema that are looked at: a field has some."""
 
 
 class _AnyValueError(Exception):
@@ -135,8 +138,10 @@ class _Columns:
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
+        self._count = FieldCount(_MAX_STEPS)
 
     def of(self, schema: Any, references: int) -> DataType:
+        self._count.add()
         if not isinstance(schema, dict):
             raise _AnyValueError
         if references >= _MAX_REFERENCES:
@@ -192,6 +197,7 @@ class _Columns:
         return merged
 
     def _resolved(self, schema: Any, references: int) -> Mapping[str, Any]:
+        self._count.add()
         if not isinstance(schema, dict):
             return {}
         if references >= _MAX_REFERENCES:

@@ -14,17 +14,19 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import fastavro
 from fastavro import _read_py
+from fastavro.io.binary_decoder import BinaryDecoder
 from fastavro.schema import SchemaParseException
 
 from bayou.errors import BayouError
 from bayou.ingest.decode.formats.registry import Registry, split_header
 from bayou.ingest.decode.json_schema import JSON_TEXT
 from bayou.ingest.decode.nesting import MAX_NESTING, RecordTooDeepError, check_json_nesting
+from bayou.ingest.decode.schema_size import FieldCount, SchemaTooLargeError
 from bayou.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -80,6 +82,7 @@ class AvroReader:
     def __init__(self, registry: Registry | None, schema: str | None) -> None:
         self._registry = registry
         self._schemas: dict[int, _Schema] = {}
+        self._refused: dict[int, str] = {}
         self._columns: dict[int | None, StructType] = {}
         self._own = None if schema is None else _Schema(_parsed(schema))
 
@@ -97,22 +100,33 @@ class AvroReader:
             schema = self._of(number)
         if schema is None:
             raise ValueError("not Avro with a schema registry's header")
+        columns = self._columns_of(schema, number)
         there = io.BytesIO(body)
         try:
-            record = schema.read(there, schema.parsed, None)
+            record = schema.read(there)
         except RecursionError as error:
             raise RecordTooDeepError from error
         except (EOFError, ValueError, IndexError, TypeError, KeyError, OverflowError) as error:
             raise ValueError(f"not Avro of its schema: {type(error).__name__} {error}") from error
         if there.read(1):
             raise ValueError("not Avro of its schema: there are bytes behind it")
-        columns = self._columns.get(number)
-        if columns is None:
-            columns = self._columns[number] = avro_columns(schema.parsed)
         return record, columns
+
+    def _columns_of(self, schema: _Schema, number: int | None) -> StructType:
+        known = self._columns.get(number)
+        if known is None:
+            try:
+                known = self._columns[number] = avro_columns(schema.parsed)
+            except ValueError as error:
+                if number is not None:
+                    self._refused[number] = str(error)
+                raise
+        return known
 
     def _of(self, number: int) -> _Schema:
         known = self._schemas.get(number)
+        if number in self._refused:
+            raise ValueError(self._refused[number])
         if known is None:
             assert self._registry is not None
             told = self._registry.schema(number)
@@ -123,7 +137,11 @@ class AvroReader:
             except BayouError:
                 raise
             except Exception as error:  # a foreign schema may fail anywhere in the library
-                raise ValueError(f"schema {number} of the registry isn't Avro: {error}") from error
+                reason = f"schema {number} of the registry isn't Avro: {error}"
+                if isinstance(error, SchemaTooLargeError):
+                    reason = f"schema {number} of the registry: {error}"
+                self._refused[number] = reason
+                raise ValueError(reason) from error
             self._schemas[number] = known
         return known
 
@@ -136,17 +154,114 @@ class AvroReader:
 
 
 class _Schema:
-    """A parsed schema, and the function that reads values by it.
+    """A parsed schema, and the reader of values by it.
 
-    The compiled reader of fastavro doesn't bound its recursion: a value of a recursive schema
-    overflows the stack, which ends the process. The reader in Python raises `RecursionError`.
+    The compiled reader of fastavro bounds neither its recursion nor the number of values that take
+    no byte: a record of a few bytes overflows the stack or fills the memory, which ends the
+    process. Values of schemas that allow this are read in Python, by a reader that bounds both.
+
+    Attributes:
+        parsed: as fastavro parses it.
+        is_bounded: values are read by the reader in Python.
     """
 
     def __init__(self, parsed: Any) -> None:
         self.parsed = parsed
         named = parsed.get("__named_schemas", {}) if isinstance(parsed, dict) else {}
-        recursive = _is_recursive(parsed, dict(named), (), set())
-        self.read: Any = _read_py.schemaless_reader if recursive else fastavro.schemaless_reader
+        self._named: Mapping[str, Any] = named
+        self.is_bounded = _is_recursive(parsed, dict(named), (), set())
+        if not self.is_bounded:
+            weightless = _Weightless(dict(named))
+            if weightless.of(parsed) > _MAX_WEIGHTLESS:
+                raise SchemaTooLargeError
+            self.is_bounded = weightless.inside_arrays
+
+    def read(self, there: io.BytesIO) -> Any:
+        """The next value."""
+        if not self.is_bounded:
+            return fastavro.schemaless_reader(there, self.parsed, None)
+        read: Any = _read_py.read_data
+        named = {"writer": dict(self._named), "reader": {}}
+        return read(_BoundedDecoder(there), self.parsed, named, None, {})
+
+
+_MAX_WEIGHTLESS = 100_000
+"""Values of a record that take no byte: nulls, and records of nothing else."""
+
+
+class _BoundedDecoder(BinaryDecoder):
+    """Reads no more than `_MAX_WEIGHTLESS` values that may take no byte."""
+
+    def __init__(self, there: io.BytesIO) -> None:
+        super().__init__(there)  # type: ignore[no-untyped-call]
+        self._weightless = 0
+
+    def read_null(self) -> None:
+        """Count it."""
+        self._count()
+
+    def _iter_elements(self) -> Iterator[None]:
+        for element in super()._iter_array_or_map():  # type: ignore[no-untyped-call]
+            self._count()
+            yield element
+
+    iter_array = _iter_elements
+    iter_map = _iter_elements
+
+    def _count(self) -> None:
+        self._weightless += 1
+        if self._weightless > _MAX_WEIGHTLESS:
+            raise ValueError(f"more than {_MAX_WEIGHTLESS:,} values that take no byte")
+
+
+class _Weightless:
+    """How many values that take no byte one value of a type has, at most.
+
+    Args:
+        named: the types that have a name.
+
+    Attributes:
+        inside_arrays: there is an array or a map whose elements have such values.
+    """
+
+    def __init__(self, named: dict[str, Any]) -> None:
+        self._named = named
+        self._known: dict[str, tuple[int, bool]] = {}
+        self.inside_arrays = False
+
+    def of(self, schema: Any) -> int:
+        """For a schema that isn't recursive."""
+        return self._of(schema)[0]
+
+    def _of(self, schema: Any) -> tuple[int, bool]:
+        """How many, and whether the value itself takes no byte."""
+        match schema:
+            case list():  # a union's index is a byte
+                options = (self.of(option) for option in schema if option != "null")
+                return max(options, default=0), False
+            case "null":
+                return 1, True
+            case str():
+                if schema not in self._known and schema in self._named:
+                    return self._of(self._named[schema])
+                return self._known.get(schema, (0, False))
+        match schema["type"]:
+            case "record" | "error":
+                fields = [self._of(field["type"]) for field in schema["fields"]]
+                empty = all(takes_no_byte for _, takes_no_byte in fields)
+                found = sum(count for count, _ in fields) + empty, empty
+            case "array" | "map" as kind:
+                elements = schema["items" if kind == "array" else "values"]
+                self.inside_arrays |= self.of(elements) > 0
+                return 0, False
+            case "enum":
+                found = 0, False
+            case "fixed":
+                found = int(schema["size"] == 0), schema["size"] == 0
+            case inner:
+                return self._of(inner)
+        self._known[schema["name"]] = found
+        return found
 
 
 def _parsed(text: str, named: dict[str, Any] | None = None) -> Any:
@@ -207,7 +322,7 @@ def avro_columns(schema: Any) -> StructType:
     """
     others = schema.get("__named_schemas", {}) if isinstance(schema, dict) else {}
     try:
-        kind: DataType | None = _type(schema, dict(others), ())
+        kind: DataType | None = _type(schema, dict(others), (), FieldCount())
     except _AnyValueError:
         kind = None
     except KeyError as error:  # a decimal without precision; fastavro looks at most of the rest
@@ -224,7 +339,7 @@ def avro_schema_columns(text: str) -> StructType:
         ValueError: it isn't Avro's, or not a record's.
     """
     try:
-        return avro_columns(_parsed(text))
+        return avro_columns(_Schema(_parsed(text)).parsed)
     except (SchemaParseException, TypeError, RecursionError) as error:
         raise ValueError(f"not an Avro schema: {error}") from error
 
@@ -233,19 +348,21 @@ class _AnyValueError(Exception):
     """A union of several types, or a type inside itself: JSON text."""
 
 
-def _type(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> DataType:
+def _type(
+    schema: Any, named: dict[str, Any], inside: tuple[str, ...], count: FieldCount
+) -> DataType:
     match schema:
         case list():
             options = [s for s in schema if s != "null"]
             if len(options) != 1:
                 raise _AnyValueError
-            return _type(options[0], named, inside)
+            return _type(options[0], named, inside, count)
         case str() if schema in _PRIMITIVES:
             return _PRIMITIVES[schema]
         case str():
             if schema in inside or schema not in named:
                 raise _AnyValueError
-            return _type(named[schema], named, inside)
+            return _type(named[schema], named, inside, count)
     logical = schema.get("logicalType")
     if logical == "decimal":
         return DecimalType(precision=schema["precision"], scale=schema.get("scale", 0))
@@ -255,20 +372,24 @@ def _type(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> DataTy
         case "record" | "error":
             named[schema["name"]] = schema
             names = (*inside, schema["name"])
-            return StructType(tuple(_field(f, named, names) for f in schema["fields"]))
+            return StructType(tuple(_field(f, named, names, count) for f in schema["fields"]))
         case "array":
-            return ArrayType(element_type=_type(schema["items"], named, inside))
+            return ArrayType(element_type=_type(schema["items"], named, inside, count))
         case "map":
-            return MapType(key_type=STRING, value_type=_type(schema["values"], named, inside))
+            value_type = _type(schema["values"], named, inside, count)
+            return MapType(key_type=STRING, value_type=value_type)
         case "enum" | "fixed" as kind:
             named[schema["name"]] = schema
             return _PRIMITIVES[kind]
         case inner:
-            return _type(inner, named, inside)
+            return _type(inner, named, inside, count)
 
 
-def _field(field: Any, named: dict[str, Any], inside: tuple[str, ...]) -> StructField:
+def _field(
+    field: Any, named: dict[str, Any], inside: tuple[str, ...], count: FieldCount
+) -> StructField:
+    count.add()
     try:
-        return StructField(name=field["name"], data_type=_type(field["type"], named, inside))
+        return StructField(name=field["name"], data_type=_type(field["type"], named, inside, count))
     except _AnyValueError:
         return StructField(name=field["name"], data_type=STRING, metadata=JSON_TEXT)

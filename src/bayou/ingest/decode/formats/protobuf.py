@@ -25,6 +25,7 @@ from google.protobuf.message import DecodeError, Message
 from bayou.errors import BayouError
 from bayou.ingest.decode.formats.registry import Registry, split_header
 from bayou.ingest.decode.json_schema import JSON_TEXT
+from bayou.ingest.decode.schema_size import FieldCount
 from bayou.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -85,7 +86,7 @@ class ProtobufReader:
         name = (header[0], tuple(indexes))
         columns = self._columns.get(name)
         if columns is None:
-            columns = self._columns[name] = _columns(descriptor, ())
+            columns = self._columns[name] = _columns(descriptor, (), FieldCount())
         return _plain(message), columns
 
     def _descriptor(self, number: int, indexes: list[int]) -> Descriptor:
@@ -103,6 +104,8 @@ class ProtobufReader:
                 ) from error
             self._files[number] = file
         try:
+            if min(indexes, default=0) < 0:
+                raise IndexError  # Python would count from the end
             found = list(file.message_types_by_name.values())[indexes[0]]
             for index in indexes[1:]:
                 found = found.nested_types[index]
@@ -163,37 +166,38 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             return (value >> 1) ^ -(value & 1), at
 
 
-def _columns(descriptor: Descriptor, inside: tuple[str, ...]) -> StructType:
+def _columns(descriptor: Descriptor, inside: tuple[str, ...], count: FieldCount) -> StructType:
     names = (*inside, descriptor.full_name)
-    return StructType(tuple(_field(f, names) for f in descriptor.fields))
+    return StructType(tuple(_field(f, names, count) for f in descriptor.fields))
 
 
-def _field(field: Any, inside: tuple[str, ...]) -> StructField:
-    kind = _type(field, inside)
+def _field(field: Any, inside: tuple[str, ...], count: FieldCount) -> StructField:
+    count.add()
+    kind = _type(field, inside, count)
     if kind is None:
         return StructField(name=field.name, data_type=STRING, metadata=JSON_TEXT)
     return StructField(name=field.name, data_type=kind)
 
 
-def _type(field: Any, inside: tuple[str, ...]) -> DataType | None:
+def _type(field: Any, inside: tuple[str, ...], count: FieldCount) -> DataType | None:
     """None for a message inside itself, or without fields."""
     if _is_map(field):
-        value = _single(field.message_type.fields_by_name["value"], inside)
+        value = _single(field.message_type.fields_by_name["value"], inside, count)
         return None if value is None else MapType(key_type=STRING, value_type=value)
-    single = _single(field, inside)
+    single = _single(field, inside, count)
     if single is not None and field.is_repeated:
         return ArrayType(element_type=single)
     return single
 
 
-def _single(field: Any, inside: tuple[str, ...]) -> DataType | None:
+def _single(field: Any, inside: tuple[str, ...], count: FieldCount) -> DataType | None:
     if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
         message = field.message_type
         if message.full_name == _TIMESTAMP_NAME:
             return TIMESTAMP
         if message.full_name in inside or not message.fields:
             return None
-        return _columns(message, inside)
+        return _columns(message, inside, count)
     if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
         return BINARY if field.type == FieldDescriptor.TYPE_BYTES else STRING
     return _SCALARS[field.cpp_type]
@@ -220,7 +224,14 @@ def _plain(message: Message) -> dict[str, Any]:
 
 
 def _key(key: Any) -> str:
+    if isinstance(key, bytes):
+        raise _not_text()
     return str(key).lower() if isinstance(key, bool) else str(key)
+
+
+def _not_text() -> ValueError:
+    """Proto2 doesn't check texts, and gives the bytes of one that isn't UTF-8."""
+    return ValueError("not Protobuf of its schema: a string isn't UTF-8")
 
 
 def _value(value: Any, field: Any) -> Any:
@@ -231,4 +242,6 @@ def _value(value: Any, field: Any) -> Any:
     if field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
         named = field.enum_type.values_by_number.get(value)
         return str(value) if named is None else named.name
+    if isinstance(value, bytes) and field.type != FieldDescriptor.TYPE_BYTES:
+        raise _not_text()
     return value
