@@ -571,3 +571,56 @@ def test_merge_keys_of_yaml_take_in_what_others_say(tmp_path):
     file.write_text(file.read_text().replace("batch-size: 7", "batch-sise: 7"))
     with pytest.raises(ConfigurationError, match="batch-sise"):
         load_configuration(file, environment={})
+
+
+@pytest.mark.parametrize("others", ["'1'", '"1"'])
+def test_a_number_and_a_text_are_one_key_which_cannot_be_there_twice(tmp_path, others):
+    topic = "      kafka-topic: t\n      destination: {table-path: "
+    text = f"connector:\n  topics:\n    1:\n{topic}a}}\n    {others}:\n{topic}b}}\n"
+    error = problem(tmp_path, text)
+    assert error.key == "connector.topics.1"
+    assert "the key '1' is there twice" in error.message
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("hunter2\n      password: hunter3", 'the key "password" is there twice'),
+        ("*hunter2", "quote a text that begins with"),
+        ("!hun!ter2 x", "undefined tag handle"),
+        ("'${hunter 2}'", "write $${ for a ${"),
+        ("'${hunter2!}'", "write $${ for a ${"),
+    ],
+)
+def test_a_secret_that_is_no_yaml_is_not_told(tmp_path, value, said):
+    text = MINIMAL.replace(
+        "kafka:", f"kafka:\n    security:\n      username: u\n      password: {value}"
+    )
+    error = problem(tmp_path, text)
+    assert said in error.message
+    assert "hun" not in error.message
+
+
+def test_a_list_with_a_tag_is_a_list_in_the_wrong_place(tmp_path):
+    assert "must be a section" in problem(tmp_path, "connector: !tag [a]\n").message
+
+
+def test_a_table_cannot_be_where_the_ledger_of_another_topic_goes(tmp_path):
+    text = MINIMAL + (
+        "    other:\n      kafka-topic: o\n      destination: {table-path: lake/events_migration}\n"
+    )
+    assert "is where the migration ledger of topic 'events' goes" in problem(tmp_path, text).message
+
+
+@pytest.mark.parametrize("path", ["file:/data/lake", "file:///data/lake"])
+def test_a_local_table_may_be_a_uri(tmp_path, path):
+    configuration = load(tmp_path, MINIMAL.replace("lake/events", path))
+    assert configuration.topics[0].table_path == "/data/lake"
+
+
+@pytest.mark.parametrize("other", ["s3a://b//x/y", "s3://b/x/./y/"])
+def test_a_table_has_one_name_in_a_store(tmp_path, other):
+    text = MINIMAL.replace("lake/events", "s3://b/x/y") + (
+        f"    other:\n      kafka-topic: o\n      destination: {{table-path: '{other}'}}\n"
+    )
+    assert "already writes to" in problem(tmp_path, text).message

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.constructor import RoundTripConstructor
+from ruamel.yaml.constructor import DuplicateKeyError, RoundTripConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from bayou.errors import ConfigurationError
@@ -133,13 +133,13 @@ def read_document(file: Path, environment: Mapping[str, str]) -> Document:
         line = None if mark is None else int(mark.line) + 1
         where = name if line is None else f"{name}:{line}"
         raise ConfigurationError(
-            f"{where}: not valid YAML: {_first_line(error.problem or str(error))}",
+            f"{where}: not valid YAML: {_reason(error)}",
             file=name,
             line=line,
         ) from error
     except YAMLError as error:
         raise ConfigurationError(
-            f"{name}: not valid YAML: {_first_line(str(error))}", file=name
+            f"{name}: not valid YAML: {_without_texts(str(error))}", file=name
         ) from error
     if not isinstance(loaded, CommentedMap):
         raise ConfigurationError(
@@ -192,10 +192,13 @@ def _comes_from_elsewhere(variable: re.Match[str]) -> bool:
 
 def _plain(node: object, path: KeyPath, at: Document, environment: Mapping[str, str]) -> Any:
     if isinstance(node, dict):
-        return {
-            str(key): _plain(value, (*path, str(key)), at, environment)
-            for key, value in node.items()
-        }
+        found: dict[str, Any] = {}
+        for key, value in node.items():
+            below = (*path, str(key))
+            if str(key) in found:  # 1 and "1" are two keys to YAML
+                raise at.error(f"the key {str(key)!r} is there twice", below)
+            found[str(key)] = _plain(value, below, at, environment)
+        return found
     if isinstance(node, list):
         return [_plain(v, (*path, i), at, environment) for i, v in enumerate(node)]
     if isinstance(node, str):
@@ -215,7 +218,11 @@ def _substitute(text: str, path: KeyPath, at: Document, environment: Mapping[str
             return _content(match["file"], path, at)
         name, default = match["name"], match["default"]
         if not _NAME.match(name):
-            raise at.error(f"{match[0]!r} isn't ${{NAME}} or ${{NAME:-default}}", path)
+            raise at.error(
+                "a text with ${...} that isn't ${NAME} or ${NAME:-default}; write $${ for a ${ "
+                "that is meant as it stands",
+                path,
+            )
         found = environment.get(name)
         if default is not None:
             return found or default
@@ -246,5 +253,21 @@ def _content(name: str, path: KeyPath, at: Document) -> str:
         raise at.error(f"the file {file} can't be read: {reason}", path) from error
 
 
-def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0] if text.strip() else "unreadable"
+def _reason(error: MarkedYAMLError) -> str:
+    """What isn't YAML, without a text of the file: it may be a secret."""
+    problem = error.problem or str(error)
+    if isinstance(error, DuplicateKeyError):
+        key = _DUPLICATE.match(problem)
+        return f"the key {key[1]} is there twice" if key else "a key is there twice"
+    if problem.startswith("found undefined alias"):
+        return "an alias (*name) that nothing defines; quote a text that begins with *"
+    return _without_texts(problem)
+
+
+_DUPLICATE = re.compile(r'found duplicate key ("[^"]*") with value')
+_QUOTED = re.compile(r"""(['"])(?!<)[^'"]{2,}\1""")
+
+
+def _without_texts(problem: str) -> str:
+    lines = problem.strip().splitlines()
+    return _QUOTED.sub("...", lines[0]) if lines else "unreadable"

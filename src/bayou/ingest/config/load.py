@@ -19,8 +19,10 @@ from bayou.ingest.config.hadoop import take_s3a_settings
 from bayou.ingest.config.model import ConnectorConfig, PipelineConfig
 from bayou.ingest.config.notices import Notice, missing_broker, notices, refusals
 from bayou.ingest.config.overrides import apply_environment, apply_overrides
+from bayou.ingest.config.own_files import files_in_tables
 from bayou.ingest.config.topic import TopicConfig
 from bayou.ingest.dead_letters import dead_letters_path
+from bayou.ingest.table_paths import ledger_path
 from bayou.ingest.upsert import UpsertKeys, deleted_keys_path
 
 __all__ = ["Configuration", "Topic", "load_configuration"]
@@ -186,7 +188,7 @@ def load_configuration(
     state_path = Path(state).expanduser() if state else Path(".bayou")
     if not state_path.is_absolute():
         state_path = path.resolve().parent / state_path
-    return Configuration(
+    configuration = Configuration(
         file=str(file),
         connector=config.connector,
         topics=topics,
@@ -196,6 +198,9 @@ def load_configuration(
         missing_broker=missing_broker(config, document),
         folder=path.resolve().parent,
     )
+    if problems := files_in_tables(document, configuration):
+        raise _joined(problems)
+    return configuration
 
 
 def _homeless(document: Document, config: PipelineConfig) -> list[ConfigurationError]:
@@ -246,13 +251,15 @@ def _topics(
             )
         taken.setdefault(place, key)
         beside.setdefault(dead_letters_path(place), (key, "dead letters"))
+        beside.setdefault(ledger_path(place), (key, "migration ledger"))
         if topic.destination.upsert_keys:
             beside.setdefault(deleted_keys_path(place), (key, "deleted keys"))
         topics.append(Topic(key=key, config=topic, table_path=table_path, schema_file=schema_file))
     problems += [
         document.error(
             f"{topic.table_path} is where the {beside[place][1]} of topic "
-            f"{beside[place][0]!r} go; choose another path",
+            f"{beside[place][0]!r} {'goes' if beside[place][1].endswith('r') else 'go'}; choose "
+            "another path",
             ("connector", "topics", topic.key, "destination", "table-path"),
         )
         for topic in topics
@@ -271,13 +278,18 @@ def _topics(
 
 
 def _place(table_path: str) -> str:
-    """The table's path with one name for S3: `s3a://` is the same store."""
-    return table_path.replace("s3a://", "s3://", 1)
+    """The table's path with one name for S3, `s3a://` is the same store, and for each folder."""
+    scheme, separator, rest = table_path.replace("s3a://", "s3://", 1).partition("://")
+    if not separator:
+        return table_path
+    return "/".join([f"{scheme}:/", *(part for part in rest.split("/") if part not in ("", "."))])
 
 
 def _resolve(table_path: str, folder: Path) -> str:
     if table_path.startswith("file://"):
         table_path = table_path.removeprefix("file://")
+    if table_path.startswith("file:/"):  # as Hadoop writes it
+        table_path = table_path.removeprefix("file:")
     if "://" in table_path:
         return table_path.rstrip("/")
     return str((folder / Path(table_path).expanduser()).resolve())

@@ -1,0 +1,73 @@
+"""Files of the pipeline that lie in the folder of a table, whose VACUUM would delete them.
+
+To a table each file of its folder is one of its own, or one that a writer has left behind. Only
+names that begin with `_` or `.` are spared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bayou.errors import ConfigurationError
+from bayou.ingest.config.document import Document, KeyPath
+
+if TYPE_CHECKING:
+    from bayou.ingest.config.load import Configuration
+
+__all__ = ["files_in_tables"]
+
+
+def files_in_tables(document: Document, configuration: Configuration) -> list[ConfigurationError]:
+    """An error for each file or folder of the pipeline that a VACUUM of a table would delete.
+
+    And for each table in a folder of the state path that every run makes anew.
+    """
+    tables = [(topic.key, _place(topic.table_path)) for topic in configuration.topics]
+    state = _place(str(configuration.state_path))
+    return [
+        document.error(
+            f"it lies in the state path {configuration.state_path}, where a run would delete it; "
+            "choose another path",
+            ("connector", "topics", key, "destination", "table-path"),
+        )
+        for key, table in tables
+        if tuple(table[: len(state)]) == tuple(state) and "checkpoint" in table[len(state) :][1:2]
+    ] + [
+        document.error(
+            f"{path} lies in the table of topic {key!r}, whose VACUUM would delete it; move it, or "
+            "choose another table-path",
+            at,
+        )
+        for at, path in _files(configuration)
+        for key, table in tables
+        if _is_vacuumed(_place(path), table)
+    ]
+
+
+def _files(configuration: Configuration) -> Iterator[tuple[KeyPath, str]]:
+    connector: KeyPath = ("connector",)
+    yield (), str(Path(configuration.file).resolve())
+    yield (*connector, "state-path"), str(configuration.state_path)
+    for topic in configuration.topics:
+        source = configuration.json_path(topic)
+        if source is not None:
+            yield (*connector, "migration", "json-path", topic.key), source
+        if topic.schema_file is not None:
+            yield (*connector, "topics", topic.key, "schema-file"), str(topic.schema_file)
+
+
+def _place(path: str) -> Sequence[str]:
+    """Store and names of a path: `s3a://` is the same store as `s3://`."""
+    scheme, separator, rest = path.partition("://")
+    if not separator:
+        return ("", *Path(path).resolve().parts)
+    names = [name for name in rest.split("/") if name not in ("", ".")]
+    return (scheme.replace("s3a", "s3"), *names)
+
+
+def _is_vacuumed(path: Sequence[str], table: Sequence[str]) -> bool:
+    below = path[len(table) :]
+    inside = tuple(path[: len(table)]) == tuple(table) and bool(below)
+    return inside and not any(name.startswith(("_", ".")) for name in below)

@@ -1,0 +1,61 @@
+"""Files of the pipeline that a table's VACUUM, or the start of a run, would delete."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bayou.errors import ConfigurationError
+from bayou.ingest.config import load_configuration
+
+
+def load(folder, *, table="lake/events", more=""):
+    file = folder / "pipeline.yaml"
+    file.write_text(
+        f"connector:\n  topics:\n    events:\n      kafka-topic: e\n"
+        f"      destination: {{table-path: {json.dumps(str(table))}}}\n{more}"
+    )
+    return load_configuration(file, environment={})
+
+
+@pytest.mark.parametrize(
+    ("table", "more", "key"),
+    [
+        ("lake", "  migration: {enabled: true, json-path: {events: lake/old}}\n", "json-path"),
+        ("json", "  migration: {enabled: true}\n", "json-path"),
+        ("lake", "  state-path: lake/state\n", "state-path"),
+        (".", "", "pipeline.yaml: "),
+        ("lake/link", "  migration: {enabled: true, json-path: {events: lake/old}}\n", "json-path"),
+        (
+            "s3://b/lake",
+            "  migration: {enabled: true, json-path: {events: 's3a://b//lake/old'}}\n",
+            "json-path",
+        ),
+    ],
+)
+def test_what_the_pipeline_reads_cannot_lie_in_a_table(tmp_path, table, more, key):
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "link").symlink_to(tmp_path / "lake")
+    with pytest.raises(ConfigurationError, match="whose VACUUM would delete it") as caught:
+        load(tmp_path, table=table, more=more)
+    assert key in caught.value.message
+
+
+def test_a_schema_file_cannot_lie_in_a_table(tmp_path):
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "schema.json").write_text('{"properties": {"id": {"type": "integer"}}}')
+    with pytest.raises(ConfigurationError, match="whose VACUUM would delete it") as caught:
+        load(tmp_path, table="lake", more="      schema-file: lake/schema.json\n")
+    assert caught.value.key == "connector.topics.events.schema-file"
+
+
+@pytest.mark.parametrize("state", ["lake/.bayou", "lake/_state", "lakes"])
+def test_names_that_a_vacuum_spares_may_lie_in_a_table(tmp_path, state):
+    load(tmp_path, table="lake", more=f"  state-path: {state}\n")
+
+
+def test_a_table_cannot_lie_where_each_run_begins_with_an_empty_folder(tmp_path):
+    with pytest.raises(ConfigurationError, match="where a run would delete it"):
+        load(tmp_path, table="st/events/checkpoint/t", more="  state-path: st\n")
+    load(tmp_path, table="st/tables/t", more="  state-path: st\n")
