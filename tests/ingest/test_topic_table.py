@@ -189,3 +189,12 @@ def test_several_writers_of_one_table_lose_no_record(tmp_path):
     assert sum(report.rows for report in reports) >= 4
     found = table.read(columns=["user_id"])["user_id"].to_pylist()
     assert sorted(found) == ["all", "first", "u0", "u1", "u2"]
+
+
+def test_a_field_with_a_null_character_in_its_name_closes_no_table(tmp_path):
+    events = topic_table(tmp_path, upsert="false")
+    report = events.write([event("u1"), event("u2", **{"a\0b": 1}), event("u3", x={"a\0b": 1})])
+    assert (report.rows, report.dead_letters) == (1, 2)
+    assert events.read().num_rows == 1
+    assert events.write([event("u4"), event("u5", y=[{"a\0b": 1}])]).dead_letters == 1
+    assert events.read().num_rows == 2

@@ -271,3 +271,24 @@ def test_a_builder_is_not_changed_by_its_methods(engine, builder):
     builder.with_schema(schema(id=LONG))
     with pytest.raises(TableNotFoundError):
         builder.build(engine)
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_column_that_no_reader_could_have_is_never_written(
+    engine, builder, table_path, mode, nested
+):
+    bad = schema(**{"a\0b": LONG})
+    columns = schema(id=LONG, inside=bad) if nested else StructType((*schema(id=LONG), *bad))
+    refused = builder.with_schema(columns).with_table_properties({"delta.columnMapping.mode": mode})
+    with pytest.raises(SchemaError, match="null character"):
+        refused.build(engine)
+    assert not Table.for_path(engine, table_path).exists(engine)
+
+
+def test_a_schema_that_readers_refuse_is_not_committed(engine, builder, table_path):
+    marks = {"delta.identity.start": 1, "delta.identity.step": {"x": 1}}
+    column = StructField(name="id", data_type=LONG, metadata=marks)
+    with pytest.raises(SchemaError):
+        builder.with_schema(StructType((column, *schema(a=STRING)))).build(engine)
+    assert not Table.for_path(engine, table_path).exists(engine)

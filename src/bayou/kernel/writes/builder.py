@@ -22,6 +22,7 @@ from bayou.kernel.writes.writability import (
     check_change_data_columns,
     check_properties,
     check_row_tracking_columns,
+    check_schema_can_be_read,
     check_universal_format,
     check_writable,
     given_properties,
@@ -364,6 +365,7 @@ class TransactionBuilder:
             operation=self._operation,
         )
         if new_metadata is not None:
+            check_schema_can_be_read(self._table, new_metadata)
             check_change_data_columns(self._table, metadata.configuration, schema)
             check_row_tracking_columns(self._table, metadata.configuration, schema)
             key = properties.SKIPPING_COLUMNS.key

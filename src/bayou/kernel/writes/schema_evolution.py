@@ -124,7 +124,7 @@ def check_names(table: str, schema: StructType, prefix: str = "", *, mapped: boo
 
     Raises:
         SchemaError: two names that differ in case only, an empty one, or a character that needs
-            column mapping; a struct without a field.
+            column mapping; a null character; a struct without a field.
     """
     if prefix and not schema.fields:
         path = prefix.removesuffix(".")
@@ -149,6 +149,13 @@ def check_names(table: str, schema: StructType, prefix: str = "", *, mapped: boo
             raise SchemaError(
                 f"{table} can't have a column {path!r}: by such names rows tell where they are. "
                 "Rename the column.",
+                table=table,
+                column=path,
+            )
+        if "\0" in field.name:
+            raise SchemaError(
+                f"{table}: column name {path!r} has a null character, which Arrow's schemas can't "
+                "hold. Rename the column.",
                 table=table,
                 column=path,
             )

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bayou.errors import SchemaError, TablePropertyError, UnsupportedFeatureError
+from bayou.errors import (
+    CorruptSchemaError,
+    SchemaError,
+    TablePropertyError,
+    UnsupportedFeatureError,
+)
 from bayou.kernel.catalog import (
     Catalog,
     CommittingCatalog,
@@ -12,6 +17,7 @@ from bayou.kernel.catalog import (
     permits_maintenance,
 )
 from bayou.kernel.column_mapping import physical_name
+from bayou.kernel.readability import table_schema
 from bayou.kernel.table_state import TableState
 from bayou.kernel.writes.operation import Operation
 from bayou.protocol import features, properties
@@ -26,6 +32,7 @@ __all__ = [
     "check_maintenance",
     "check_properties",
     "check_row_tracking_columns",
+    "check_schema_can_be_read",
     "check_universal_format",
     "check_writable",
     "given_properties",
@@ -182,6 +189,22 @@ def check_change_data_columns(
             table=table,
             column=reserved[0],
         )
+
+
+def check_schema_can_be_read(table: str, metadata: Metadata) -> None:
+    """Refuse a schema that readers would refuse: its commit would close the table for good.
+
+    Raises:
+        SchemaError: readers couldn't have it.
+    """
+    try:
+        table_schema(table, metadata)
+    except CorruptSchemaError as error:
+        raise SchemaError(
+            f"{table} can't have this schema, for nobody could read it: {error.message} Nothing "
+            "was changed.",
+            table=table,
+        ) from error
 
 
 def check_row_tracking_columns(
