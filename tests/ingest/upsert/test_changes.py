@@ -75,6 +75,29 @@ def test_with_flatten_a_nested_key_is_found_in_what_debezium_says_was_before(tmp
     assert (rows.column("place_id"), rows.reasons()) == ([0], [])
 
 
+def test_a_delete_whose_key_debezium_says_as_null_is_that_of_the_kafka_key(tmp_path):
+    rows = Rows(tmp_path, "id", "decode: debezium")
+    rows.send(*((None, {"op": "c", "after": {"id": n}}) for n in range(3)))
+    rows.send(
+        ({"id": 1}, {"op": "d", "before": {"id": None, "more": None}}),
+        (None, {"op": "d", "before": {"id": None}}),
+        ({"id": None}, {"op": "d", "before": {"id": None}}),
+    )
+    assert rows.column("id") == [0, 2]
+    assert sorted(rows.reasons()) == [
+        "no value in the key (id)",
+        "the record has neither value nor key",
+    ]
+
+
+def test_a_delete_of_no_key_is_a_dead_letter(tmp_path):
+    rows = Rows(tmp_path, "id")
+    rows.send(*((None, {"id": n}) for n in range(3)))
+    report = rows.send(({"id": None}, None), ({"id": 1}, None))
+    assert (report.deleted, report.dead_letters) == (1, 1)
+    assert (rows.column("id"), rows.reasons()) == ([0, 2], ["no value in the key (id)"])
+
+
 def test_the_payload_of_a_connect_envelope_is_the_key_whatever_its_type(tmp_path):
     rows = Rows(tmp_path, "id")
     rows.send((None, {"id": "5"}), (None, {"id": "a"}), (None, {"id": "true"}))

@@ -104,18 +104,19 @@ class ChangeReader:
             )
 
     def _rows(self, source: pa.RecordBatch, values: pa.Array[Any]) -> Change:
-        decoded = self._decoder.decode(values)
+        decoded = self._with_keys(self._decoder.decode(values))
+        return Change(source=source, decoded=decoded, deleted=False)
+
+    def _with_keys(self, decoded: Decoded) -> Decoded:
+        """The records that have a value in the key; the others become dead letters."""
         keyless: Any = None
         for name in self._keys.columns:
             if self._columns.get(name) is None:
                 continue
             missing = decoded.columns.column(name).is_null()
             keyless = missing if keyless is None else pc.and_(keyless, missing)
-        if keyless is not None and not decoded.new_fields.fields and pc.any(keyless).as_py():
-            decoded = self._without_keys(decoded, keyless)
-        return Change(source=source, decoded=decoded, deleted=False)
-
-    def _without_keys(self, decoded: Decoded, keyless: pa.Array[Any]) -> Decoded:
+        if keyless is None or decoded.new_fields.fields or not pc.any(keyless).as_py():
+            return decoded
         bad = decoded.positions.filter(keyless)
         reason = f"no value in the key ({', '.join(self._keys.columns)})"
         kept = pc.invert(keyless)
@@ -144,7 +145,7 @@ class ChangeReader:
             reasons=narrow.reasons,
             new_fields=StructType(),
         )
-        return Change(source=source, decoded=decoded, deleted=True)
+        return Change(source=source, decoded=self._with_keys(decoded), deleted=True)
 
     def _enveloped(
         self, source: pa.RecordBatch, at: int, value: bytes | None
@@ -166,7 +167,10 @@ class ChangeReader:
                     before = self._flat(
                         _decoded(_OBJECT, envelope.before, "before isn't an object")
                     )
-                    if all(name in before for name in self._keys.columns):
+                    told = [before.get(name) for name in self._keys.columns]
+                    named = all(name in before for name in self._keys.columns)
+                    # By its replica identity a database may leave columns out as nulls.
+                    if named and any(value is not None for value in told):
                         return None, self._picked(before)
                 return None, self._of_kafka_key(source, at)
             case None | "":
