@@ -219,6 +219,18 @@ def test_a_local_input_is_read_by_pyarrow_itself(tmp_path: Path) -> None:
         assert isinstance(file, pa.NativeFile)
 
 
+def test_a_link_is_listed_with_size_and_time_of_the_file_that_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file").write_bytes(b"x" * 1000)
+    (tmp_path / "folder").mkdir()
+    link = tmp_path / "folder" / "link"
+    link.symlink_to(tmp_path / "elsewhere" / "file")
+    os.utime(link, (1, 1), follow_symlinks=False)
+    os.utime(tmp_path / "elsewhere" / "file", (5, 5))
+    with LocalFiles().list_tree(str(tmp_path / "folder"), lambda _: False) as found:
+        assert [(s.path, s.size, s.modification_time) for s in found] == [(str(link), 1000, 5000)]
+
+
 def test_links_to_folders_are_not_listed_and_not_deleted(tmp_path: Path) -> None:
     files = LocalFiles()
     (tmp_path / "tree").mkdir()

@@ -188,12 +188,16 @@ class LocalFiles:
 
 def _entry_status(entry: os.DirEntry[str], path: str, *, is_folder: bool = False) -> FileStatus:
     found = entry.stat(follow_symlinks=False)
-    modified = found.st_mtime_ns
-    if entry.is_symlink() and not os.path.exists(path):
-        modified = time.time_ns()  # what it leads to may be a disk that is away
+    size, modified = found.st_size, found.st_mtime_ns
+    if entry.is_symlink():
+        try:  # a link's own size is the length of the path that it leads to
+            target = os.stat(path)
+            size, modified = target.st_size, max(modified, target.st_mtime_ns)
+        except OSError:
+            modified = time.time_ns()  # what it leads to may be a disk that is away
     return FileStatus(
         path=path,
-        size=0 if is_folder else found.st_size,
+        size=0 if is_folder else size,
         modification_time=modified // 1_000_000,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
@@ -89,6 +89,12 @@ class MigrationConfig(Section):
         default=60,
         description="A last line without a newline that isn't a whole JSON object is read once "
         "its file hasn't changed for this long; until then it waits for the next migration.",
+    )
+    on_renamed_file: Literal["fail", "migrate"] = Field(
+        default="fail",
+        description="When a new file begins with the records of a migrated file that is gone, as "
+        "one does that was renamed, moved or packed: fail stops the migration, migrate takes them "
+        "as other records.",
     )
 
 

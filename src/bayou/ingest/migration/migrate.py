@@ -6,9 +6,8 @@ contain, the target's transaction identifier whether it does.
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -25,6 +24,7 @@ from bayou.errors import (
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.direct_writer import MIGRATED, DirectWriter, record_batch
 from bayou.ingest.migration.json_files import JsonFile, is_whole, json_files, records_of
+from bayou.ingest.migration.known_files import KnownFiles, checksum_of
 from bayou.ingest.migration.ledger import (
     Ledger,
     Part,
@@ -36,7 +36,7 @@ from bayou.ingest.migration.made_columns import FromKafka, OldRecords
 from bayou.ingest.progress import MigrationReport
 from bayou.kernel import Engine
 
-__all__ = ["checksum_of", "migrate_json"]
+__all__ = ["migrate_json"]
 
 _BATCH_RECORDS = 50_000
 _BATCH_BYTES = 64 << 20
@@ -97,7 +97,9 @@ class _Migration:
         self._writer = DirectWriter(configuration, topic)
         self._old = OldRecords(FromKafka(topic, storage_options))
         self._batch_records = batch_records
-        self._settle_seconds = configuration.connector.migration.settle_seconds
+        migration = configuration.connector.migration
+        self._settle_seconds = migration.settle_seconds
+        self._refuses_renamed = migration.on_renamed_file == "fail"
         self._told = told
         self._began = time.monotonic()
         self._report = MigrationReport(topic=topic.key, source=self._source)
@@ -110,11 +112,18 @@ class _Migration:
         for part in self._state.of(self._source):
             offsets = {int(p): o for p, o in msgspec.json.decode(part.offsets).items()}
             self._old.offsets |= offsets
-        known = self._state.by_path()
-        self._repeat_unfinished({p.source for file in files for p in known.get(file.path, [])})
+        known = KnownFiles(self._engine, self._state, (file.path for file in files))
+        self._repeat_unfinished({p.source for file in files for p in known.parts(file)})
         todo: list[tuple[JsonFile, list[Part]]] = []
+        seen: set[str] = set()
         for file in files:
-            parts = known.get(file.path, [])
+            real = self._engine.files.real_path(file.path)
+            if real in seen:  # a link to a file that is there, too
+                continue
+            seen.add(real)
+            parts = known.parts(file)
+            if not parts:
+                self._check_not_renamed(known, file)
             if parts and parts[-1].complete and parts[-1].size == file.size:
                 self._report = replace(self._report, known=self._report.known + 1)
             else:
@@ -140,6 +149,18 @@ class _Migration:
                     "(connector.migration).",
                     topic=self._topic.key,
                 )
+
+    def _check_not_renamed(self, known: KnownFiles, file: JsonFile) -> None:
+        """Refuse a file that was migrated by another name: its records would come twice."""
+        before = known.renamed(file) if self._refuses_renamed else None
+        if before is not None:
+            raise PipelineError(
+                f"topic {self._topic.key!r}: {file.path} begins with the records of {before}, "
+                "which was migrated and is gone: it was renamed, moved or packed. Give it its old "
+                "name or take it out of the folder; if these are other records, set "
+                "connector.migration.on-renamed-file: migrate.",
+                topic=self._topic.key,
+            )
 
     def _finished(self) -> MigrationReport:
         return replace(
@@ -325,12 +346,3 @@ def _as_it_was(file: JsonFile, part: Part) -> JsonFile:
     """A file up to where it ended when the part was read; a packed one can't be cut."""
     grown = part.size < file.size and not file.name.endswith(".gz")
     return replace(file, size=part.size) if grown else file
-
-
-def checksum_of(values: Iterable[bytes]) -> str:
-    """SHA-256 of records as they stand in their file."""
-    digest = hashlib.sha256()
-    for value in values:
-        digest.update(value)
-        digest.update(b"\n")
-    return digest.hexdigest()

@@ -17,9 +17,9 @@ from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letters import dead_letters_path
 from bayou.ingest.direct_writer import MIGRATED
 from bayou.ingest.migration.json_files import JsonFile, json_files, records_of
+from bayou.ingest.migration.known_files import KnownFiles, checksum_of
 from bayou.ingest.migration.ledger import Ledger, Part
 from bayou.ingest.migration.made_columns import FromKafka, OldRecords
-from bayou.ingest.migration.migrate import checksum_of
 
 __all__ = ["FileCheck", "verify_migration"]
 
@@ -58,7 +58,9 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
     storage_options = configuration.connector.storage.storage_options()
     engine = for_path(source, storage_options)
     root = engine.files.resolve_path(source)
-    parts = Ledger(topic.table_path, storage_options).read().by_path()
+    files = json_files(engine, root)
+    state = Ledger(topic.table_path, storage_options).read()
+    known = KnownFiles(engine, state, (file.path for file in files))
     old = OldRecords(FromKafka(topic, storage_options))
     table = open_table(topic.table_path, storage_options)
     done = table.snapshot().transactions if table.exists() else {}
@@ -68,13 +70,13 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
     return [
         _checked(
             file,
-            parts.get(file.path, []),
+            known.parts(file),
             records_of(engine, file),
             (rows, letters),
             old,
             exact=lambda part: appends or not part.is_in(done),
         )
-        for file in json_files(engine, root)
+        for file in files
     ]
 
 
