@@ -197,6 +197,7 @@ class DirectWriter:
                 break
             columns = self._policy.widened(columns, new)
         if self._target.version is None or self._target.columns != layout.record:
+            self._target.forget_earlier()
             transaction, _ = self._target.begin(layout, {})
             self._target.commit(transaction, (), {})
         return layout.schema

@@ -161,7 +161,7 @@ def recreated_error(
     return PipelineError(
         f"topic {key!r}: {table} has records of an earlier Kafka topic {name!r}, which was "
         f"deleted and recreated since (its id was {was}, now it is {now}). Write the new topic to "
-        "a table of its own (table-path), or move this table and its dead letters aside to begin "
+        "a table of its own (table-path), or move this table and those beside it aside to begin "
         "again.",
         topic=key,
     )
@@ -251,7 +251,7 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
                 f"topic {key!r}: the table is at offset {position} of partition {partition} of "
                 f"{topic.name!r}, but the topic ends at {there.end}: it was deleted and recreated, "
                 "or lost records. Write the new topic to a table of its own (table-path), or move "
-                "this table and its dead letters aside to begin again.",
+                "this table and those beside it aside to begin again.",
                 topic=key,
             )
         if position < there.start:

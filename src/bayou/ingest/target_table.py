@@ -270,7 +270,13 @@ class TargetTable:
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """The rows of a batch that count, one for each key at most."""
+        self.forget_earlier()
         return self._upserts().decide(self._snapshot, rows)
+
+    def forget_earlier(self) -> None:
+        """Forget the keys that an earlier table here has deleted, before the table is made anew."""
+        if self._snapshot is None and self._topic.upsert_keys is not None:
+            self._upserts().deleted_keys.forget_all()
 
     def upsert(
         self,
@@ -324,6 +330,7 @@ class TargetTable:
                 that its commit sets.
         """
         if self._snapshot is None:
+            self.forget_earlier()
             transaction, _ = self.begin(layout, {})
             self.commit(transaction, (), {})
             self._take(self._latest())

@@ -62,3 +62,29 @@ def test_keys_of_a_wider_type_are_remembered_once_the_target_has_them(tmp_path, 
     count = -1  # older than the delete
     table = send((far, {"id": far, "at": 1}))
     assert sorted(table.read(columns=["id"])["id"].to_pylist()) == [2, 3]
+
+
+@pytest.mark.parametrize("begins_with", ["records", "merge_schema"])
+def test_a_table_that_is_made_anew_knows_no_key_that_an_earlier_one_has_deleted(
+    tmp_path, begins_with
+):
+    text = CONFIG.format(ordering="").replace("      decode: avro\n      schema-file: s.avsc\n", "")
+    (tmp_path / "p.yaml").write_text(text)
+    configuration = load_configuration(tmp_path / "p.yaml", environment={})
+    table = TopicTable(configuration, "t")
+
+    def send(first, at, *records):
+        keys, values = zip(*records, strict=True)
+        moments = [at] * len(records)
+        batch = record_batch("t", values, partition=0, first=first, timestamps=moments, keys=keys)
+        DirectWriter(configuration, configuration.topic("t")).write([batch], {})
+
+    send(0, 100, (b"1", b'{"id": 1}'), (b"2", b'{"id": 2}'))
+    send(2, 200, (b"1", None))
+    (tmp_path / "t").rename(tmp_path / "aside")
+    if begins_with == "merge_schema":
+        table.merge_schema([{"id": 1}])
+    send(0, 100, (b"1", b'{"id": 1}'), (b"3", b'{"id": 3}'), (b"4", b'{"id": 4}'), (b"4", None))
+    assert sorted(table.read()["id"].to_pylist()) == [1, 3]
+    gone = bayou.table(deleted_keys_path(table.topic.table_path)).to_arrow()
+    assert gone["id"].to_pylist() == [4]

@@ -99,6 +99,18 @@ class DeletedKeys:
             engine_info=self._engine_info,
         )
 
+    def forget_all(self) -> None:
+        """Take out all keys: a target that isn't there yet has deleted none.
+
+        They stem from a table that stood there before, or from a batch that begins again.
+
+        Raises:
+            CommitConflictError, StorageError, CommitFailedError: as the names say.
+        """
+        if self._table.exists(self._engine):
+            snapshot = self._table.latest_snapshot(self._engine)
+            delete(self._engine, snapshot, engine_info=self._engine_info)
+
     def made(self, winners: pa.Schema) -> Snapshot:
         """The table, made without a key where there is none.
 
