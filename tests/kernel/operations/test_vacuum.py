@@ -244,6 +244,36 @@ def test_absolute_paths_of_the_table_are_its_own_and_others_are_not(log):
     assert names(log) == ["a", "c/d"]
 
 
+@pytest.mark.parametrize("lite", [True, False])
+@pytest.mark.parametrize(
+    "root",
+    [
+        "abfs://c@lake.dfs.core.windows.net/t",
+        "s3n://lake/t",
+        "s3://lake//t",
+        "https://lake.blob.core.windows.net/c/t",
+        "file:/mnt/other%20name/t",
+    ],
+)
+def test_a_live_file_that_is_named_by_an_alias_of_the_table_stays(log, root, lite):
+    number = "00000001-0000-4000-8000-000000000000"
+    alias = {
+        "storageType": "p",
+        "pathOrInlineDv": f"{root}/deletion_vector_{number}.bin",
+        "offset": 1,
+        "sizeInBytes": 36,
+        "cardinality": 1,
+    }
+    log.commit(*HEAD, add(f"{root}/day=a%20b/live"), add(f"{root}/x", vector=alias))
+    gone = ("day=a b/live", f"deletion_vector_{number}.bin", "x", "gone")
+    log.commit(*(remove(name.replace(" ", "%20"), deletionTimestamp=OLD) for name in gone))
+    age_the_log(log)
+    for name in gone:
+        put(log, name)
+    run(log, lite=lite)
+    assert names(log) == sorted(gone[:-1])
+
+
 def vector(name: str, size: int = 36) -> dict[str, Any]:
     text = z85_encode(bytes.fromhex(name.replace("-", "")))
     body = {"storageType": "u", "pathOrInlineDv": f"ab{text}", "offset": 1}

@@ -1,5 +1,10 @@
 """The files that a version of a table needs: what a vacuum must leave alone.
 
+A file that the log names by an absolute path elsewhere keeps every file of its name below the
+table: a store may have more than one URI for a folder (`abfs://` and `abfss://`, two names of a
+host, a mount point), and only the store knows them all. Names of data files are unique, so that
+hardly a file stays that could have gone.
+
 Paths are remembered as hashes of 64 bits: a million files take 8 MB. Two paths with one hash only
 mean that a file stays which could have gone.
 """
@@ -22,6 +27,7 @@ from bayou.kernel.upkeep.state_files import (
     tail_tombstones,
 )
 from bayou.kernel.upkeep.table_folder import TableFolder
+from bayou.protocol.file_names import decode_data_file_uri
 
 __all__ = ["KeptFiles", "kept_files"]
 
@@ -34,22 +40,29 @@ _ODD = r"[%:]|^/|//|(?:^|/)\.{1,2}(?:/|$)"
 _SAMPLE = 4096
 
 
+_ANYWHERE = "//"
+"""Stands before the name of a file that is kept in every folder; no path below a table has it."""
+
+
 class KeptFiles:
     """Paths below a table, decoded and relative to it.
 
     Args:
-        paths: in batches.
+        paths: in batches; `//` and a name for a file that is kept in every folder.
         travels: other processes ask, too; where they don't, Python's own hash is quicker.
     """
 
     def __init__(self, paths: Iterable[Sequence[str]], *, travels: bool = False) -> None:
         self._digest = _digest if travels else hash
         self._sample: list[str] = []
+        self._has_names = False
         stride = 1
         hashes = []
         for some in paths:
             hashes.append(pa.array(list(map(self._digest, some)), pa.int64()))
-            self._sample += some[::stride]
+            below = [path for path in some if not path.startswith(_ANYWHERE)]
+            self._has_names = self._has_names or len(below) < len(some)
+            self._sample += below[::stride]
             while len(self._sample) > _SAMPLE:
                 self._sample = self._sample[::2]
                 stride *= 2
@@ -63,16 +76,23 @@ class KeptFiles:
 
         Takes a while for each of the kept files, so ask for many at once.
         """
-        found: pa.BooleanArray = pc.is_in(
-            pa.array(list(map(self._digest, paths)), pa.int64()), value_set=self._hashes
-        )
-        return found
+        found = self._contain(paths)
+        if not self._has_names:
+            return found
+        either: pa.BooleanArray = pc.or_(found, self._contain([_anywhere(path) for path in paths]))
+        return either
 
     def boundaries(self, parts: int) -> list[str]:
         """Paths that cut them into at most so many parts of about the same size, in order."""
         paths = sorted(set(self._sample))
         places = sorted({part * len(paths) // parts for part in range(1, parts)} - {0})
         return [paths[place] for place in places]
+
+    def _contain(self, paths: Sequence[str]) -> pa.BooleanArray:
+        found: pa.BooleanArray = pc.is_in(
+            pa.array(list(map(self._digest, paths)), pa.int64()), value_set=self._hashes
+        )
+        return found
 
 
 def kept_files(
@@ -96,6 +116,11 @@ def _digest(path: str) -> int:
     """A hash that is the same in every process."""
     data = path.encode("utf-8", "surrogateescape")
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)
+
+
+def _anywhere(path: str) -> str:
+    """A file of this name, whatever its folder."""
+    return _ANYWHERE + path.rpartition("/")[2]
 
 
 def _paths(engine: Engine, state: TableState, deleted_before: int) -> Iterator[list[str]]:
@@ -130,7 +155,7 @@ def _young(removes: pa.StructArray, deleted_before: int) -> pa.StructArray:
 def _below(folder: TableFolder, paths: Any) -> list[str]:
     """Paths below the table, as they stand, and decoded and by their real folders if that differs.
 
-    A writer may have left a percent sign as it is: both files stay.
+    A writer may have left a percent sign as it is: both files stay. Of files elsewhere the names.
     """
     texts: list[Any] = paths.to_pylist()
     odd = pc.match_substring_regex(paths, _ODD)
@@ -140,8 +165,7 @@ def _below(folder: TableFolder, paths: Any) -> list[str]:
     some: list[Any] = paths.filter(odd).to_pylist()
     for text in some:
         found = folder.relative_path(text)
-        if found is not None:
-            texts.append(found)
+        texts.append(_anywhere(decode_data_file_uri(text)) if found is None else found)
     return texts
 
 
@@ -157,4 +181,6 @@ def _vector_files(folder: TableFolder, vectors: pa.StructArray) -> list[str]:
         found = folder.vector_path(text[:1], text[1:])
         if found is not None:
             files.append(found)
+        elif text[:1] == "p":
+            files.append(_anywhere(decode_data_file_uri(text[1:])))
     return files
