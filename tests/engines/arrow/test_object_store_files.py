@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from obstore.store import MemoryStore
 
+import bayou
 from bayou.engines.arrow.files import ArrowFiles
 from bayou.engines.arrow.object_store_files import ObjectStoreFiles
 from bayou.errors import ArgumentError, FileMissingError, StorageError
@@ -56,9 +57,85 @@ def test_the_root_of_a_bucket_can_hold_files(files: ObjectStoreFiles) -> None:
     assert [s.path for s in files.list_from("s3://bucket/b")] == ["s3://bucket/b"]
 
 
-def test_a_name_that_stores_refuse_is_an_error(files: ObjectStoreFiles) -> None:
-    with pytest.raises(StorageError, match="can't write"):
-        files.put("s3://bucket/a//b", b"1")
+@pytest.mark.parametrize("key", ["a/../b", "../b", "a/./b", "a/..", "line\nbreak/b", "\x7f"])
+def test_a_key_that_cannot_be_reached_is_an_error(files: ObjectStoreFiles, key: str) -> None:
+    with pytest.raises(ArgumentError, match="can't be reached"):
+        files.put(f"s3://bucket/{key}", b"1")
+
+
+@pytest.mark.parametrize("path", ["s3://bucket//t", "s3://bucket/t//", "s3://bucket///t"])
+def test_a_table_has_one_name_however_many_slashes_its_path_has(
+    files: ObjectStoreFiles, path: str
+) -> None:
+    assert files.resolve_path(path) == "s3://bucket/t"
+    files.put(f"{path}/a", b"1")
+    assert [s.path for s in files.list_from(f"{path}/")] == ["s3://bucket/t/a"]
+    assert [s.path for s in files.list_tree(path, lambda _: False)] == ["s3://bucket/t/a"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "s3://AKIAKEY:12/hunter2@bucket/t",
+        "s3://AKIAKEY:ab/hunter2@bucket/t",
+        "s3://hunter2@bucket/t",
+        "s3://AKIAKEY:hunter2@bucket/t",
+        "s3n://AKIAKEY:12/hunter2@bucket/t",
+        "s3:/AKIAKEY:12/hunter2@bucket/t",
+        "abfss://key:hunter2@account.dfs.core.windows.net/t",
+        "s3://bucket:9000/t",
+        "s3://buck%65t/t",
+        "s3://bucket?x/t",
+        "s3://bucket#x/t",
+        "s3://[::1]/t",
+    ],
+)
+def test_what_is_no_bucket_is_an_error_that_shows_no_credentials(path: str) -> None:
+    with pytest.raises(ArgumentError) as raised:
+        ArrowFiles().put(path, b"1")
+    assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "path", ["s3:/bucket/t", "s3a:bucket/t", "GS:/bucket/t", "dbfs:/mnt/t", "hdfs:/t", "s3-x://b/t"]
+)
+def test_a_uri_with_a_slash_missing_is_no_local_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ArgumentError, match="scheme"):
+        bayou.write(path, pa.table({"a": [1]}))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_local_folder_may_have_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in ("a:b/t", "./s3:/t", f"file:{tmp_path}/u"):
+        bayou.write(path, pa.table({"a": [1]}))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a:b", "s3:", "u"]
+
+
+@pytest.mark.parametrize(
+    ("root", "name", "same"),
+    [
+        ("s3://bucket", "AWS_BUCKET", "bucket"),
+        ("s3://bucket", "aws_bucket_name", "bucket"),
+        ("s3a://bucket", "bucket", "bucket"),
+        ("gs://bucket", "GOOGLE_BUCKET", "bucket"),
+        ("az://box", "azure_container_name", "box"),
+        ("abfss://box@account.dfs.core.windows.net", "container_name", "box"),
+        ("abfss://box@account.dfs.core.windows.net", "azure_storage_account_name", "account"),
+        ("abfss://box@account.dfs.core.windows.net", "account_name", "account"),
+    ],
+)
+def test_an_option_does_not_lead_to_another_bucket_than_the_path(
+    root: str, name: str, same: str
+) -> None:
+    options = {name: "another", "retry_timeout": "0s", "azure_storage_account_key": "a2V5"}
+    with pytest.raises(ArgumentError, match=r"is 'another' but the path lies in"):
+        ObjectStoreFiles(options).open_input(f"{root}/t", 1)
+    if not root.startswith(("gs", "az")):
+        assert ObjectStoreFiles({**options, name: same}).open_input(f"{root}/t", 1)
 
 
 def test_a_large_object_is_written_and_read_in_parts(files: ObjectStoreFiles) -> None:

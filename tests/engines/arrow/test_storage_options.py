@@ -156,3 +156,13 @@ def test_a_control_character_in_a_credential_is_an_error_that_names_the_option(n
 def test_options_that_hold_a_document_may_have_lines():
     store_settings("gs", {"google_service_account_key": '{\n"a": 1}'}, {})
     store_settings("s3", {"proxy_ca_certificate": "-----BEGIN\nx"}, {})
+
+
+@pytest.mark.parametrize("name", ["AWS_CONDITIONAL_PUT", "aws_conditional_put", "conditional_put"])
+def test_conditional_puts_cannot_be_turned_off(name):
+    with pytest.raises(ArgumentError, match="without conditional puts"):
+        store_settings("s3", {name: "disabled"}, {})
+    if name.lower().startswith("aws"):
+        with pytest.raises(ArgumentError, match=f"environment variable {name}"):
+            store_settings("s3", {}, {name: "disabled"})
+    assert store_settings("s3", {name: "etag"}, {}).config == {name.lower(): "etag"}

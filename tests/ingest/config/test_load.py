@@ -377,6 +377,26 @@ def test_two_topics_cannot_share_a_table(tmp_path):
         assert said in problem(tmp_path, on_s3).message
 
 
+@pytest.mark.parametrize(
+    "path", ["s3:/b/t", "dbfs:/t", "ftp://b/t", "s3://AKIAKEY:12/hunter2@b/t", "s3://b/../t"]
+)
+def test_a_table_path_that_is_no_uri_of_a_store_is_no_local_folder(tmp_path, path):
+    error = problem(tmp_path, MINIMAL.replace("lake/events", path))
+    assert error.key == "connector.topics.events.destination.table-path"
+    assert "hunter2" not in error.message
+
+
+def test_two_topics_cannot_share_a_table_by_two_names_of_it(tmp_path):
+    text = MINIMAL + "    more:\n      kafka-topic: more\n      destination: {table-path: MORE}\n"
+    for path, more in (
+        ("gs://b/t", "gcs://b//t/"),
+        ("s3://b/t", "S3A://b/t"),
+        ("lake/t", f"file:{tmp_path}/lake/t"),
+    ):
+        same = text.replace("lake/events", path).replace("MORE", more)
+        assert "already writes to" in problem(tmp_path, same).message
+
+
 def test_an_interval_without_its_switch_is_said_to_have_no_effect(tmp_path):
     text = MINIMAL + (
         "        delta-config:\n          enable-optimize: true\n          optimize-interval: 5\n"

@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import IO
 
 from bayou.engines.arrow.local_files import LocalFiles
-from bayou.engines.arrow.object_store_files import ObjectStoreFiles, is_object_store
-from bayou.errors import ArgumentError
+from bayou.engines.arrow.object_store_files import ObjectStoreFiles
+from bayou.engines.arrow.object_uris import is_local_path
 from bayou.kernel.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import ByteRange, FileStatus, FileSystemClient
 
@@ -74,13 +74,4 @@ class ArrowFiles:
             files.delete_empty_folders(group)
 
     def _of(self, path: str) -> FileSystemClient:
-        scheme, separator, _ = path.partition("://")
-        if not separator or scheme == "file" or not scheme.isalnum():
-            return self._local
-        if is_object_store(scheme):
-            return self._object_stores
-        raise ArgumentError(
-            f"can't open {path}: no engine for the scheme {scheme!r}; use a local path or one of "
-            "file://, s3://, s3a://, gs://, az://, abfs://, abfss://",
-            argument="path",
-        )
+        return self._local if is_local_path(path) else self._object_stores

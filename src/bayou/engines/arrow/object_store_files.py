@@ -20,6 +20,7 @@ from obstore.store import ObjectStore, from_url
 
 from bayou.engines.arrow.conditional_put import ConditionalPuts, create_object, store_identity
 from bayou.engines.arrow.object_io import ObjectInput, ObjectOutput
+from bayou.engines.arrow.object_uris import check_bucket_options, split_object_uri
 from bayou.engines.arrow.storage_options import (
     store_settings,
     store_variables,
@@ -27,34 +28,17 @@ from bayou.engines.arrow.storage_options import (
 )
 from bayou.engines.arrow.store_errors import opening_errors, storage_errors
 from bayou.engines.folders import SkippedPrefixes
-from bayou.errors import ArgumentError, FileMissingError
+from bayou.errors import FileMissingError
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import ByteRange, FileStatus
 
-__all__ = ["ObjectStoreFiles", "is_object_store"]
-
-_CANONICAL = {
-    "s3": "s3",
-    "s3a": "s3",
-    "gs": "gs",
-    "gcs": "gs",
-    "az": "az",
-    "azure": "az",
-    "abfs": "abfs",
-    "abfss": "abfss",
-}
-"""What a path's scheme is called here; Hadoop's names are taken for what they mean."""
+__all__ = ["ObjectStoreFiles"]
 
 _CHECKS = ConditionalPuts()
 """Of the process: which buckets were checked, whichever engine reaches them."""
 
 _IN_FLIGHT = 16
 _PAGE = 1000
-
-
-def is_object_store(scheme: str) -> bool:
-    """Whether paths of this scheme are objects of a store known here."""
-    return scheme.lower() in _CANONICAL
 
 
 class ObjectStoreFiles:
@@ -78,7 +62,7 @@ class ObjectStoreFiles:
         self._lock = threading.Lock()
 
     def resolve_path(self, path: str) -> str:
-        root, key = _split(path)
+        root, key = split_object_uri(path)
         return f"{root}/{key}".rstrip("/")
 
     def real_path(self, path: str) -> str:
@@ -86,7 +70,7 @@ class ObjectStoreFiles:
 
     @closeable
     def list_from(self, path: str) -> Iterator[FileStatus]:
-        root, key = _split(path)
+        root, key = split_object_uri(path)
         folder, _, first = key.rpartition("/")
         base = f"{folder}/" if folder else ""
         seen = False
@@ -110,7 +94,7 @@ class ObjectStoreFiles:
         after: str | None = None,
         until: str | None = None,
     ) -> Iterator[FileStatus]:
-        root, key = _split(path)
+        root, key = split_object_uri(path)
         base = key.rstrip("/")
         skipped = SkippedPrefixes(f"{root}/{base}".rstrip("/"), skips)
         begin = None if after is None else after.removeprefix(f"{root}/")
@@ -123,7 +107,7 @@ class ObjectStoreFiles:
                 yield found
 
     def status(self, path: str) -> FileStatus:
-        root, key = _split(path)
+        root, key = split_object_uri(path)
         with storage_errors(path, "read"):
             return _status(root, cast("dict[str, Any]", obstore.head(self._store(root), key)))
 
@@ -143,7 +127,7 @@ class ObjectStoreFiles:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def open_input(self, path: str, size: int | None = None) -> IO[bytes]:
-        root, key = _split(path)
+        root, key = split_object_uri(path)
         store = self._store(root)
         if size is None:
             size = self.status(path).size
@@ -151,12 +135,12 @@ class ObjectStoreFiles:
         return cast("IO[bytes]", ObjectInput(store, key, size, errors))
 
     def open_output(self, path: str) -> IO[bytes]:
-        root, key = _split(path)
+        root, key = split_object_uri(path)
         store = self._store(root)
         return cast("IO[bytes]", ObjectOutput(store, key, partial(storage_errors, path, "write")))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        root, key = _split(path)
+        root, key = split_object_uri(path)
         store = self._store(root)
         if root in self._own_stores:
             self._own_checks.check((root,), store, root, key)
@@ -165,22 +149,26 @@ class ObjectStoreFiles:
         return create_object(store, path, key, data)
 
     def put(self, path: str, data: bytes) -> None:
-        root, key = _split(path)
+        root, key = split_object_uri(path)
         with storage_errors(path, "write"):
             obstore.put(self._store(root), key, data)
 
     def mkdirs(self, path: str) -> None:
-        _split(path)  # stores have no folders; the path must be one of theirs all the same
+        split_object_uri(
+            path
+        )  # stores have no folders; the path must be one of theirs all the same
 
     def delete_files(self, paths: Iterable[str]) -> None:
-        for root, group in groupby(map(_split, paths), key=lambda pair: pair[0]):
+        for root, group in groupby(map(split_object_uri, paths), key=lambda pair: pair[0]):
             keys = (key for _, key in group)
             while page := list(islice(keys, _PAGE)):
                 self._delete(root, page)
 
     def delete_empty_folders(self, paths: Iterable[str]) -> None:
         for path in paths:
-            _split(path)  # there are no folders; the path must be one of the store's all the same
+            split_object_uri(
+                path
+            )  # there are no folders; the path must be one of the store's all the same
 
     def _delete(self, root: str, keys: list[str]) -> None:
         with storage_errors(f"{root}/{keys[0]}", "delete"):
@@ -194,7 +182,7 @@ class ObjectStoreFiles:
             self._delete(root, [key])
 
     def _read(self, wanted: ByteRange) -> bytes:
-        root, key = _split(wanted.path)
+        root, key = split_object_uri(wanted.path)
         with storage_errors(wanted.path, "read"):
             store = self._store(root)
             try:
@@ -238,6 +226,7 @@ def _bytes_of(store: ObjectStore, key: str, wanted: ByteRange) -> bytes:
 def _open_store(root: str, options: Mapping[str, str]) -> ObjectStore:
     scheme = root.partition("://")[0]
     settings = store_settings(scheme, options)
+    check_bucket_options(root, settings.config)
     with opening_errors(root, {**store_variables(scheme), **options}):
         try:
             return from_url(
@@ -248,24 +237,6 @@ def _open_store(root: str, options: Mapping[str, str]) -> ObjectStore:
             )
         except UnknownConfigurationKeyError as error:
             raise unknown_option(scheme, str(error)) from None
-
-
-def _split(path: str) -> tuple[str, str]:
-    """Root (`s3://bucket`) and key of a URI."""
-    scheme, _, rest = path.partition("://")
-    bucket, _, key = rest.partition("/")
-    canonical = _CANONICAL.get(scheme.lower())
-    if canonical is None or not bucket:
-        raise ArgumentError(
-            f"{path!r} is no path of an object store; it must be like s3://bucket/key",
-            argument="path",
-        )
-    if ":" in bucket and "@" in bucket:
-        raise ArgumentError(
-            f"{path}: a path must not hold credentials. Write them as storage_options.",
-            argument="path",
-        )
-    return f"{canonical}://{bucket}", key
 
 
 def _status(root: str, meta: Mapping[str, Any]) -> FileStatus:

@@ -82,6 +82,8 @@ def store_settings(
     for name, value in variables.items():
         if name.lower() not in replaced and _OF_ENVIRONMENT.search(name.lower()):
             _check_one_line(f"environment variable {name}", value)
+        if name.lower() == f"{prefix}conditional_put" and name.lower() not in replaced:
+            _check_conditional_put(f"environment variable {name}", value)
     for key, value in options.items():
         name = key.lower()
         if name in _WITHOUT_MEANING_HERE or _is_foreign(name, prefix):
@@ -91,6 +93,9 @@ def store_settings(
             _check_one_line(f"storage option {name!r}", str(value))
         if plain == "s3_locking_provider":
             _check_locking(key, value)
+        elif plain == "conditional_put":
+            _check_conditional_put(f"storage option {key!r}", value)
+            settings.config[name] = value
         elif plain in _CLIENT_KEYS:
             settings.client_options[plain] = value
         elif plain == "max_retries":
@@ -170,6 +175,15 @@ def _check_locking(key: str, value: str) -> None:
         raise ArgumentError(
             f"storage option {key!r}: such locking isn't supported; writers here rely on "
             "conditional puts of the store, so all writers of a table must use those",
+            argument="storage_options",
+        )
+
+
+def _check_conditional_put(which: str, value: str) -> None:
+    if str(value).strip().lower() == "disabled":
+        raise ArgumentError(
+            f"{which}: without conditional puts, concurrent commits would replace each other. "
+            "Leave it out, or use a store that supports them.",
             argument="storage_options",
         )
 

@@ -49,7 +49,7 @@ def storage_errors(path: str, doing: str) -> Iterator[None]:
         raise
     except (PermissionDeniedError, UnauthenticatedError, PermissionError):
         raise _refused(path, doing) from None
-    except (BaseError, OSError, ValueError) as error:
+    except (BaseError, OSError, ValueError, NotImplementedError) as error:
         code = error_code(error)
         if code in _REFUSED_CREDENTIALS:
             raise _refused(path, doing) from None

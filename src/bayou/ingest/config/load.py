@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from bayou.engines.arrow.object_uris import is_local_path, split_object_uri
 from bayou.errors import ArgumentError, ConfigurationError
 from bayou.ingest.config.document import Document, KeyPath, no_home, read_document
 from bayou.ingest.config.hadoop import take_s3a_settings
@@ -239,7 +240,11 @@ def _topics(
                     (*at, "schema-file"),
                 )
             )
-        table_path = _resolve(topic.destination.path, folder)
+        try:
+            table_path = _resolve(topic.destination.path, folder)
+        except ArgumentError as error:
+            problems.append(document.error(str(error), (*at, "destination", "table-path")))
+            continue
         place = _place(table_path)
         if place in taken:
             problems.append(
@@ -278,21 +283,27 @@ def _topics(
 
 
 def _place(table_path: str) -> str:
-    """The table's path with one name for S3, `s3a://` is the same store, and for each folder."""
-    scheme, separator, rest = table_path.replace("s3a://", "s3://", 1).partition("://")
-    if not separator:
-        return table_path
-    return "/".join([f"{scheme}:/", *(part for part in rest.split("/") if part not in ("", "."))])
+    """One name for each table: `s3a://` and `s3://` are the same store."""
+    if _is_uri(table_path):
+        return "/".join(split_object_uri(table_path)).rstrip("/")
+    return table_path
 
 
 def _resolve(table_path: str, folder: Path) -> str:
-    if table_path.startswith("file://"):
-        table_path = table_path.removeprefix("file://")
-    if table_path.startswith("file:/"):  # as Hadoop writes it
-        table_path = table_path.removeprefix("file:")
-    if "://" in table_path:
+    """An absolute local path, or a URI.
+
+    Raises:
+        ArgumentError: a URI of no store that is known here.
+    """
+    if _is_uri(table_path):
+        split_object_uri(table_path)
         return table_path.rstrip("/")
+    table_path = table_path.removeprefix("file://").removeprefix("file:")
     return str((folder / Path(table_path).expanduser()).resolve())
+
+
+def _is_uri(table_path: str) -> bool:
+    return not is_local_path(table_path)
 
 
 def _configuration_error(document: Document, error: ValidationError) -> ConfigurationError:
