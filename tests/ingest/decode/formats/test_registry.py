@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from bayou.errors import KafkaError
-from bayou.ingest.decode.formats import Registry
+from bayou.ingest.decode.formats import Registry, registry_http
+from bayou.ingest.decode.formats import registry as registry_module
 
+BODY = b'{"schema": "\\"string\\""}'
 BASIC = "Basic cmVnOmh1bnRlcjI="
 
 
@@ -26,8 +30,7 @@ def server():
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
                 seen.append((self.path, self.headers.get("Authorization")))
-                code, location = answers.get(self.path, (200, None))
-                body = b'{"schema": "\\"string\\""}'
+                code, location, body = (*answers.get(self.path, (200, None)), BODY)[:3]
                 self.send_response(code)
                 if location is not None:
                     self.send_header("Location", location)
@@ -93,3 +96,65 @@ def test_a_redirect_to_something_else_than_http_is_an_error(server, place):
     port, _ = server({"/schemas/ids/1": (302, place)})
     with pytest.raises(KafkaError, match=r"(?i)redirect.*(file|ftp):"):
         registry(port).schema(1)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"null",
+        b"[1]",
+        b"{}",
+        b'{"schema": 5}',
+        b'{"status": "maintenance"}',
+        b'{"schema": "x", "references": 5}',
+        b'{"schema": "x", "references": [5]}',
+        b'{"schema": "x", "references": [{"name": "a", "subject": "s", "version": "../.."}]}',
+        b"[" * 100_000,
+        b'{"schema": ' + b"[" * 100_000,
+        b"<html>Sign in</html>",
+        b"\xff",
+    ],
+)
+def test_an_answer_that_is_no_schema_stops_and_is_not_remembered(server, monkeypatch, body):
+    monkeypatch.setattr(registry_module, "_FIRST_PAUSE", 0.0)
+    answers = {"/schemas/ids/1": (200, None, body)}
+    port, seen = server(answers)
+    with pytest.raises(KafkaError, match=r"Check connector.schema-registry.url"):
+        registry(port).schema(1)
+    assert len(seen) == 3
+    answers.clear()
+    assert registry(port).schema(1) == {"schema": '"string"'}
+
+
+def test_an_answer_has_a_largest_size(server, monkeypatch):
+    monkeypatch.setattr(registry_module, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(registry_http, "MOST_BYTES", 1 << 20)
+    port, _ = server({"/schemas/ids/1": (200, None, BODY + b" " * (1 << 20))})
+    with pytest.raises(KafkaError, match="its answer is larger than 1 MB"):
+        registry(port).schema(1)
+
+
+@pytest.mark.parametrize("begin", [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_an_answer_that_never_ends_is_none(monkeypatch, begin):
+    monkeypatch.setattr(registry_module, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(registry_http, "LONGEST_SECONDS", 0.1)
+    ended = threading.Event()
+
+    def drip(connection):
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(begin)
+            while not ended.wait(0.01):
+                connection.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def accept():
+            with contextlib.suppress(OSError):
+                while True:
+                    threading.Thread(target=drip, args=listening.accept()[:1]).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        with pytest.raises(KafkaError, match="doesn't answer"):
+            registry(listening.getsockname()[1]).schema(1)
+        ended.set()
+        listening.shutdown(socket.SHUT_RDWR)

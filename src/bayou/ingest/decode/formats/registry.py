@@ -14,13 +14,13 @@ import urllib.request
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import Any, Literal
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from bayou.errors import KafkaError
+from bayou.ingest.decode.formats.registry_http import get_schema, origin
 
 __all__ = ["Registry", "UnknownSchemaError", "split_header"]
 
-_TIMEOUT = 10.0
 _TRIES = 3
 _FIRST_PAUSE = 0.2
 _HEADER = 5
@@ -104,12 +104,10 @@ class Registry:
         tries = self._tries(path)
         for attempt in range(1, _TRIES + 1):
             try:
-                with _OPENER.open(request, timeout=_TIMEOUT) as answer:
-                    told: dict[str, Any] = json.load(answer)
-                    return told
+                return get_schema(request)
             except urllib.error.HTTPError as error:
-                if error.code in (401, 403) and _origin(error.url) != _origin(self.url):
-                    scheme, host, port = _origin(error.url)
+                if error.code in (401, 403) and origin(error.url) != origin(self.url):
+                    scheme, host, port = origin(error.url)
                     raise KafkaError(
                         f"The schema registry {self.url} redirects to {scheme}://{host}:{port}, "
                         "where no password is sent. If that is the registry, write its address "
@@ -128,8 +126,8 @@ class Registry:
             except (OSError, ValueError, HTTPException) as error:
                 if attempt == _TRIES:
                     raise KafkaError(
-                        f"The schema registry {self.url} doesn't answer: {error}. Check "
-                        "connector.schema-registry.url.",
+                        f"The schema registry {self.url} doesn't answer with a schema: {error}. "
+                        "Check connector.schema-registry.url.",
                         topic="",
                     ) from error
             time.sleep(_FIRST_PAUSE * attempt)
@@ -160,28 +158,6 @@ class Registry:
         return UnknownSchemaError(f"the schema registry has no schema {number}")
 
 
-def _origin(url: str | None) -> tuple[str, str | None, int | None]:
-    """Scheme, host and port: what a login is for."""
-    parts = urlsplit(url or "")
-    default = {"http": 80, "https": 443}.get(parts.scheme)
-    return parts.scheme, parts.hostname, parts.port or default
-
-
-class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Sends a login to no other origin than the one that it is for; `urllib` itself would."""
-
-    def redirect_request(  # noqa: PLR0917  # as urllib calls it
-        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
-    ) -> urllib.request.Request | None:
-        if urlsplit(newurl).scheme not in ("http", "https"):
-            raise ValueError(f"it redirects to {urlsplit(newurl).scheme}:")
-        following = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if following is not None and _origin(newurl) != _origin(req.full_url):
-            following.remove_header("Authorization")
-        return following
-
-
-_OPENER = urllib.request.build_opener(_Redirects)
 _FORMAT = "?format=serialized"
 _KNOWN: dict[tuple[str, str], dict[str, Any]] = {}
 _UNKNOWN: dict[tuple[str, str], float] = {}
