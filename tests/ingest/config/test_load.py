@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import traceback
 
 import pytest
 
@@ -172,6 +173,48 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path):
 )
 def test_what_is_no_yaml_mapping_is_told_with_its_line(tmp_path, text, line):
     assert problem(tmp_path, text).line == line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sasl.password: hunter2, sasl.password: hunter22",
+        "sasl.password: *hunter2",
+        "sasl.password: &hunter2 a, ssl.key.password: &hunter2 b, bad: [",
+        "sasl.password: !!int hunter2",
+        "sasl.password: !!bool hunter2",
+        "sasl.password: !!omap hunter2",
+        "sasl.password: !hunter2 x",
+        "sasl.password: !!python/object/apply:os.system ['hunter2']",
+        "sasl.password: hunter2: x",
+    ],
+)
+def test_what_is_no_yaml_is_told_without_its_values(tmp_path, recwarn, text):
+    file = tmp_path / "p.yaml"
+    file.write_text(f"connector:\n  kafka: {{{text}}}\n")
+    with pytest.raises(ConfigurationError) as raised:
+        load_configuration(file, environment={})
+    assert "hunter2" not in "".join(traceback.format_exception(raised.value))
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("setting", ["connector.kafka.sasl.password:hunter2", "a=[hunter2"])
+def test_a_setting_that_cannot_be_read_is_told_without_its_value(tmp_path, setting):
+    with pytest.raises(ConfigurationError) as raised:
+        load(tmp_path, MINIMAL, settings=[setting])
+    assert "hunter2" not in "".join(traceback.format_exception(raised.value))
+
+
+@pytest.mark.parametrize(
+    "number", ["0123", "1_000", "1e3", "1.10", "0x1F", "5", "12345678901234567.5"]
+)
+def test_a_number_that_is_a_password_stays_as_it_is_written(tmp_path, number):
+    text = MINIMAL.replace(
+        "kafka:", f"spark: {{spark.x: {number}}}\n  kafka:\n    sasl.password: {number}"
+    )
+    connector = load(tmp_path, text).connector
+    assert connector.kafka.client_properties()["sasl.password"] == number
+    assert connector.spark.conf() == {"spark.x": number}
 
 
 def test_a_missing_file_is_an_error_that_names_it(tmp_path):
@@ -605,7 +648,7 @@ def test_a_number_and_a_text_are_one_key_which_cannot_be_there_twice(tmp_path, o
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("hunter2\n      password: hunter3", 'the key "password" is there twice'),
+        ("hunter2\n      password: hunter3", "the key 'password' is there twice"),
         ("*hunter2", "quote a text that begins with"),
         ("!hun!ter2 x", "undefined tag handle"),
         ("'${hunter 2}'", "write $${ for a ${"),

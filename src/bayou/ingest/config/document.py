@@ -7,21 +7,34 @@ the line's end) are replaced anywhere in a text; `$${` stands for `${`.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.constructor import DuplicateKeyError, RoundTripConstructor
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.comments import CommentedMap, CommentedSeq, TaggedScalar
+from ruamel.yaml.constructor import RoundTripConstructor
+from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 
 from bayou.errors import ConfigurationError
 
-__all__ = ["Document", "KeyPath", "load_yaml", "no_home", "read_document", "show_key"]
+__all__ = [
+    "FREE_SECTIONS",
+    "Document",
+    "KeyPath",
+    "load_yaml",
+    "no_home",
+    "read_document",
+    "show_key",
+]
 
 KeyPath: TypeAlias = tuple[str | int, ...]
+
+FREE_SECTIONS: tuple[KeyPath, ...] = (("connector", "kafka"), ("connector", "spark"))
+"""Sections whose other keys are dotted properties of somebody else."""
 
 _VARIABLE = re.compile(
     r"\$(?P<literal>\$\{)|\$\{file:(?P<file>[^}]*)\}|\$\{(?P<name>[^}:]*)(?::-(?P<default>[^}]*))?\}"
@@ -98,19 +111,45 @@ def no_home(path: str) -> str:
 class _Constructor(RoundTripConstructor):
     """Makes what looks like a date the text that it is, for no key wants one."""
 
+    def construct_yaml_int(self, node: Any) -> Any:
+        """A number that knows how it was written: a password may begin with a zero."""
+        return _with_text(super().construct_yaml_int(node), node)
+
+    def construct_yaml_float(self, node: Any) -> Any:
+        """Likewise."""
+        return _with_text(super().construct_yaml_float(node), node)
+
+
+def _with_text(value: Any, node: Any) -> Any:
+    with suppress(AttributeError):  # an `int` is written as it is shown
+        value.written = node.value
+    return value
+
 
 _Constructor.add_constructor("tag:yaml.org,2002:timestamp", RoundTripConstructor.construct_scalar)
+_Constructor.add_constructor("tag:yaml.org,2002:int", _Constructor.construct_yaml_int)
+_Constructor.add_constructor("tag:yaml.org,2002:float", _Constructor.construct_yaml_float)
 
 
 def load_yaml(text: str) -> Any:
     """What a text of YAML says.
 
     Raises:
-        YAMLError: it isn't YAML.
+        YAMLError: it isn't YAML; the message quotes no value.
     """
     yaml = YAML(typ="rt")
     yaml.Constructor = _Constructor
-    return yaml.load(text)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReusedAnchorWarning)  # it quotes the lines
+            return yaml.load(text)
+    except MarkedYAMLError as error:
+        error.problem = _without_values(error.problem or str(error))
+        raise
+    except YAMLError as error:
+        raise YAMLError(_without_values(str(error))) from None
+    except Exception as error:  # a value that isn't of its tag, in many ways
+        raise YAMLError("a value isn't of the type that its tag names") from error
 
 
 def read_document(file: Path, environment: Mapping[str, str]) -> Document:
@@ -133,14 +172,10 @@ def read_document(file: Path, environment: Mapping[str, str]) -> Document:
         line = None if mark is None else int(mark.line) + 1
         where = name if line is None else f"{name}:{line}"
         raise ConfigurationError(
-            f"{where}: not valid YAML: {_reason(error)}",
-            file=name,
-            line=line,
-        ) from error
+            f"{where}: not valid YAML: {error.problem}", file=name, line=line
+        ) from None  # it quotes the line, which may hold a secret
     except YAMLError as error:
-        raise ConfigurationError(
-            f"{name}: not valid YAML: {_without_texts(str(error))}", file=name
-        ) from error
+        raise ConfigurationError(f"{name}: not valid YAML: {error}", file=name) from None
     if not isinstance(loaded, CommentedMap):
         raise ConfigurationError(
             f"{name}: must be a mapping that begins with 'connector:'", file=name, line=1
@@ -163,12 +198,11 @@ def _collect_lines(node: object, path: KeyPath, lines: dict[KeyPath, int]) -> No
     elif isinstance(node, CommentedSeq):
         for index, item in enumerate(node):
             below = (*path, index)
-            if index in (node.lc.data or {}):  # not of a list with a tag: `!tag [a]`
-                lines[below] = node.lc.item(index)[0] + 1
+            lines[below] = _line_of_key(node, index)
             _collect_lines(item, below, lines)
 
 
-def _line_of_key(node: CommentedMap, key: object) -> int:
+def _line_of_key(node: CommentedMap | CommentedSeq, key: object) -> int:
     """Of a key that was merged in (`<<: *others`) the line of the mapping that took it in."""
     known = node.lc.data or {}
     line: int = known[key][0] if key in known else node.lc.line
@@ -205,9 +239,16 @@ def _plain(node: object, path: KeyPath, at: Document, environment: Mapping[str, 
         return _substitute(str(node), path, at, environment)
     if isinstance(node, bool) or node is None:
         return node
-    if isinstance(node, int):
-        return int(node)
-    return float(node) if isinstance(node, float) else str(node)
+    if isinstance(node, TaggedScalar) and node.tag.value in _TAGS_OF_TEXT:
+        return _substitute(str(node.value), path, at, environment)
+    if not isinstance(node, int | float):
+        raise at.error("'!' begins a tag of YAML; write a text that begins with it in quotes", path)
+    if path[:2] in FREE_SECTIONS and (written := getattr(node, "written", None)) is not None:
+        return str(written)  # a property of somebody else is a text
+    return int(node) if isinstance(node, int) else float(node)
+
+
+_TAGS_OF_TEXT = tuple(f"tag:yaml.org,2002:{name}" for name in ("str", "merge", "value"))
 
 
 def _substitute(text: str, path: KeyPath, at: Document, environment: Mapping[str, str]) -> str:
@@ -253,21 +294,16 @@ def _content(name: str, path: KeyPath, at: Document) -> str:
         raise at.error(f"the file {file} can't be read: {reason}", path) from error
 
 
-def _reason(error: MarkedYAMLError) -> str:
-    """What isn't YAML, without a text of the file: it may be a secret."""
-    problem = error.problem or str(error)
-    if isinstance(error, DuplicateKeyError):
-        key = _DUPLICATE.match(problem)
-        return f"the key {key[1]} is there twice" if key else "a key is there twice"
-    if problem.startswith("found undefined alias"):
+def _without_values(text: str) -> str:
+    """The first line of what the parser says, without what it quotes of the file but marks."""
+    line = text.strip().splitlines()[0] if text.strip() else "unreadable"
+    if found := _DUPLICATE.match(line):
+        return f"the key {found[1]!r} is there twice"
+    if line.startswith("found undefined alias"):
         return "an alias (*name) that nothing defines; quote a text that begins with *"
-    return _without_texts(problem)
+    return _QUOTED.sub("'...'", line)
 
 
-_DUPLICATE = re.compile(r'found duplicate key ("[^"]*") with value')
-_QUOTED = re.compile(r"""(['"])(?!<)[^'"]{2,}\1""")
-
-
-def _without_texts(problem: str) -> str:
-    lines = problem.strip().splitlines()
-    return _QUOTED.sub("...", lines[0]) if lines else "unreadable"
+_DUPLICATE = re.compile(r'found duplicate key "([^"]*)"')
+_QUOTED = re.compile(r"(['\"])(?!<)[^'\"]{2,}.*\1")
+"""Texts of more than a character; `<block end>` is a mark of the parser's own."""

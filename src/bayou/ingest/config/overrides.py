@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ruamel.yaml.error import YAMLError
 
 from bayou.errors import ConfigurationError
-from bayou.ingest.config.document import Document, KeyPath, load_yaml
+from bayou.ingest.config.document import FREE_SECTIONS, Document, KeyPath, load_yaml
 
 __all__ = ["ENVIRONMENT_KEYS", "apply_environment", "apply_overrides"]
 
@@ -22,9 +23,6 @@ ENVIRONMENT_KEYS: Mapping[str, tuple[str, ...]] = {
     "BAYOU_STATE_PATH": ("connector", "state-path"),
 }
 """Environment variables, and the key each stands in for where the file doesn't have it."""
-
-_FREE_SECTIONS = (("connector", "kafka"), ("connector", "spark"))
-"""Sections whose other keys are dotted properties of somebody else."""
 
 
 def apply_overrides(
@@ -41,11 +39,13 @@ def apply_overrides(
     for setting in settings:
         key, separator, text = setting.partition("=")
         if not separator or not key.strip("."):
-            raise _error(key if separator else setting, "must have the form key=value")
+            shown = key if separator else re.split(r"[:\s]", setting, maxsplit=1)[0]
+            raise _error(shown, "must have the form key=value")
         try:
             value = load_yaml(text) if text else ""
-        except YAMLError as error:
-            raise _error(key, "the value isn't one that YAML can read; quote it") from error
+        except YAMLError:
+            # Without a cause: it quotes the value.
+            raise _error(key, "the value isn't one that YAML can read; quote it") from None
         if not isinstance(value, str | dict | list | None):
             value = text  # a number or a boolean only where the key asks for one
         path = _put(document.values, key.split("."), None, key)
@@ -86,7 +86,7 @@ def _put(values: dict[str, Any], parts: list[str], value: object, setting: str) 
             raise _error(setting, f"{'.'.join(walked)} has no keys below it")
         key = _existing_key(section, parts)
         if key is None:
-            free = walked in _FREE_SECTIONS and parts[0] != "security"
+            free = walked in FREE_SECTIONS and parts[0] != "security"
             key = ".".join(parts) if free else parts[0]
         parts = parts[key.count(".") + 1 :]
         if not parts:
