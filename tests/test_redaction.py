@@ -29,6 +29,27 @@ from bayou.redaction import without_secrets
         ("AWS_SECRET_ACCESS_KEY=SECRET", "AWS_SECRET_ACCESS_KEY=***"),
         ("AccountKey=SECRET==;x", "AccountKey=***;x"),
         ("Authorization: Basic SECRET", "Authorization: Basic ***"),
+        ("'Authorization': 'Bearer SECRET'", "'Authorization': 'Bearer ***'"),
+        ("x-amz-security-token: SECRET", "x-amz-security-token: ***"),
+        ('{"password": "SEC RET", "a": 1}', '{"password": ***, "a": 1}'),
+        ('{"sasl.password":"SECRET"}', '{"sasl.password":***}'),
+        ("{'aws_secret_access_key': 'SECRET'}", "{'aws_secret_access_key': ***}"),
+        (r"{\"token\": \"SECRET\"}", r"{\"token\": ***}"),
+        ('password = "SECRET"', "password = ***"),
+        ("password='it''s SECRET'", "password=***"),
+        (
+            "Map(a -> 1, aws_secret_access_key -> SECRET)",
+            "Map(a -> 1, aws_secret_access_key -> ***)",
+        ),
+        ("api_key=SECRET&access-key=SECRET", "api_key=***&access-key=***"),
+        (
+            "fs.azure.account.key.a.dfs.core.windows.net=SECRET",
+            "fs.azure.account.key.a.dfs.core.windows.net=***",
+        ),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nSECRET\n-----END RSA PRIVATE KEY-----",
+            "-----BEGIN RSA PRIVATE KEY-----***-----END RSA PRIVATE KEY-----",
+        ),
     ],
 )
 def test_secrets_are_removed(text, shown):
@@ -46,6 +67,10 @@ def test_secrets_are_removed(text, shown):
         "connector.kafka.security.password: is missing. Write it.",
         "http://127.0.0.1:8710/, and bob@host",
         "a = 1 and tokens=3",
+        "the key 'token': write it as 'a: b'",
+        "unexpected token: 'x'",
+        '{"name": "password", "type": "string"}',
+        "Authorization: is missing",
         "--set connector.storage.secret-key=... --set a=b",
     ],
 )

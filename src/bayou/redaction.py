@@ -17,11 +17,14 @@ _SHORTEST = 4
 """A known value with fewer characters is no secret, and removing it would spoil the text."""
 
 _NAME = (
-    r"[\w.-]{0,64}(?:password|passphrase|passwd|secret|secret[._-]?(?:access[._-]?)?key|signature"
-    r"|account[._-]?key|sas[._-]?(?:key|token)|token|key\.pem)"
+    r"(?:password|passphrase|passwd|secret|secret[._-]?(?:access[._-]?)?key|signature"
+    r"|account[._-]?key(?:\.[\w.-]{1,200})?|sas[._-]?(?:key|token)|token|key\.pem"
+    r"|(?:api|access|private)[._-]?key|credentials?|pwd)"
 )
+_QUOTED = r"(?:\\?\"(?:[^\"\\]|\\.){0,4000}?\\?\"|'[^']{0,4000}'(?:'[^']{0,4000}')*)"
 _SETTING = re.compile(
-    r"password|passphrase|secret|token|credential|access[._-]?key|account[._-]?key|sas|jaas",
+    r"password|passphrase|passwd|pwd|secret|token|credential|(?:access|account|api|private)[._-]?key|sas"
+    r"|jaas",
     re.IGNORECASE,
 )
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -32,14 +35,39 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     # name=value of a query, of a connection string, of JAAS
     (
         re.compile(
-            rf"(\b(?:{_NAME}|sig)=)(?!(?:\*\*\*|\.\.\.)(?:[\s&;,'\")]|$))"
-            rf"(?:\"[^\"]*\"|'[^']*'|[^\s&;,'\")]+)",
+            rf"((?:{_NAME}|\bsig)=)(?!(?:\*\*\*|\.\.\.)(?:[\s&;,'\")]|$))"
+            rf"(?:{_QUOTED}|[^\s&;,'\")]+)",
             re.IGNORECASE,
         ),
         rf"\1{HIDDEN}",
     ),
-    (re.compile(r"(\bAuthorization: *\w+ +)[^\s'\",]+", re.IGNORECASE), rf"\1{HIDDEN}"),
+    # "name": "value" of JSON and of Python, name = "value"
+    (
+        re.compile(
+            rf"((?:{_NAME}\\?[\"']\s{{0,9}}[:=]\s{{0,9}}|{_NAME}\s{{1,9}}=\s{{0,9}})){_QUOTED}",
+            re.IGNORECASE,
+        ),
+        rf"\1{HIDDEN}",
+    ),
+    # name -> value of Scala
+    (re.compile(rf"({_NAME} -> )[^\s,)]+", re.IGNORECASE), rf"\1{HIDDEN}"),
+    (
+        re.compile(
+            r"(\b(?:Authorization\\?[\"']?\s{0,9}[:=]\s{0,9}\\?[\"']?"
+            r"(?:Basic|Bearer|Digest|Negotiate) +"
+            r"|x-(?:amz-security-token|api-key)\\?[\"']?: {0,9}[\"']?))[^\s'\",]+",
+            re.IGNORECASE,
+        ),
+        rf"\1{HIDDEN}",
+    ),
+    (
+        re.compile(r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).*?(?=-----END|\Z)", re.DOTALL),
+        rf"\1{HIDDEN}",
+    ),
 )
+
+
+_MAY_HOLD = re.compile(r"://|=|:|->|-----BEGIN")
 
 
 def without_secrets(text: str, known: Iterable[str] = ()) -> str:
@@ -55,7 +83,7 @@ def without_secrets(text: str, known: Iterable[str] = ()) -> str:
     for value in sorted(known, key=len, reverse=True):
         if len(value) >= _SHORTEST:
             text = text.replace(value, HIDDEN)
-    if "://" in text or "=" in text or "uthorization:" in text:
+    if _MAY_HOLD.search(text):
         for pattern, shown in _PATTERNS:
             text = pattern.sub(shown, text)
     return text
