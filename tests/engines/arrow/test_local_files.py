@@ -294,3 +294,27 @@ def test_no_code_makes_folders_of_a_table_without_syncing_them() -> None:
         str(f.relative_to(source)) for f in source.rglob("*.py") if makes.search(f.read_text())
     }
     assert found == {"engines/arrow/made_folders.py"}
+
+
+def test_what_is_no_file_is_an_error_and_no_wait(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    os.symlink("/dev/zero", tmp_path / "device")
+    files = LocalFiles()
+    for name in ("pipe", "device"):
+        with pytest.raises(StorageError, match="it is a pipe, a socket or a device"):
+            list(files.read_files([ByteRange(path=f"{tmp_path}/{name}")]))
+        with pytest.raises(StorageError, match="it is a pipe, a socket or a device"):
+            files.open_input(f"{tmp_path}/{name}")
+    with pytest.raises(StorageError, match="directory"):
+        files.open_input(str(tmp_path))
+
+
+def test_a_link_to_nothing_is_listed_so_that_its_content_is_missed(tmp_path: Path) -> None:
+    os.symlink(tmp_path / "on a disk that is away", tmp_path / "2.json")
+    (tmp_path / "1.json").write_bytes(b"x")
+    (tmp_path / "3.json").mkdir()
+    files = LocalFiles()
+    listed = [s.path for s in files.list_from(f"{tmp_path}/")]
+    assert listed == [f"{tmp_path}/1.json", f"{tmp_path}/2.json"]
+    with pytest.raises(FileMissingError):
+        list(files.read_files([ByteRange(path=listed[1])]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import threading
 import time
 import uuid
@@ -68,11 +69,12 @@ class LocalFiles:
         folder = local_path(folder or "/")
         lowest = os.fsencode(first)
         with storage_errors(folder, "list"), os.scandir(folder) as entries:
-            names = [e.name for e in entries if os.fsencode(e.name) >= lowest and e.is_file()]
+            names = [e.name for e in entries if os.fsencode(e.name) >= lowest and not e.is_dir()]
         names.sort(key=os.fsencode)
         for name in names:
-            with suppress(FileMissingError):  # deleted since the folder was read
-                yield self.status(os.path.join(folder, name))
+            found = _status(os.path.join(folder, name))
+            if found is not None:
+                yield found
 
     @closeable
     def list_tree(
@@ -121,7 +123,7 @@ class LocalFiles:
         # One file after the other: the page cache answers faster than threads start.
         for wanted in ranges:
             path = local_path(wanted.path)
-            with storage_errors(path, "read"), open(path, "rb") as file:
+            with storage_errors(path, "read"), open(path, "rb", opener=_open_regular) as file:
                 file.seek(wanted.offset)
                 data = file.read(-1 if wanted.length is None else wanted.length)
             yield data
@@ -129,6 +131,7 @@ class LocalFiles:
     def open_input(self, path: str, size: int | None = None) -> IO[bytes]:
         path = local_path(path)
         with storage_errors(path, "read"):
+            _check_regular(path, os.stat(path))
             return cast("IO[bytes]", pa.OSFile(path, "rb"))  # read by pyarrow without Python
 
     def open_output(self, path: str) -> IO[bytes]:
@@ -184,6 +187,41 @@ class LocalFiles:
         for path in map(local_path, paths):
             with suppress(OSError):  # something is in it, or it is gone
                 os.rmdir(path)
+
+
+def _status(path: str) -> FileStatus | None:
+    """Of what a folder has that is no folder; None for what was deleted since.
+
+    A link to nothing has a name and no content: whoever needs the content fails, and doesn't take
+    it for a file that isn't there.
+    """
+    with storage_errors(path, "read"):
+        try:
+            found = os.stat(path)
+            size, modified = found.st_size, found.st_mtime_ns
+        except FileNotFoundError:
+            if not os.path.lexists(path):
+                return None
+            size, modified = 0, time.time_ns()
+    return FileStatus(path=path, size=size, modification_time=modified // 1_000_000)
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """Open a file to read it; a pipe that nobody writes to would keep the thread for good."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    try:
+        _check_regular(path, os.fstat(descriptor))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check_regular(path: str, found: os.stat_result) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is a pipe, a socket or a device, and no file", path)
 
 
 def _entry_status(entry: os.DirEntry[str], path: str, *, is_folder: bool = False) -> FileStatus:
