@@ -38,8 +38,9 @@ _BUCKET = re.compile(r"[^\s/?#@:%\\\[\]\x00-\x1f\x7f]+")
 _CONTAINER = re.compile(rf"{_BUCKET.pattern}(?:@{_BUCKET.pattern})?")
 """Of Azure: a container, and where the account is named the host of its endpoint."""
 
-_ODD_KEY = re.compile(r"//|^/|(?:^|/)\.{1,2}(?:/|$)|[\x00-\x1f\x7f]")
-_REFUSED_KEY = re.compile(r"(?:^|/)\.{1,2}(?:/|$)|[\x00-\x1f\x7f]")
+_ODD_KEY = re.compile(r"//|^/|(?:^|/)\.{1,2}/|[\x00-\x1f\x7f]")
+_REFUSED_KEY = re.compile(r"(?:^|/)\.{1,2}/|[\x00-\x1f\x7f]")
+"""A dot at the end may be the beginning of a name, from which names are listed."""
 
 _BUCKET_OPTIONS = {
     "s3": ("aws_bucket", "aws_bucket_name", "bucket", "bucket_name"),
