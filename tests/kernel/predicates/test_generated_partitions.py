@@ -13,17 +13,24 @@ from bayou.kernel.predicates.resolution import resolve
 from bayou.kernel.predicates.skipping import SkippingPlan
 from bayou.kernel.predicates.sql import parse_expression, parse_predicate
 from bayou.protocol.schema import (
+    BINARY,
     DATE,
+    DOUBLE,
     INTEGER,
+    LONG,
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    DecimalType,
     StructField,
     StructType,
 )
 from support.examples import examples
 
-SOURCES = {"ts": TIMESTAMP, "ntz": TIMESTAMP_NTZ, "d": DATE, "s": STRING, "i": INTEGER}
+SOURCES = {
+    "ts": TIMESTAMP, "ntz": TIMESTAMP_NTZ, "d": DATE, "s": STRING, "i": INTEGER, "l": LONG,
+    "x": DOUBLE,
+}  # fmt: skip
 INNER = StructType((StructField(name="at", data_type=TIMESTAMP_NTZ),))
 
 
@@ -190,3 +197,69 @@ def test_no_row_is_lost_whatever_the_writers_time_zone(data):
     rows = pa.RecordBatch.from_pydict({source: pa.array([moment], to_arrow_type(SOURCES[source]))})
     matches = evaluate(parse_predicate(text), rows).to_pylist() == [True]
     assert kept(text, schema, names, **values) == [True] or not matches
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "expression", "value"),
+    [
+        # Outside ANSI mode numbers wrap around, decimals that don't fit are NULL, NaN becomes 0.
+        ("l > 10", INTEGER, "CAST(l AS INT)", 5),  # of 2^32 + 5
+        ("l > 10000000", INTEGER, "CAST(l / 1000 AS INT)", 5),
+        ("l > 10", LONG, "l + 1", -(2**63)),
+        ("l > 10", DecimalType(5, 0), "CAST(l AS DECIMAL(5,0))", None),
+        ("x > 10", LONG, "floor(x)", 0),
+        ("x > 10", INTEGER, "CAST(x AS INT)", 0),
+        # 0.0 equals -0.0.
+        ("x = 0.0D", STRING, "CAST(x AS STRING)", "-0.0"),
+        # No bytes are NULL as a partition value.
+        ("s = ''", BINARY, "CAST(s AS BINARY)", None),
+        # The order of texts isn't that of their dates.
+        ("s > '2024-01-10'", INTEGER, "year(s)", 2023),  # of 2024-1-9
+    ],
+)
+def test_what_another_writer_may_have_computed_is_kept(text, kind, expression, value):
+    assert kept(text, schema_with(p=(kind, expression)), ("p",), p=[value]) == [True]
+
+
+def test_the_parts_of_a_text_do_not_follow_its_order():
+    schema = schema_with(y=(INTEGER, "year(s)"), m=(INTEGER, "month(s)"), dd=(INTEGER, "day(s)"))
+    of_a_short_text = {"y": [2024], "m": [1], "dd": [9]}  # of '2024-1-9', which is above
+    assert kept("s > '2024-01-10'", schema, ("y", "m", "dd"), **of_a_short_text) == [True]
+
+
+UTC_TIME = dt.datetime(2024, 1, 1, 5, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "expression", "value"),
+    [
+        ("d = DATE'2024-01-01'", TIMESTAMP, "CAST(d AS TIMESTAMP)", UTC_TIME),
+        ("d = DATE'2024-01-01'", LONG, "unix_timestamp(d)", int(UTC_TIME.timestamp())),
+        ("ntz = TIMESTAMP_NTZ'2024-01-01'", TIMESTAMP, "CAST(ntz AS TIMESTAMP)", UTC_TIME),
+        ("l = 1704153600", DATE, "CAST(CAST(l AS TIMESTAMP) AS DATE)", dt.date(2024, 1, 1)),
+        ("l >= 1704153600000", DATE, "CAST(timestamp_millis(l) AS DATE)", dt.date(2024, 1, 1)),
+        ("s = '2024-01-02T00:00:00Z'", INTEGER, "hour(s)", 5),
+        # Of 23:59:59 in Bangkok, whose day began 17 hours before UTC's.
+        (
+            "ts = TIMESTAMP'2024-01-01 16:59:59Z'",
+            LONG,
+            "CAST(date_trunc('DAY', ts) AS BIGINT)",
+            int(dt.datetime(2023, 12, 31, 17, tzinfo=dt.UTC).timestamp()),
+        ),
+        # Clocks went from 2 to 3 there: Spark moves the local time before it formats it.
+        (
+            "ntz = TIMESTAMP_NTZ'2024-03-10 02:30:00'",
+            STRING,
+            "date_format(ntz, 'yyyy-MM-dd-HH')",
+            "2024-03-10-03",
+        ),
+    ],
+)
+def test_what_a_writer_in_another_time_zone_computed_is_kept(text, kind, expression, value):
+    assert kept(text, schema_with(p=(kind, expression)), ("p",), p=[value]) == [True]
+
+
+def test_whole_numbers_that_always_fit_are_compared_in_order():
+    schema = schema_with(p=(LONG, "i div 1000"), q=(LONG, "CAST(i AS BIGINT)"))
+    values = {"p": [1, 2, 3], "q": [1500, 2500, 3500]}
+    assert kept("i >= 2500", schema, ("p", "q"), **values) == [False, True, True]

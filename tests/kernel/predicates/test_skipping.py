@@ -262,6 +262,12 @@ def test_nan_is_above_all():
     assert not keeps("isnan(d)", bounds("d", 1.0, "Infinity"))
 
 
+def test_whole_numbers_of_nan_are_zero():
+    stats = {"numRecords": 2, "minValues": {"d": 5.0}, "nullCount": {"d": 0}}
+    assert keeps("floor(d) = 0", stats)
+    assert keeps("ceil(d) < 1", stats)
+
+
 def test_nan_as_minimum_only_is_no_bound():
     assert keeps("d < 4", bounds("d", "NaN", 5.0))
 

@@ -5,7 +5,9 @@ argument goes up, `source <= 5` implies `P <= g(5)`. Year, month, day and hour o
 compared together, as one number is by its digits.
 
 Writers compute `g` in their own time zone, which no one knows afterwards. So where the source is a
-timestamp, bounds are wider by more than any zone is away from UTC.
+timestamp, bounds are wider by more than any zone is away from UTC; where a zone matters in another
+way, nothing follows from a condition. And they compute it with or without Spark's ANSI mode: a step
+counts as rising only where it neither fails nor wraps around for any value.
 """
 
 from __future__ import annotations
@@ -38,10 +40,18 @@ from bayou.kernel.predicates.model import (
 )
 from bayou.kernel.predicates.resolution import field_at, resolve_expression, type_of
 from bayou.kernel.predicates.sql import parse_expression
+from bayou.kernel.predicates.types import INTEGRAL, decimal_for, is_integral, kind_of
 from bayou.protocol.schema import (
+    BINARY,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    LONG,
     STRING,
     TIMESTAMP,
+    TIMESTAMP_NTZ,
     DataType,
+    DecimalType,
     StructType,
 )
 
@@ -54,7 +64,26 @@ pc: Any = pyarrow.compute
 
 GENERATION_EXPRESSION = "delta.generationExpression"
 _ZONE = dt.timedelta(hours=16)  # further from UTC than any zone ever was
+_GAP = dt.timedelta(days=1)  # the longest time that a zone's clocks ever skipped
 _PARTS = ("year", "month", "day", "hour")
+_TIME_KINDS = ("date", "timestamp", "timestamp_ntz")
+_TOTAL = frozenset(
+    (
+        "year",
+        "date_trunc",
+        "trunc",
+        "last_day",
+        "date_format",
+        "substring",
+        "sign",
+        "unix_seconds",
+        "unix_millis",
+        "unix_micros",
+        "unix_date",
+    )
+)
+_TOTAL_UNLESS_FLOAT = frozenset(("floor", "ceil"))  # in floats there is no order with NaN
+_TOTAL_OF_FLOATS = frozenset(("+", "-", "*", "/", "round"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +92,11 @@ class _Generated:
 
     Attributes:
         expression: resolved.
-        rises: it never goes down as the source goes up.
+        rises: it never goes down as the source goes up, whoever computes it.
+        repeatable: values of the source that are equal give equal values, whoever computes it.
         exact_nulls: it is NULL exactly where the source is.
         texts: it is a text whose order is that of the times in four-digit years only.
+        room: how far off the source's value it may have been computed.
     """
 
     name: str
@@ -73,8 +104,10 @@ class _Generated:
     expression: Expression
     source: tuple[str, ...]
     rises: bool
+    repeatable: bool
     exact_nulls: bool
     texts: bool
+    room: dt.timedelta
 
     @property
     def part(self) -> str:
@@ -119,9 +152,9 @@ class GeneratedPartitions:
         checks = [
             self._compared(op, [column], value, source, partitions)
             for column in columns
-            if column.rises or (op == "=" and source != TIMESTAMP)
+            if column.rises or (op == "=" and column.repeatable)
         ]
-        digits = _digits(columns)
+        digits = _digits(columns, source)
         if len(digits) > 1:
             checks.append(self._compared(op, digits, value, source, partitions))
         return reduce(pc.and_, checks, pa.scalar(True))
@@ -146,11 +179,11 @@ class GeneratedPartitions:
         values = [partitions[column.name] for column in columns]
         possible: Datum = pa.scalar(True)
         if op in ("=", ">", ">="):
-            bounds = _bounds(columns, value, source, -_ZONE)
+            bounds = _bounds(columns, value, source, -1)
             if bounds is not None:
                 possible = pc.and_kleene(possible, _at_least(values, bounds))
         if op in ("=", "<", "<="):
-            bounds = _bounds(columns, value, source, _ZONE)
+            bounds = _bounds(columns, value, source, 1)
             if bounds is not None:
                 possible = pc.and_kleene(possible, _at_most(values, bounds))
         if any(column.texts for column in columns):
@@ -177,16 +210,82 @@ def _generated(
     source = sources.pop()
     if source[0] in partition_columns:
         return None
+    origin = field_at(source, schema).data_type
+    zoned = _depends_on_zone(expression, schema, origin)
+    # In a zone whose clocks skip that hour, Spark moves a local time before it writes it.
+    moved = origin == TIMESTAMP_NTZ and _writes_times(expression, schema)
     return _Generated(
         name=name,
         data_type=field.data_type,
         expression=expression,
         source=source,
-        rises=_move(expression, schema) == 1,
-        # Empty texts are NULL as partition values.
-        exact_nulls=field.data_type != STRING and _exact_nulls(expression),
+        rises=not zoned and _move(expression, schema) == 1 and _is_total(expression, schema),
+        # 0.0 equals -0.0, but a function may tell them apart; so does the text of a float.
+        repeatable=not zoned and not moved and origin not in (TIMESTAMP, FLOAT, DOUBLE),
+        # Empty texts and bytes are NULL as partition values.
+        exact_nulls=field.data_type not in (STRING, BINARY) and _exact_nulls(expression),
         texts=_writes_times(expression, schema),
+        room=_ZONE if origin == TIMESTAMP else _GAP if moved else dt.timedelta(),
     )
+
+
+def _depends_on_zone(expression: Expression, schema: StructType, source: DataType) -> bool:
+    """Whether a writer's time zone shows in the values in another way than as an hour's shift.
+
+    A timestamp that is computed of a local time is an instant in the writer's zone, and one that is
+    computed of a number is a local time there. Of a timestamp both may be the result, not a step.
+    """
+
+    def makes_instants(step: Expression) -> bool:
+        made = not isinstance(step, Column) and type_of(step, schema) == TIMESTAMP
+        return made or any(map(makes_instants, operands_of(step)))
+
+    if source == TIMESTAMP:
+        return any(map(makes_instants, operands_of(expression)))
+    return makes_instants(expression)
+
+
+def _is_total(expression: Expression, schema: StructType) -> bool:
+    """Whether every step has a value for every value of its column, in ANSI mode and outside it."""
+    operands = operands_of(expression)
+    types = [type_of(o, schema) for o in operands]
+    match expression:
+        case Column() | Literal():
+            return True
+        case Cast(_, data_type, _):
+            total = _is_total_cast(types[0], data_type)
+        case Function(name, _):
+            floats = [kind_of(t) == "float" for t in types]
+            result = kind_of(type_of(expression, schema))
+            total = (
+                name in _TOTAL
+                or (name in _TOTAL_UNLESS_FLOAT and not any(floats))
+                or (name in _TOTAL_OF_FLOATS and result == "float")
+                or (name == "div" and all(kind_of(t) == "integer" for t in types))
+            )
+        case _:
+            return False
+    return total and all(_is_total(o, schema) for o in operands)
+
+
+def _is_total_cast(source: DataType, target: DataType) -> bool:
+    one, other = kind_of(source), kind_of(target)
+    if one == "string" or other == "string":
+        return other == "string" and one in ("string", *_TIME_KINDS)
+    if one in _TIME_KINDS:
+        return other in _TIME_KINDS or target in (LONG, DOUBLE)
+    if other == "float":
+        return one != "float" or target in (source, DOUBLE)
+    if one == "float" or not (is_integral(source) or isinstance(source, DecimalType)):
+        return False
+    if is_integral(target):
+        return source in INTEGRAL and INTEGRAL.index(source) <= INTEGRAL.index(target)
+    if not isinstance(target, DecimalType):
+        return False
+    given = decimal_for(source)
+    # Rounding may need one digit more.
+    rounded = given.scale > target.scale
+    return target.precision - target.scale >= given.precision - given.scale + rounded
 
 
 def _move(expression: Expression, schema: StructType) -> int | None:
@@ -241,9 +340,12 @@ def _writes_times(expression: Expression, schema: StructType) -> bool:
     )
 
 
-def _digits(columns: Sequence[_Generated]) -> list[_Generated]:
-    """Year, month, day and hour, as far as they are there in this order."""
-    by_part = {column.part: column for column in columns}
+def _digits(columns: Sequence[_Generated], source: DataType) -> list[_Generated]:
+    """Year, month, day and hour of a time, as far as they are there in this order."""
+    if source not in (DATE, TIMESTAMP, TIMESTAMP_NTZ):  # a text has another order than its time
+        return []
+    usable = [column for column in columns if column.repeatable or source == TIMESTAMP]
+    by_part = {column.part: column for column in usable}
     found: list[_Generated] = []
     for part in _PARTS:
         if part not in by_part:
@@ -253,11 +355,16 @@ def _digits(columns: Sequence[_Generated]) -> list[_Generated]:
 
 
 def _bounds(
-    columns: Sequence[_Generated], value: Any, source: DataType, room: dt.timedelta
+    columns: Sequence[_Generated], value: Any, source: DataType, side: int
 ) -> list[Any] | None:
-    """Values of the partition columns for a value of the source; None where there are none."""
+    """Values of the partition columns for a value of the source; None where there are none.
+
+    Args:
+        side: -1 for the least that they may be, 1 for the greatest.
+    """
+    room = side * max(column.room for column in columns)
     try:
-        moment = value + room if source == TIMESTAMP else value
+        moment = value + room if room else value
         bounds = [_value_of(column, Literal(moment, source)) for column in columns]
         if columns[0].data_type == TIMESTAMP and source == TIMESTAMP:
             bounds = [bound + room for bound in bounds]

@@ -11,7 +11,13 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.kernel.predicates.casts import fail
-from bayou.kernel.predicates.functions.arithmetic_directions import adding, falling, rising, scaling
+from bayou.kernel.predicates.functions.arithmetic_directions import (
+    adding,
+    falling,
+    rising,
+    rising_unless_float,
+    scaling,
+)
 from bayou.kernel.predicates.functions.arithmetic_types import (
     arithmetic,
     division,
@@ -264,7 +270,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="The whole number at or below: a long, of decimals a decimal.",
         bind=whole_number,
         evaluate=to_whole(pc.floor),
-        directions=rising,
+        directions=rising_unless_float,
     ),
     Function(
         name="ceil",
@@ -272,7 +278,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="The whole number at or above: a long, of decimals a decimal.",
         bind=whole_number,
         evaluate=to_whole(pc.ceil),
-        directions=rising,
+        directions=rising_unless_float,
         aliases=("ceiling",),
     ),
     Macro(

@@ -13,7 +13,7 @@ from bayou.protocol.schema import (
     DataType,
 )
 
-__all__ = ["adding", "falling", "rising", "scaling"]
+__all__ = ["adding", "falling", "rising", "rising_unless_float", "scaling"]
 
 
 def _finite(value: Any) -> bool:
@@ -58,6 +58,13 @@ def scaling(*, divides: bool) -> Any:
 def rising(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequence[int] | None:
     """Of what rises with its first argument where the others are constants."""
     return (1, *(0 for _ in constants[1:])) if all(c is not None for c in constants[1:]) else None
+
+
+def rising_unless_float(
+    constants: Sequence[Any], types: Sequence[DataType]
+) -> Sequence[int] | None:
+    """Of what makes 0 of NaN, which is the greatest float."""
+    return None if _any_float(types) else rising(constants, types)
 
 
 def falling(_constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
