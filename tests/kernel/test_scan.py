@@ -173,6 +173,16 @@ def test_a_filter_that_makes_no_sense_is_refused_when_the_scan_is_built(table, t
         builder(table).with_filter(text).build()
 
 
+def test_a_removed_file_may_have_a_partition_value_of_an_earlier_type(log):
+    earlier = (protocol(), metadata({"day": "string", "id": "long"}, ["day"]))
+    old = add("old", partition_values={"day": "yesterday"})
+    log.commit(*earlier, old)
+    log.checkpoint(0, [*earlier, old])
+    log.commit(HEAD[1], remove("old"), part("new", "2024-01-01", 0, 9))
+    for text in ("day = '2024-01-01'", "day > '2023-01-01' AND id > 3"):
+        assert paths(log, builder(log).with_filter(text).build()) == ["new"]
+
+
 def test_a_partition_value_that_is_not_of_its_type_is_named(log):
     log.commit(*HEAD, add("a", partition_values={"day": "yesterday"}))
     with pytest.raises(CorruptTableError, match="partition column 'day'.*yesterday") as caught:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
 
@@ -27,9 +28,14 @@ def partition_key(values: Mapping[str, str | None], columns: Sequence[StructFiel
         ValueError: a text that isn't a value of its column's type.
     """
     return tuple(
-        partition_values.parse(values.get(physical_name(field)), field.data_type)
+        _equal_to_itself(partition_values.parse(values.get(physical_name(field)), field.data_type))
         for field in columns
     )
+
+
+def _equal_to_itself(value: PartitionValue) -> PartitionValue:
+    """Python's NaN equals itself only where it is the same object."""
+    return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
 def of_partitions(columns: Sequence[StructField], keys: Collection[PartitionKey]) -> Predicate:

@@ -99,7 +99,7 @@ class Pruning:
                 a live file.
         """
         plan, adds = self._plan, files.adds
-        partitions = self._partition_arrays(adds)
+        partitions = self._partition_arrays(adds, touched)
         selection: Any = self._keep(partitions, None, adds, touched)
         kept = selection.true_count
         if counts is not None:
@@ -157,7 +157,9 @@ class Pruning:
         """Rows of `add` structs that may match by their partition values alone."""
         return self._plan.keep(self._partition_arrays(adds), None, num_rows=len(adds))
 
-    def _partition_arrays(self, adds: pa.StructArray) -> Mapping[str, pa.Array[Any]]:
+    def _partition_arrays(
+        self, adds: pa.StructArray, touched: TouchedKeys | None = None
+    ) -> Mapping[str, pa.Array[Any]]:
         values = pc.struct_field(adds, "partitionValues")
         arrays: dict[str, pa.Array[Any]] = {}
         for name in self._plan.partition_columns:
@@ -166,13 +168,23 @@ class Pruning:
             texts = partition_texts(values, physical_name(field))
             try:
                 arrays[name] = self._typed(name, texts, field.data_type)
-            except (ValueError, ArithmeticError) as error:
-                raise CorruptTableError(
-                    f"The log of {self._table} has a value of partition column {name!r} "
-                    f"({field.data_type}) that isn't one: {error}.",
-                    table=self._table,
-                ) from error
+            except (ValueError, ArithmeticError):
+                # Perhaps of a file that isn't live any more, from when the column had another type.
+                live = None if touched is None else touched.untouched(adds)
+                if live is not None:
+                    texts = pc.if_else(live, texts, pa.scalar(None, texts.type))
+                arrays[name] = self._live(name, texts, field.data_type)
         return arrays
+
+    def _live(self, name: str, texts: Any, data_type: DataType) -> pa.Array[Any]:
+        try:
+            return self._typed(name, texts, data_type)
+        except (ValueError, ArithmeticError) as error:
+            raise CorruptTableError(
+                f"The log of {self._table} has a value of partition column {name!r} "
+                f"({data_type}) that isn't one: {error}.",
+                table=self._table,
+            ) from error
 
     def _typed(self, name: str, texts: Any, data_type: DataType) -> pa.Array[Any]:
         """Partition values in their column's type; each distinct text is parsed once a scan."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 from pathlib import Path
 
@@ -235,6 +236,14 @@ def test_dynamic_overwrite_replaces_the_partitions_of_the_rows(partitioned):
     write(partitioned, table([10], None), OVERWRITE, dynamic_partitions=True)
     assert found(partitioned) == [0, 2, 3, 5, 7, 9, 10]
     assert last(partitioned)["operationParameters"]["isDynamicPartitionOverwrite"] is True
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
+def test_dynamic_overwrite_replaces_the_partition_of_nan(path, kind):
+    rows = pa.table({"id": [1, 2], "p": pa.array([math.nan, 1.5], kind)})
+    bayou.write(path, rows, partition_by=["p"])
+    write(path, rows.slice(0, 1), OVERWRITE, dynamic_partitions=True)
+    assert found(path) == [1, 2]
 
 
 def test_dynamic_overwrite_goes_with_appends_to_other_partitions(partitioned):
