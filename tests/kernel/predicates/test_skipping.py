@@ -268,6 +268,25 @@ def test_whole_numbers_of_nan_are_zero():
     assert keeps("ceil(d) < 1", stats)
 
 
+@pytest.mark.parametrize("value", ["77569592.21", "3442101.01", "-76825083.10"])
+def test_decimals_are_rounded_to_doubles_as_their_rows_are(value):
+    """Arrow's cast of decimals to doubles is one off for some of them."""
+    schema = StructType((StructField(name="m", data_type=DecimalType(10, 2)),))
+    stats = (
+        f'{{"numRecords":1,"minValues":{{"m":{value}}},"maxValues":{{"m":{value}}},'
+        '"nullCount":{"m":0}}'
+    )
+    for op in ("=", "<=", ">=", "<=>"):
+        for operand in ("m", "m + 0"):
+            assert keeps(f"{operand} {op} CAST('{value}' AS DOUBLE)", stats, schema=schema)
+
+
+def test_a_bound_of_whole_numbers_that_no_double_is_can_be_compared_with_one():
+    stats = bounds("l", -(2**62) - 1, 2**62 + 1)
+    assert keeps("l div 2 = CAST(2.5 AS DOUBLE)", stats)
+    assert not keeps("l div 2 > CAST(5e18 AS DOUBLE)", stats)
+
+
 def test_nan_as_minimum_only_is_no_bound():
     assert keeps("d < 4", bounds("d", "NaN", 5.0))
 

@@ -34,7 +34,7 @@ from bayou.protocol.schema import (
     DecimalType,
 )
 
-__all__ = ["can_cast", "cast", "distinct", "fail", "java_double"]
+__all__ = ["can_cast", "cast", "decimals_to_floats", "distinct", "fail", "java_double"]
 
 # A pyarrow array or scalar. pyarrow's own types don't take both where its functions do.
 Datum: TypeAlias = Any
@@ -106,6 +106,14 @@ def fail(failed: Datum, values: Datum, reason: Callable[[Any], str]) -> None:
         "condition before it (CASE WHEN, AND) leaves the row out.",
         expression=str(value),
     )
+
+
+def decimals_to_floats(values: Datum, wanted: pa.DataType) -> Datum:
+    """Decimals as the nearest floats: Arrow's own cast may be one off, its parser of texts isn't.
+
+    Rows and bounds go through it alike: a bound that is rounded otherwise loses rows.
+    """
+    return pc.cast(pc.cast(values, pa.string()), wanted)
 
 
 def distinct(values: Datum, function: Callable[[Any], Any], arrow_type: Any) -> Datum:
@@ -202,8 +210,7 @@ def _to_float(values: Datum, source: DataType, wanted: Any) -> Datum:
         case "boolean":
             return pc.cast(pc.cast(values, pa.int8()), wanted)
         case "decimal":
-            # Arrow's own cast isn't rounded correctly; its parser of texts is.
-            return pc.cast(pc.cast(values, pa.string()), wanted)
+            return decimals_to_floats(values, wanted)
         case "timestamp":
             micros = pc.cast(pc.cast(values, pa.int64()), pa.float64(), safe=False)
             return pc.cast(pc.divide(micros, float(_MICROS)), wanted, safe=False)

@@ -13,7 +13,7 @@ import pyarrow.compute
 
 from bayou.errors import EvaluationError, PredicateError, SchemaError
 from bayou.kernel.arrow_types import from_arrow_schema, to_arrow_type
-from bayou.kernel.predicates.casts import cast
+from bayou.kernel.predicates.casts import cast, decimals_to_floats
 from bayou.kernel.predicates.functions import Macro, find
 from bayou.kernel.predicates.functions.regular_expressions import like_to_re2
 from bayou.kernel.predicates.literals import arrow_scalar
@@ -317,8 +317,7 @@ def widened(values: Datum, wanted: pa.DataType | None) -> Datum:
     if wanted is None or values.type == wanted:
         return values
     if pa.types.is_decimal(values.type) and pa.types.is_float64(wanted):
-        # Arrow's own cast isn't rounded correctly; its parser of texts is.
-        return pc.cast(pc.cast(values, pa.string()), wanted)
+        return decimals_to_floats(values, wanted)
     return pc.cast(values, wanted, safe=not pa.types.is_float64(wanted))
 
 

@@ -17,6 +17,7 @@ from bayou.kernel.predicates.functions import Macro, find
 from bayou.kernel.predicates.model import Cast, Column, Expression, Function, Literal
 from bayou.kernel.predicates.ranges import Range, constant
 from bayou.kernel.predicates.resolution import resolve_expression
+from bayou.kernel.predicates.stored_bounds import cast_bounds
 from bayou.kernel.predicates.types import kind_of
 from bayou.protocol.schema import (
     DATE,
@@ -147,7 +148,7 @@ class _FunctionRange(Range):
             return unknown
         if is_ordered_text(self._expression, bounds[0][0]):
             values = _in_four_digit_years(values, self._operands, self._moves)
-        return values if values.type == arrow_type else pc.cast(values, arrow_type)
+        return cast_bounds(values, arrow_type)
 
     def _applied(self, bounds: Sequence[tuple[DataType, Datum]]) -> Datum | None:
         """The function of bounds; null where it can't be told."""

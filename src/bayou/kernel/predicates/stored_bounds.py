@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.kernel.arrow_types import to_arrow_type
+from bayou.kernel.predicates.casts import decimals_to_floats
 from bayou.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -67,9 +68,14 @@ def stored_type(data_type: DataType) -> pa.DataType | None:
 
 
 def cast_bounds(values: Datum, arrow_type: pa.DataType) -> Datum:
-    """Bounds in the type wanted; one that isn't a value of a whole type is null, so unknown."""
+    """Bounds in the type wanted; one that isn't a value of a whole type is null, so unknown.
+
+    They are rounded as the rows' values are.
+    """
     if values.type == arrow_type:
         return values
+    if pa.types.is_decimal(values.type) and pa.types.is_floating(arrow_type):
+        return decimals_to_floats(values, arrow_type)
     if pa.types.is_integer(values.type) and pa.types.is_integer(arrow_type):
         most = (1 << (arrow_type.bit_width - 1)) - 1
         fits = pc.and_(pc.less_equal(values, most), pc.greater_equal(values, -most - 1))
