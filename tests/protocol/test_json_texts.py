@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import bayou
-from bayou.protocol.json_texts import JsonDecoder, decode_json
+from bayou.protocol.json_texts import JsonDecoder, decode_json, without_lone_surrogates
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,18 @@ def test_nothing_of_a_log_is_decoded_in_another_way(layer):
     folder = Path(bayou.__file__).parent / layer
     found = [str(f) for f in folder.rglob("*.py") if raw.search(f.read_text(encoding="utf-8"))]
     assert found == [str(folder / "json_texts.py")] * (layer == "protocol")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (rb'"\ud83d\ude00"', rb'"\ud83d\ude00"'),
+        (rb'"\ud83d"', rb'"\ufffd"'),
+        (rb'"\uDE00\uD83Da"', rb'"\ufffd\ufffda"'),
+        (rb'"\ud83d\ud83d\ude00"', rb'"\ufffd\ud83d\ude00"'),
+        (rb'"\\ud83d"', rb'"\\ud83d"'),  # a backslash, and text
+        (rb'"\\\ud83d\n"', rb'"\\\ufffd\n"'),
+    ],
+)
+def test_escapes_of_half_a_character_are_replaced(text, expected):
+    assert without_lone_surrogates(text) == expected

@@ -6,11 +6,12 @@ UTF-8, and numbers that a `float_hook` refuses.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-__all__ = ["JsonDecoder", "decode_json"]
+__all__ = ["JsonDecoder", "decode_json", "without_lone_surrogates"]
 
 T = TypeVar("T")
 
@@ -38,3 +39,19 @@ class JsonDecoder(Generic[T]):
 def decode_json(data: bytes | str, wire_type: type[T]) -> T:
     """Decode one value; raises as `JsonDecoder.decode`."""
     return JsonDecoder(wire_type).decode(data)
+
+
+_ESCAPES = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair
+    rb"|(u[dD][89abAB][0-9a-fA-F]{2}|u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|.)",
+    re.DOTALL,
+)
+
+
+def without_lone_surrogates(data: bytes) -> bytes:
+    """JSON text with U+FFFD for each escape of half a character, which no UTF-8 has.
+
+    Writers that count in UTF-16 cut strings there.
+    """
+    return _ESCAPES.sub(lambda found: rb"\ufffd" if found[1] else found[0], data)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from bayou.protocol.json_texts import JsonDecoder
+from bayou.protocol.json_texts import JsonDecoder, without_lone_surrogates
 from bayou.protocol.schema import DataType, DecimalType, StructType
 
 __all__ = ["FileStatistics", "from_json", "to_json", "with_wide_bounds"]
@@ -63,8 +63,8 @@ def from_json(text: str | bytes, schema: StructType) -> FileStatistics | None:
         ValueError: not a JSON object.
     """
     try:
-        value = _DECODER.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, InvalidOperation) as error:
+        value = _decoded(text)
+    except (msgspec.DecodeError, UnicodeError, InvalidOperation) as error:
         raise ValueError(f"statistics aren't valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise ValueError("statistics must be a JSON object")  # noqa: TRY004  # bad input
@@ -96,8 +96,8 @@ def with_wide_bounds(text: str | None, num_records: int, deleted: int) -> str:
         ValueError: not a JSON object.
     """
     try:
-        value = {} if text is None else _DECODER.decode(text)
-    except (msgspec.DecodeError, InvalidOperation) as error:
+        value = {} if text is None else _decoded(text)
+    except (msgspec.DecodeError, UnicodeError, InvalidOperation) as error:
         raise ValueError(f"statistics aren't valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise ValueError("statistics must be a JSON object")  # noqa: TRY004  # bad input
@@ -123,6 +123,11 @@ def _wide_counts(counts: Mapping[str, Any], live: int, physical: int) -> dict[st
 # Decimals keep all their digits both ways.
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 _DECODER: JsonDecoder[Any] = JsonDecoder(object, float_hook=Decimal)
+
+
+def _decoded(text: str | bytes) -> Any:
+    data = text.encode() if isinstance(text, str) else text
+    return _DECODER.decode(without_lone_surrogates(data))
 
 
 def _bounds_to_json(bounds: Mapping[str, Any]) -> dict[str, Any]:

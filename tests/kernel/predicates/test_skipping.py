@@ -287,6 +287,18 @@ def test_a_bound_of_whole_numbers_that_no_double_is_can_be_compared_with_one():
     assert not keeps("l div 2 > CAST(5e18 AS DOUBLE)", stats)
 
 
+@pytest.mark.parametrize("cut", ["\\ud83d", "a\\uDE00", "\ufffd", "\\ufffd"])
+def test_a_bound_that_was_cut_within_a_character_says_nothing(cut):
+    stats = (
+        f'{{"numRecords":1,"minValues":{{"s":"{cut}","l":5}},"maxValues":{{"s":"{cut}","l":5}},'
+        '"nullCount":{"s":0,"l":0}}'
+    )
+    for text in ("s < 'a'", "s > '\U0010ffff'", "s = 'b'", "s LIKE 'x%'"):
+        assert keeps(text, stats)
+    assert not keeps("l = 4 AND s = 'b'", stats)
+    assert not keeps("s IS NULL", stats)
+
+
 def test_nan_as_minimum_only_is_no_bound():
     assert keeps("d < 4", bounds("d", "NaN", 5.0))
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from bayou.engines.arrow.projection import without_columns
 from bayou.errors import SerializationError
-from bayou.protocol.json_texts import JsonDecoder
+from bayou.protocol.json_texts import JsonDecoder, without_lone_surrogates
 
 __all__ = ["parse_texts"]
 
@@ -66,10 +66,7 @@ def _decode(text: bytes | None, decoder: JsonDecoder[Any]) -> dict[str, Any]:
     if text is None:
         return {}
     try:
-        try:
-            value = decoder.decode(text)
-        except msgspec.ValidationError:  # a number that no float holds
-            value = _EXACT_DECODER.decode(text)
+        value = _decoded(text, decoder)
     except (msgspec.DecodeError, RecursionError) as error:
         raise SerializationError(f"not JSON ({error}): {_shown(text)}") from error
     if value is None:
@@ -77,6 +74,18 @@ def _decode(text: bytes | None, decoder: JsonDecoder[Any]) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise SerializationError(f"not a JSON object: {_shown(text)}")
     return value
+
+
+def _decoded(text: bytes, decoder: JsonDecoder[Any]) -> Any:
+    try:
+        return decoder.decode(text)
+    except msgspec.ValidationError:  # a number that no float holds
+        return _EXACT_DECODER.decode(text)
+    except msgspec.DecodeError:
+        replaced = without_lone_surrogates(text)
+        if replaced == text:
+            raise
+        return _decoded(replaced, decoder)
 
 
 def _shown(text: bytes) -> str:

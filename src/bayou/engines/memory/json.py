@@ -15,6 +15,7 @@ from bayou.errors import SerializationError
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import ByteRange, FileStatus, FileSystemClient
 from bayou.kernel.predicates.model import Predicate
+from bayou.protocol.json_texts import without_lone_surrogates
 
 __all__ = ["MemoryJsonHandler"]
 
@@ -82,9 +83,7 @@ def _batch(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
 
 def _decode(text: str | None) -> dict[str, Any]:
     try:
-        value = (
-            {} if text is None else json.loads(text, parse_float=Decimal, parse_constant=_refuse)
-        )
+        value = {} if text is None else _loaded(text)
     except (ValueError, RecursionError) as error:
         raise SerializationError(f"not JSON ({error}): {str(text)[:200]!r}") from error
     if value is None:
@@ -92,6 +91,11 @@ def _decode(text: str | None) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise SerializationError(f"not a JSON object: {str(text)[:200]!r}")
     return value
+
+
+def _loaded(text: str) -> Any:
+    whole = without_lone_surrogates(text.encode())
+    return json.loads(whole, parse_float=Decimal, parse_constant=_refuse)
 
 
 def _refuse(constant: str) -> None:

@@ -23,6 +23,7 @@ from bayou.kernel.predicates.stored_bounds import (
     one_millisecond_later,
     parsed_texts,
     stored_type,
+    whole_strings,
     widened_to_double,
     widened_to_float,
 )
@@ -31,6 +32,7 @@ from bayou.protocol.schema import (
     DATE,
     DOUBLE,
     FLOAT,
+    STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
     DataType,
@@ -183,6 +185,8 @@ class _ColumnRange(Range):
             values = widened_to_double(values, self.data_type, upper=upper)
         if pa.types.is_floating(values.type) and side == "minValues":
             values = self._usable_minimum(values)
+        if self.data_type == STRING:
+            values = whole_strings(values)
         if self.data_type == DATE:
             values = parsed_texts(values, pa.date32())
         if self.data_type in (TIMESTAMP, TIMESTAMP_NTZ):

@@ -31,6 +31,7 @@ __all__ = [
     "one_millisecond_later",
     "parsed_texts",
     "stored_type",
+    "whole_strings",
     "widened_to_double",
     "widened_to_float",
 ]
@@ -81,6 +82,16 @@ def cast_bounds(values: Datum, arrow_type: pa.DataType) -> Datum:
         fits = pc.and_(pc.less_equal(values, most), pc.greater_equal(values, -most - 1))
         values = pc.if_else(fits, values, pa.scalar(None, values.type))
     return pc.cast(values, arrow_type, safe=not pa.types.is_floating(arrow_type))
+
+
+def whole_strings(values: Datum) -> Datum:
+    """Bounds of strings; null for one with U+FFFD.
+
+    That stands for a character that was cut, in bytes or in UTF-16, and is above some characters
+    and below others.
+    """
+    cut = pc.match_substring(values, "\ufffd")
+    return pc.if_else(cut, pa.scalar(None, values.type), values)
 
 
 def widened_to_float(values: Datum, *, upper: bool) -> Datum:
