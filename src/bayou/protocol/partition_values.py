@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 from bayou.protocol.schema import DataType, DecimalType
 
-__all__ = ["PartitionValue", "parse", "serialize"]
+__all__ = ["PartitionValue", "is_zoneless", "parse", "serialize"]
 
 PartitionValue: TypeAlias = (
     None | bool | int | float | str | bytes | Decimal | dt.date | dt.datetime
@@ -70,6 +70,17 @@ def parse(text: str | None, data_type: DataType, time_zone: str = "UTC") -> Part
         return _parse(text, data_type, time_zone)
     except (ValueError, OverflowError, InvalidOperation) as error:
         raise ValueError(f"partition value {text!r} isn't a value of type {data_type}") from error
+
+
+def is_zoneless(text: str | None, data_type: DataType) -> bool:
+    """Whether a text is a timestamp without a zone: each reader takes its own.
+
+    Such a text stays when rows move to new files, for no other one means the same to all readers.
+    """
+    match = (
+        None if not text or str(data_type) != "timestamp" else _TIMESTAMP.fullmatch(text.strip())
+    )
+    return match is not None and match[8] is None
 
 
 def _serialize(value: PartitionValue, data_type: DataType, name: str) -> str:

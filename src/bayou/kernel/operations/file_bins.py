@@ -7,16 +7,19 @@ from typing import TypeAlias
 
 from bayou.kernel.operations.rewriting import typed_partition_values
 from bayou.kernel.scan_file import ScanFile
+from bayou.kernel.writes.partitioning import zoneless_texts
 from bayou.kernel.writes.state import TransactionState
 from bayou.protocol.partition_values import PartitionValue
 
 __all__ = ["by_partition", "packed"]
 
-_Key: TypeAlias = tuple[PartitionValue, ...]
+_Key: TypeAlias = tuple[PartitionValue | tuple[str, str], ...]
 
 
 def by_partition(state: TransactionState, files: Iterable[ScanFile]) -> list[list[ScanFile]]:
     """Files grouped by the values of their partition, whatever texts these have in the log.
+
+    Timestamps without a zone and those with one are values apart: only in UTC they are the same.
 
     Raises:
         CorruptTableError: a text that isn't a value of its column's type.
@@ -28,7 +31,8 @@ def by_partition(state: TransactionState, files: Iterable[ScanFile]) -> list[lis
         key = known.get(texts)
         if key is None:
             typed = typed_partition_values(state, file.partition_values, file.path)
-            key = known[texts] = tuple(typed.values())
+            local = zoneless_texts(state, file.partition_values)
+            key = known[texts] = (*typed.values(), *sorted(local.items()))
         groups.setdefault(key, []).append(file)
     return list(groups.values())
 

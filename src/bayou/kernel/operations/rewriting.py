@@ -28,7 +28,9 @@ from bayou.kernel.writes.data_writer import (
     delete_data_files,
     generate_append_actions,
     get_write_context,
+    write_context,
 )
+from bayou.kernel.writes.partitioning import zoneless_texts
 from bayou.kernel.writes.state import TransactionState
 from bayou.kernel.writes.variants import with_bytes_in_nulls
 from bayou.protocol import partition_values
@@ -221,6 +223,9 @@ def _written(
     texts = {work.partition_names.get(k, k): v for k, v in first.partition_values.items()}
     values: Any = typed_partition_values(work.state, texts, first.path)
     context = get_write_context(work.state, values)
+    local = zoneless_texts(work.state, texts)
+    if local:
+        context = write_context(work.state, {**context.partition_values, **local})
     with _physical(work, rows) as batches:
         statuses = engine.parquet.write_parquet_files(
             context.target_directory,

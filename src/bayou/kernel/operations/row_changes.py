@@ -34,10 +34,12 @@ from bayou.kernel.transform import read_scan_file
 from bayou.kernel.writes.change_data_files import ChangeDataFiles
 from bayou.kernel.writes.data_writer import write_rows
 from bayou.kernel.writes.deletion_vector_files import DeletionVectorFiles
+from bayou.kernel.writes.partitioning import keeping_texts
 from bayou.kernel.writes.removal import remove_of
 from bayou.kernel.writes.row_rules import RowRules
 from bayou.protocol import stats
 from bayou.protocol.actions import AddFile
+from bayou.protocol.change_data import ChangeType
 
 __all__ = ["NewVersions", "apply_row_changes"]
 
@@ -240,9 +242,14 @@ class _Work:
                 for batch in batches:
                     kept = deletion_vectors.selection(gone, batch.column(ROW_INDEX_COLUMN))
                     if copies:
-                        yield self._copied(batch if kept is None else batch.filter(kept))
+                        copied = self._copied(batch if kept is None else batch.filter(kept))
+                        yield self._keeping_texts(change, copied)
                     if kept is not None:
-                        yield from self._changed(change, batch.filter(pc.invert(kept)))
+                        changed = self._changed(change, batch.filter(pc.invert(kept)))
+                        yield from (self._keeping_texts(change, rows) for rows in changed)
+
+    def _keeping_texts(self, change: FileChange, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return keeping_texts(self._state.write, rows, change.file.partition_values)
 
     def _batches(
         self, file: ScanFile, first: int, end: int | None
@@ -260,16 +267,19 @@ class _Work:
         """New versions of a batch's updated rows; what changes is recorded."""
         not_updated = deletion_vectors.selection(change.updated, batch.column(ROW_INDEX_COLUMN))
         if not_updated is None:
-            if self._changes is not None:
-                self._changes.add(batch, "delete")
+            self._record(change, batch, "delete")
             return
         before = batch.filter(pc.invert(not_updated))
-        if self._changes is not None:
-            self._changes.add(batch.filter(not_updated), "delete")
-            self._changes.add(before, "update_preimage")
+        self._record(change, batch.filter(not_updated), "delete")
+        self._record(change, before, "update_preimage")
         if self._new_versions is not None:
             ids = before.column(ROW_ID) if self._state.tracks_rows else None
-            yield self._updated(self._new_versions(change, before), ids)
+            versions = self._keeping_texts(change, self._new_versions(change, before))
+            yield self._updated(versions, ids)
+
+    def _record(self, change: FileChange, rows: pa.RecordBatch, change_type: ChangeType) -> None:
+        if self._changes is not None:
+            self._changes.add(self._keeping_texts(change, rows), change_type)
 
     def _updated(self, rows: pa.RecordBatch, ids: pa.Array[Any] | None) -> pa.RecordBatch:
         if self._changes is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute
 
@@ -13,7 +14,14 @@ from bayou.kernel.writes.state import TransactionState
 from bayou.protocol import partition_values
 from bayou.protocol.schema import DataType
 
-__all__ = ["Part", "PartitionKey", "PartitionSplitter", "pieces_to_sort"]
+__all__ = [
+    "Part",
+    "PartitionKey",
+    "PartitionSplitter",
+    "keeping_texts",
+    "pieces_to_sort",
+    "zoneless_texts",
+]
 
 pc: Any = pyarrow.compute
 
@@ -21,6 +29,40 @@ PartitionKey: TypeAlias = tuple[str | None, ...]
 """Serialized values of the partition columns, in their order."""
 
 _PIECE_ROWS = 1 << 17
+_TEXTS_KEY = b"bayou.partition_texts"
+"""Metadata of a batch: zoneless timestamps of its rows' partition, by logical name."""
+
+
+def zoneless_texts(state: TransactionState, values: Mapping[str, str | None]) -> dict[str, str]:
+    """Those of a file's partition values that are timestamps without a zone.
+
+    Args:
+        values: by physical names.
+    """
+    found: dict[str, str] = {}
+    for name in state.partition_columns:
+        physical = state.physical_name(name)
+        text = values.get(physical)
+        data_type = state.schema.select([name]).fields[0].data_type
+        if text is not None and partition_values.is_zoneless(text, data_type):
+            found[physical] = text
+    return found
+
+
+def keeping_texts(
+    state: TransactionState, batch: pa.RecordBatch, values: Mapping[str, str | None]
+) -> pa.RecordBatch:
+    """Rows of a file for a `PartitionSplitter`: timestamps without a zone stay what they are.
+
+    Args:
+        values: the file's partition values, by physical names.
+    """
+    local = zoneless_texts(state, values)
+    if not local:
+        return batch
+    texts = {n: t for n in state.partition_columns if (t := local.get(state.physical_name(n)))}
+    metadata = {**(batch.schema.metadata or {}), _TEXTS_KEY: msgspec.json.encode(texts)}
+    return batch.replace_schema_metadata(metadata)
 
 
 class Part(NamedTuple):
@@ -54,6 +96,11 @@ class PartitionSplitter:
         if not self._columns:
             return [Part((), data, data.nbytes)]
         codes, keys = _partition_codes(self._table, batch, self._columns)
+        metadata = batch.schema.metadata
+        if metadata and _TEXTS_KEY in metadata:
+            data = data.replace_schema_metadata()
+            own = self._own_texts(msgspec.json.decode(metadata[_TEXTS_KEY]))
+            keys = [tuple(map(dict.get, own, key, key)) for key in keys]
         if len(keys) == 1:
             return [Part(keys[0], data, data.nbytes)]
         order = pc.array_sort_indices(codes)
@@ -66,6 +113,17 @@ class PartitionSplitter:
             size = round(row_bytes * (end - start))
             found.append(Part(keys[code], data.slice(start, end - start), size))
             start = end
+        return found
+
+    def _own_texts(self, texts: Mapping[str, str]) -> list[dict[str | None, str | None]]:
+        """For each partition column: the text that its value would get, and the one that stays."""
+        found: list[dict[str | None, str | None]] = []
+        for name, data_type in self._columns:
+            text = texts.get(name)
+            value = partition_values.parse(text, data_type)
+            found.append(
+                {} if text is None else {partition_values.serialize(value, data_type): text}
+            )
         return found
 
 
