@@ -1,6 +1,7 @@
 """The pipeline's configuration: one YAML file, validated, errors with file and line."""
 
-from bayou.ingest.config.load import Configuration, Topic, load_configuration
+from bayou.ingest.config.configuration import Configuration, Topic
+from bayou.ingest.config.load import load_configuration
 from bayou.ingest.config.model import PipelineConfig
 from bayou.ingest.config.notices import Notice, without_delta_spark
 from bayou.ingest.config.topic import TopicConfig

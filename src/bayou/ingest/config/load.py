@@ -6,151 +6,26 @@ import difflib
 import os
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from bayou.engines.arrow.object_uris import is_local_path, split_object_uri
 from bayou.errors import ArgumentError, ConfigurationError
+from bayou.ingest.config.configuration import Configuration, Topic
 from bayou.ingest.config.document import Document, KeyPath, no_home, read_document
 from bayou.ingest.config.hadoop import take_s3a_settings
-from bayou.ingest.config.model import ConnectorConfig, PipelineConfig
-from bayou.ingest.config.notices import Notice, missing_broker, notices, refusals
+from bayou.ingest.config.model import PipelineConfig
+from bayou.ingest.config.notices import missing_broker, notices, refusals
 from bayou.ingest.config.overrides import apply_environment, apply_overrides
 from bayou.ingest.config.own_files import files_in_tables
-from bayou.ingest.config.topic import TopicConfig
+from bayou.ingest.config.table_place import place_of_table, resolve_path
 from bayou.ingest.dead_letters import dead_letters_path
 from bayou.ingest.table_paths import ledger_path
-from bayou.ingest.upsert import UpsertKeys, deleted_keys_path
+from bayou.ingest.upsert import deleted_keys_path
 
-__all__ = ["Configuration", "Topic", "load_configuration"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
-    """A topic with its paths resolved.
-
-    Attributes:
-        key: its name in the configuration.
-        config: its section.
-        table_path: where the target is: a URI, or an absolute local path.
-        schema_file: absolute path of the JSON Schema, None to infer.
-    """
-
-    key: str
-    config: TopicConfig
-    table_path: str
-    schema_file: Path | None
-
-    @property
-    def upsert_keys(self) -> UpsertKeys | None:
-        """What makes rows the same row; None where every record is appended."""
-        destination = self.config.destination
-        if not destination.upsert_keys:
-            return None
-        return UpsertKeys(columns=destination.upsert_keys, ordering=destination.ordering_column)
-
-    @property
-    def more_columns(self) -> tuple[str, ...]:
-        """Columns of what Kafka says of a record that rows have besides the usual ones."""
-        more = tuple(f"_kafka_{name}" for name in self.config.kafka_columns)
-        if self.upsert_keys is not None and "_kafka_timestamp" not in more:
-            more += ("_kafka_timestamp",)
-        return more
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration:
-    """A configuration that can be run.
-
-    Attributes:
-        file: the YAML file as it was given.
-        connector: the validated section.
-        topics: the topics in the order of the file.
-        state_path: absolute folder for locks and checkpoints.
-        notices: what the file says that this version doesn't do, one line each.
-        refusals: what it says that can't be followed and mustn't be ignored, one line each.
-        folder: that of the file.
-        missing_broker: said where nobody names the brokers, so that it can't be run here.
-    """
-
-    file: str
-    connector: ConnectorConfig
-    topics: tuple[Topic, ...]
-    state_path: Path
-    notices: tuple[Notice, ...]
-    refusals: tuple[Notice, ...] = ()
-    missing_broker: Notice | None = None
-    folder: Path = Path()
-
-    def find_topic(self, name: str) -> Topic | None:
-        """The topic of that name, or of the table of that name or path; None for none."""
-        for topic in self.topics:
-            if name == topic.key:
-                return topic
-        for topic in self.topics:
-            destination = topic.config.destination
-            if name in (destination.name, topic.table_path, destination.path.rstrip("/")):
-                return topic
-        return None
-
-    def topic(self, name: str) -> Topic:
-        """As `find_topic`.
-
-        Raises:
-            ArgumentError: there is none.
-        """
-        found = self.find_topic(name)
-        if found is None:
-            known = ", ".join(repr(topic.key) for topic in self.topics)
-            raise ArgumentError(
-                f"{self.file} has no topic or table {name!r}; its topics are {known}.",
-                argument="topic",
-            )
-        return found
-
-    def json_path(self, topic: Topic) -> str | None:
-        """Where the JSON files of a topic are that are to be migrated; None for no migration."""
-        migration = self.connector.migration
-        if not migration.enabled:
-            return None
-        given = migration.json_path.get(topic.key)
-        if given is not None:
-            return _resolve(given, self.folder)
-        scheme, separator, rest = topic.table_path.partition("://")
-        if separator:
-            return f"{scheme}://{rest.split('/', 1)[0]}/json/{topic.key}"
-        return str(Path(topic.table_path).parent / "json" / topic.key)
-
-    def check_supported(self) -> None:
-        """Refuse what would make another table than the file asks for, or no Kafka client.
-
-        Raises:
-            ConfigurationError: a line for each of `refusals`.
-        """
-        self._refuse(self.refusals)
-
-    def check_runnable(self) -> None:
-        """Refuse what can't be run here.
-
-        Raises:
-            ConfigurationError: a line for each of `refusals`, and for `missing_broker`.
-        """
-        missing = () if self.missing_broker is None else (self.missing_broker,)
-        self._refuse((*missing, *self.refusals))
-
-    def _refuse(self, reasons: tuple[Notice, ...]) -> None:
-        if reasons:
-            first = reasons[0]
-            raise ConfigurationError(
-                "\n".join(r.text for r in reasons),
-                file=self.file,
-                line=first.line,
-                key=first.key,
-            )
+__all__ = ["load_configuration"]
 
 
 def load_configuration(
@@ -241,11 +116,11 @@ def _topics(
                 )
             )
         try:
-            table_path = _resolve(topic.destination.path, folder)
+            table_path = resolve_path(topic.destination.path, folder)
         except ArgumentError as error:
             problems.append(document.error(str(error), (*at, "destination", "table-path")))
             continue
-        place = _place(table_path)
+        place = place_of_table(table_path)
         if place in taken:
             problems.append(
                 document.error(
@@ -268,7 +143,7 @@ def _topics(
             ("connector", "topics", topic.key, "destination", "table-path"),
         )
         for topic in topics
-        if (place := _place(topic.table_path)) in beside
+        if (place := place_of_table(topic.table_path)) in beside
     ]
     known = config.connector.topics
     problems += [
@@ -280,30 +155,6 @@ def _topics(
         if key not in known
     ]
     return tuple(topics), problems
-
-
-def _place(table_path: str) -> str:
-    """One name for each table: `s3a://` and `s3://` are the same store."""
-    if _is_uri(table_path):
-        return "/".join(split_object_uri(table_path)).rstrip("/")
-    return table_path
-
-
-def _resolve(table_path: str, folder: Path) -> str:
-    """An absolute local path, or a URI.
-
-    Raises:
-        ArgumentError: a URI of no store that is known here.
-    """
-    if _is_uri(table_path):
-        split_object_uri(table_path)
-        return table_path.rstrip("/")
-    table_path = table_path.removeprefix("file://").removeprefix("file:")
-    return str((folder / Path(table_path).expanduser()).resolve())
-
-
-def _is_uri(table_path: str) -> bool:
-    return not is_local_path(table_path)
 
 
 def _configuration_error(document: Document, error: ValidationError) -> ConfigurationError:

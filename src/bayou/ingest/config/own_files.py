@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bayou.errors import ConfigurationError
+from bayou.ingest.config.configuration import Configuration
 from bayou.ingest.config.document import Document, KeyPath
-
-if TYPE_CHECKING:
-    from bayou.ingest.config.load import Configuration
 
 __all__ = ["files_in_tables"]
 
