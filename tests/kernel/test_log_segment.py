@@ -10,6 +10,7 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.engines.arrow.files import ArrowFiles
 from bayou.errors import (
     CorruptTableError,
+    FileMissingError,
     TableNotFoundError,
     VersionNotFoundError,
 )
@@ -229,9 +230,29 @@ def test_a_path_without_a_log_is_not_a_table(engine, table_path):
 
 
 def test_a_log_folder_without_commits_is_not_a_table(log):
-    log.put("_last_checkpoint", encode(LastCheckpoint(version=1, size=1)))
     log.put("notes.txt", b"x")
     with pytest.raises(TableNotFoundError):
+        load(log)
+
+
+@pytest.mark.parametrize("has_hint", [True, False])
+def test_a_listing_that_leaves_out_the_log_is_an_error(log, monkeypatch, has_hint):
+    # A proxy's own page with status 200 is an empty listing: a write would begin the table anew.
+    write_commits(log, 3)
+    if has_hint:
+        log.put("_last_checkpoint", encode(LastCheckpoint(version=1, size=1)))
+
+    def nothing(path):
+        raise FileMissingError("there is no object", path=path)
+
+    monkeypatch.setattr(log.engine.files, "list_from", nothing)
+    with pytest.raises(CorruptTableError, match="lists neither a commit nor a checkpoint"):
+        load(log)
+
+
+def test_a_hint_without_a_log_is_an_error(log):
+    log.put("_last_checkpoint", encode(LastCheckpoint(version=1, size=1)))
+    with pytest.raises(CorruptTableError, match="_last_checkpoint is there"):
         load(log)
 
 

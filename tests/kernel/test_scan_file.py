@@ -183,6 +183,7 @@ def test_paths_of_a_log_are_resolved_in_one_place():
         "kernel/operations/clone.py",  # where in the file
         "kernel/operations/sink_log.py",  # no log of Delta's; checks by itself
         "kernel/scan_file.py",
+        "kernel/upkeep/kept_files.py",  # compares texts
         "protocol/data_file_paths.py",  # compares texts
         "protocol/deletion_vectors.py",
         "protocol/file_names.py",

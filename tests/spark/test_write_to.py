@@ -86,3 +86,29 @@ def test_other_formats_and_names_are_sparks(spark, name):
         spark.range(3).writeTo(name).append()
     spark.range(3).writeTo(name).using("parquet").create()
     assert spark.table(name).count() == 3
+
+
+@pytest.mark.parametrize("way", ["writeTo", "option", "insert"])
+def test_times_of_a_condition_are_of_the_sessions_time_zone(spark, tmp_path, way):
+    table = f"{tmp_path}/t"
+    hours = "SELECT timestamp'2024-06-01 00:00:00Z' + make_dt_interval(0, id) AS ts FROM range(5)"
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        spark.sql(hours).write.format("delta").save(table)
+        new = spark.sql("SELECT timestamp'2024-06-01 04:00:00' AS ts")  # 02:00 of UTC
+        if way == "writeTo":
+            since = functions.col("ts") >= functions.expr("timestamp'2024-06-01 04:00:00'")
+            new.writeTo(f"delta.`{table}`").overwrite(since)
+        elif way == "option":
+            writer = new.write.format("delta").mode("overwrite")
+            writer.option("replaceWhere", "ts >= '2024-06-01 04:00:00'").save(table)
+        else:
+            spark.sql(
+                f"INSERT INTO delta.`{table}` REPLACE WHERE ts >= '2024-06-01 04:00:00' "
+                "SELECT timestamp'2024-06-01 04:00:00' AS ts"
+            )
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    found = [row.h for row in spark.sql(f"SELECT hour(ts) AS h FROM delta.`{table}`").collect()]
+    assert sorted(found) == [0, 1, 2]

@@ -121,6 +121,9 @@ def load_log_segment(
         segment = _segment_from(engine, table, 0, LogListing(version, without, unpublished))
     except VersionNotFoundError as error:
         raise _with_what_there_is(engine, table, version, LogListing(None, without, {})) from error
+    except TableNotFoundError:
+        _check_no_log(engine, table, hint)
+        raise
     if segment is None:
         raise _not_found(table)
     return segment
@@ -208,6 +211,28 @@ def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -
     if start > 0 and (checkpoint is None or not listing.commits):
         return None  # older files may say more: of another checkpoint, or of a log that ends below
     return _assemble(table, listing, checkpoint)
+
+
+def _check_no_log(engine: Engine, table: str, hint: int | None) -> None:
+    """Refuse a listing that is empty although the log has files: a write would begin anew there.
+
+    So answers a proxy that sends its own page with status 200, and so looks a log whose commits
+    were deleted and whose hint was left.
+    """
+    first = f"{log_path(table)}/{commit_file_name(0)}"
+    if hint is None:
+        try:
+            engine.files.status(first)
+        except FileMissingError:
+            return
+    known = first if hint is None else f"{log_path(table)}/{LAST_CHECKPOINT}"
+    raise CorruptTableError(
+        f"The log of {table} lists neither a commit nor a checkpoint, but {known} is there. Either "
+        "the log's files were deleted: restore them, or delete the folder of the log to begin "
+        "anew; or the storage lists wrongly: check what is between here and it, such as a proxy.",
+        table=table,
+        file=known,
+    )
 
 
 def _with_what_there_is(

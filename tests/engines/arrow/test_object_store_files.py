@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from obstore.store import MemoryStore
 
 import bayou
+from bayou.engines.arrow import object_store_files
 from bayou.engines.arrow.files import ArrowFiles
 from bayou.engines.arrow.object_store_files import ObjectStoreFiles
 from bayou.errors import ArgumentError, FileMissingError, StorageError
@@ -78,6 +80,41 @@ def test_a_table_has_one_name_however_many_slashes_its_path_has(
     files.put(f"{path}/a", b"1")
     assert [s.path for s in files.list_from(f"{path}/")] == ["s3://bucket/t/a"]
     assert [s.path for s in files.list_tree(path, lambda _: False)] == ["s3://bucket/t/a"]
+
+
+def _lists(monkeypatch: pytest.MonkeyPatch, *keys: str) -> None:
+    now = datetime.now(UTC)
+    found = [{"path": key, "size": 0, "last_modified": now} for key in keys]
+    monkeypatch.setattr(object_store_files.obstore, "list", lambda *_, **__: iter([found]))
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("log/a", "log/a"),
+        ("log/a", *("log/b", "log/c", "log/d") * 9),
+        ("log/a", "logs/b"),
+        ("a",),
+        ("other/x",),
+    ],
+)
+def test_a_listing_that_goes_in_circles_or_elsewhere_is_an_error(
+    files: ObjectStoreFiles, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
+) -> None:
+    _lists(monkeypatch, *keys)
+    with pytest.raises(StorageError, match="can't list s3://bucket/log: the storage lists"):
+        list(files.list_from("s3://bucket/log/"))
+    with pytest.raises(StorageError, match="can't list s3://bucket/log: the storage lists"):
+        list(files.list_tree("s3://bucket/log", lambda _: False))
+
+
+def test_what_stands_for_a_folder_is_no_file(
+    files: ObjectStoreFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # obstore gives `t/` and `t/p=1/` without their slashes.
+    _lists(monkeypatch, "t", "t/a", "t/p=1", "t/p=1/b", "t/p=2", "t/p=22/c")
+    listed = [s.path for s in files.list_tree("s3://bucket/t", lambda _: False)]
+    assert listed == [f"s3://bucket/t/{name}" for name in ("a", "p=1/b", "p=2", "p=22/c")]
 
 
 @pytest.mark.parametrize(

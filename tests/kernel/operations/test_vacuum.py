@@ -251,7 +251,7 @@ def test_absolute_paths_of_the_table_are_its_own_and_others_are_not(log):
         "abfs://c@lake.dfs.core.windows.net/t",
         "s3n://lake/t",
         "s3://lake//t",
-        "https://lake.blob.core.windows.net/c/t",
+        "https://lake.example.com/c/t",
         "file:/mnt/other%20name/t",
     ],
 )

@@ -28,7 +28,7 @@ from bayou.engines.arrow.storage_options import (
 )
 from bayou.engines.arrow.store_errors import opening_errors, storage_errors
 from bayou.engines.folders import SkippedPrefixes
-from bayou.errors import FileMissingError
+from bayou.errors import FileMissingError, StorageError
 from bayou.kernel.closeable import closeable
 from bayou.kernel.engine import ByteRange, FileStatus
 
@@ -98,13 +98,22 @@ class ObjectStoreFiles:
         base = key.rstrip("/")
         skipped = SkippedPrefixes(f"{root}/{base}".rstrip("/"), skips)
         begin = None if after is None else after.removeprefix(f"{root}/")
+        empty: FileStatus | None = None
         for meta in self._list(root, base, begin):
             found = _status(root, meta)
+            if empty is not None and not found.path.startswith(f"{empty.path}/"):
+                yield empty
+            empty = None
             if until is not None and found.path > until:  # stores list in this order
                 return
-            # An object whose name ends with a slash stands for a folder, and isn't one.
-            if not found.path.endswith("/") and not skipped.holds(found.path):
+            if skipped.holds(found.path):
+                continue
+            if found.size:
                 yield found
+            else:  # a file, or what stands for a folder: its name comes without the slash
+                empty = found
+        if empty is not None:
+            yield empty
 
     def status(self, path: str) -> FileStatus:
         root, key = split_object_uri(path)
@@ -198,12 +207,24 @@ class ObjectStoreFiles:
         with storage_errors(path, "list"):
             pages = obstore.list(self._store(root), folder or None, offset=offset, chunk_size=_PAGE)
         pages = iter(pages)
+        inside = f"{folder}/" if folder else ""
+        count, mark = 0, None
         while True:
             with storage_errors(path, "list"):
                 page = next(pages, None)
             if page is None:
                 return
-            yield from cast("list[dict[str, Any]]", page)
+            for meta in cast("list[dict[str, Any]]", page):
+                key = meta["path"]
+                if key == mark:
+                    raise _wrong_listing(path, f"{key} twice")
+                count += 1
+                if count & (count - 1) == 0:  # a power of two: any loop comes by such a key again
+                    mark = key
+                if key.startswith(inside):
+                    yield meta
+                elif key != folder:  # the folder's own object, which some tools make
+                    raise _wrong_listing(path, f"{key}, which isn't below it")
 
     def _store(self, root: str) -> ObjectStore:
         with self._lock:
@@ -237,6 +258,14 @@ def _open_store(root: str, options: Mapping[str, str]) -> ObjectStore:
             )
         except UnknownConfigurationKeyError as error:
             raise unknown_option(scheme, str(error)) from None
+
+
+def _wrong_listing(path: str, what: str) -> StorageError:
+    return StorageError(
+        f"can't list {path}: the storage lists {what}. Its listings can't be relied on: check what "
+        "is between here and it, such as a proxy.",
+        path=path,
+    )
 
 
 def _status(root: str, meta: Mapping[str, Any]) -> FileStatus:

@@ -12,6 +12,7 @@ import pyarrow.compute
 from bayou.errors import SchemaError
 from bayou.kernel.writes.state import TransactionState
 from bayou.protocol import partition_values
+from bayou.protocol.json_texts import decode_json
 from bayou.protocol.schema import DataType
 
 __all__ = [
@@ -99,7 +100,7 @@ class PartitionSplitter:
         metadata = batch.schema.metadata
         if metadata and _TEXTS_KEY in metadata:
             data = data.replace_schema_metadata()
-            own = self._own_texts(msgspec.json.decode(metadata[_TEXTS_KEY]))
+            own = self._own_texts(decode_json(metadata[_TEXTS_KEY], dict))
             keys = [tuple(map(dict.get, own, key, key)) for key in keys]
         if len(keys) == 1:
             return [Part(keys[0], data, data.nbytes)]

@@ -13,7 +13,9 @@ from bayou.kernel import Operation
 from bayou.kernel.operations.table_write import TableWrite, WriteMode
 from bayou.protocol.schema import StructType
 from bayou.spark.option_values import boolean_option, integer_option, path_option, whole_number
+from bayou.spark.settings import TIME_ZONE
 from bayou.spark.storage_options import storage_options
+from bayou.spark.zone_of_conditions import with_zone
 from bayou.version import ENGINE_INFO
 
 __all__ = ["WriteOptions"]
@@ -53,6 +55,7 @@ class WriteOptions:
         defines: whether the write is a `CREATE` or `REPLACE TABLE ... AS`.
         description: of the table that it defines.
         storage: storage options in deltalake's names.
+        time_zone: `bayou.timeZone`, of times in `replaceWhere` that say none.
     """
 
     path: str
@@ -72,6 +75,7 @@ class WriteOptions:
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)
     defines: bool = False
     description: str | None = None
+    time_zone: str = "UTC"
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -106,6 +110,7 @@ class WriteOptions:
             partition_by=tuple(given.get("bayou.partitionby", "").splitlines()) or None,
             properties={k: v for k, v in options.items() if k.lower().startswith(_PROPERTY_PREFIX)},
             storage=storage_options(given),
+            time_zone=TIME_ZONE.text(given) or "UTC",
         )
 
     def defining(self, properties: Mapping[str, str], description: str | None) -> WriteOptions:
@@ -137,15 +142,19 @@ class WriteOptions:
             schema: of the rows.
 
         Raises:
-            ArgumentError: options that exclude each other.
+            ArgumentError: options that exclude each other, or a `replaceWhere` that can't be said
+                in UTC.
         """
+        where = self.replace_where if mode is WriteMode.OVERWRITE else None
+        if where is not None:
+            where = with_zone(where, schema, self.time_zone, name="replaceWhere")
         return TableWrite(
             table=self.path,
             schema=schema,
             mode=mode,
             partition_by=partition_by,
             cluster_by=cluster_by,
-            replace_where=self.replace_where if mode is WriteMode.OVERWRITE else None,
+            replace_where=where,
             dynamic_partitions=self.dynamic_partitions and mode is WriteMode.OVERWRITE,
             merge_schema=self.merge_schema,
             overwrite_schema=self.overwrite_schema,

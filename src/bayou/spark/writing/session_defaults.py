@@ -15,6 +15,7 @@ _OPTIONS = {
     "partitionOverwriteMode": "spark.sql.sources.partitionOverwriteMode",
     "maxRecordsPerFile": "spark.sql.files.maxRecordsPerFile",
     "userMetadata": "spark.databricks.delta.commitInfo.userMetadata",
+    "bayou.timeZone": "spark.sql.session.timeZone",
 }
 """Options by their names, with delta-spark's settings for the same."""
 

@@ -17,11 +17,11 @@ from bayou.kernel.predicates.sql import parse_expression, parse_predicate
 from bayou.protocol.schema import StructType
 from bayou.spark.tables.expressions import RowExpression
 from bayou.spark.tables.row_operations.session_meaning import (
-    has_timestamps,
     is_plain_session,
     means_the_same,
 )
 from bayou.spark.tables.target import TargetTable, is_classic
+from bayou.spark.zone_of_conditions import has_timestamps
 
 __all__ = ["OnlySparkError", "Understood", "by_spark"]
 
