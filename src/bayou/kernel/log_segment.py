@@ -121,9 +121,14 @@ def load_log_segment(
         segment = _segment_from(engine, table, 0, LogListing(version, without, unpublished))
     except VersionNotFoundError as error:
         raise _with_what_there_is(engine, table, version, LogListing(None, without, {})) from error
-    except TableNotFoundError:
-        _check_no_log(engine, table, hint)
-        raise
+    except TableNotFoundError as error:
+        known = _file_of_log(engine, table, hint)
+        if known is None:
+            raise
+        try:  # somebody may have made the table since the listing
+            segment = _segment_from(engine, table, 0, LogListing(version, without, unpublished))
+        except TableNotFoundError:
+            raise _log_not_listed(table, known) from error
     if segment is None:
         raise _not_found(table)
     return segment
@@ -213,20 +218,25 @@ def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -
     return _assemble(table, listing, checkpoint)
 
 
-def _check_no_log(engine: Engine, table: str, hint: int | None) -> None:
-    """Refuse a listing that is empty although the log has files: a write would begin anew there.
+def _file_of_log(engine: Engine, table: str, hint: int | None) -> str | None:
+    """A file that is in the log although a listing had none of it; None where there is none."""
+    if hint is not None:
+        return f"{log_path(table)}/{LAST_CHECKPOINT}"
+    first = f"{log_path(table)}/{commit_file_name(0)}"
+    try:
+        engine.files.status(first)
+    except FileMissingError:
+        return None
+    return first
+
+
+def _log_not_listed(table: str, known: str) -> CorruptTableError:
+    """An empty listing of a log that has files: to a write it would look as if no table were there.
 
     So answers a proxy that sends its own page with status 200, and so looks a log whose commits
     were deleted and whose hint was left.
     """
-    first = f"{log_path(table)}/{commit_file_name(0)}"
-    if hint is None:
-        try:
-            engine.files.status(first)
-        except FileMissingError:
-            return
-    known = first if hint is None else f"{log_path(table)}/{LAST_CHECKPOINT}"
-    raise CorruptTableError(
+    return CorruptTableError(
         f"The log of {table} lists neither a commit nor a checkpoint, but {known} is there. Either "
         "the log's files were deleted: restore them, or delete the folder of the log to begin "
         "anew; or the storage lists wrongly: check what is between here and it, such as a proxy.",

@@ -98,6 +98,16 @@ def test_a_delete_of_no_key_is_a_dead_letter(tmp_path):
     assert (rows.column("id"), rows.reasons()) == ([0, 2], ["no value in the key (id)"])
 
 
+def test_whole_numbers_that_are_one_double_are_not_one_key(tmp_path):
+    rows = Rows(tmp_path, "id")
+    numbers = (1.5, 7, 2**53 - 1, 2**53 + 1, -(2**53), 2**60)
+    rows.send(*((None, {"id": number}) for number in numbers))
+    rows.send((str(2**53).encode(), None), (b"7", None))
+    assert rows.column("id") == [1.5, 2**53 - 1]
+    assert len(rows.reasons()) == 4
+    assert all("'id' is a double, which holds no whole number" in r for r in rows.reasons())
+
+
 def test_the_payload_of_a_connect_envelope_is_the_key_whatever_its_type(tmp_path):
     rows = Rows(tmp_path, "id")
     rows.send((None, {"id": "5"}), (None, {"id": "a"}), (None, {"id": "true"}))

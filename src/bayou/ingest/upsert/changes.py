@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import msgspec
@@ -27,6 +28,9 @@ from bayou.protocol.schema import STRING, StructType
 __all__ = ["Change", "ChangeReader"]
 
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
+
+_FLOATS = {pa.float32(): ("float", 1 << 24), pa.float64(): ("double", 1 << 53)}
+"""Their names, and from where on one stands for several whole numbers, which would be one key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,26 +112,26 @@ class ChangeReader:
         return Change(source=source, decoded=decoded, deleted=False)
 
     def _with_keys(self, decoded: Decoded) -> Decoded:
-        """The records that have a value in the key; the others become dead letters."""
-        keyless: Any = None
-        for name in self._keys.columns:
-            if self._columns.get(name) is None:
-                continue
-            missing = decoded.columns.column(name).is_null()
-            keyless = missing if keyless is None else pc.and_(keyless, missing)
-        if keyless is None or decoded.new_fields.fields or not pc.any(keyless).as_py():
+        """The records whose key is one; the others become dead letters."""
+        if decoded.new_fields.fields:
             return decoded
-        bad = decoded.positions.filter(keyless)
-        reason = f"no value in the key ({', '.join(self._keys.columns)})"
-        kept = pc.invert(keyless)
-        return Decoded(
-            columns=decoded.columns.filter(kept),
-            positions=decoded.positions.filter(kept),
-            bad_positions=pa.concat_arrays([decoded.bad_positions, bad]),
-            reasons=pa.concat_arrays([decoded.reasons, pa.repeat(pa.scalar(reason), len(bad))]),
-            new_fields=decoded.new_fields,
-            ignored=decoded.ignored,
-        )
+        keys = [n for n in self._keys.columns if self._columns.get(n) is not None]
+        columns = [decoded.columns.column(name) for name in keys]
+        keyless = [column.is_null() for column in columns]
+        if keyless:
+            reason = f"no value in the key ({', '.join(self._keys.columns)})"
+            decoded = _without(decoded, reduce(pc.and_, keyless), reason)
+        for name in keys:
+            column = decoded.columns.column(name)
+            if self._decoder.reads_json and column.type in _FLOATS:
+                kind, exact = _FLOATS[column.type]
+                large = pc.fill_null(pc.greater_equal(pc.abs(column), exact), False)
+                reason = (
+                    f"the key {name!r} is a {kind}, which holds no whole "
+                    f"number from {exact} on exactly: give it another type by the schema-file"
+                )
+                decoded = _without(decoded, large, reason)
+        return decoded
 
     def _deletes(self, source: pa.RecordBatch, values: pa.Array[Any]) -> Change:
         narrow = self._key_decoder.decode(values)
@@ -295,6 +299,22 @@ def _utf8(key: bytes) -> str:
 
 def _said(part: msgspec.Raw) -> bool:
     return bytes(part) not in (b"", b"null")
+
+
+def _without(decoded: Decoded, refused: Any, reason: str) -> Decoded:
+    """The records for which `refused` is false; the others come back with the reason."""
+    if not pc.any(refused).as_py():
+        return decoded
+    bad = decoded.positions.filter(refused)
+    kept = pc.invert(refused)
+    return Decoded(
+        columns=decoded.columns.filter(kept),
+        positions=decoded.positions.filter(kept),
+        bad_positions=pa.concat_arrays([decoded.bad_positions, bad]),
+        reasons=pa.concat_arrays([decoded.reasons, pa.repeat(pa.scalar(reason), len(bad))]),
+        new_fields=decoded.new_fields,
+        ignored=decoded.ignored,
+    )
 
 
 def _refused(columns: StructType, positions: list[int], reasons: list[str]) -> Decoded:

@@ -53,6 +53,11 @@ class RecordDecoder:
         self._columns = StructType()
         self._moments: dict[str, StructField] = {}
 
+    @property
+    def reads_json(self) -> bool:
+        """Whether values are JSON, whose numbers don't say of which type they are."""
+        return self._format.name == "json"
+
     def decode(self, values: pa.Array[Any]) -> Decoded:
         """Decode Kafka values; see `JsonDecoder.decode`."""
         if self._format.plain:
