@@ -75,9 +75,10 @@ $(VENV)/spark-home/classes.jsa: $(VENV)/.installed-dev tools/spark_home.py
 PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 # These tests don't wait, so a process for each core is enough.
+NOT_UNIT := $(addprefix --ignore tests/,conformance e2e integration property tools)
 test-unit: JOBS := 2
 test-unit: $(VENV)/.installed-dev
-	@$(PYTEST) -m "not spark and not server and not slow" --hypothesis-profile unit --ignore tests/conformance --ignore tests/integration
+	@$(PYTEST) -m "not spark and not server and not slow" --hypothesis-profile unit $(NOT_UNIT)
 
 test: java $(VENV)/spark-home/classes.jsa $(OLDEST)/.installed
 	@$(BIN)/python tools/fetch_servers.py
