@@ -15,6 +15,7 @@ from bayou.errors import ConfigurationError, PrerequisiteError
 from bayou.ingest.config import load_configuration
 from bayou.ingest.monitoring import monitored, server
 from bayou.ingest.monitoring.metrics import METRIC_NAMES
+from bayou.ingest.monitoring.watch import Watch
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.progress import BatchReport, MaintenanceReport, TopicStarted
 from support.waiting import wait_until
@@ -40,6 +41,12 @@ def get(url, path, host=None, **headers):
     body = answer.read().decode()
     connection.close()
     return answer.status, body, answer.headers
+
+
+@pytest.fixture(autouse=True)
+def _nobody_asks_the_brokers(monkeypatch):
+    # There are none; a look would go on in its thread when the next tests run.
+    monkeypatch.setattr(Watch, "look", lambda _: None)
 
 
 @pytest.fixture
