@@ -251,6 +251,14 @@ def test_identity_values_go_on_from_the_high_water_mark(engine, table_path, star
     assert len(table.latest_snapshot(engine).protocol.writer_features or []) > 0
 
 
+def test_identity_values_of_a_partition_column_go_on_too(engine, table_path):
+    table = create(engine, table_path, identity(), column("n"), by=("id",))
+    rows = pa.table({"n": [0, 0]})
+    append(engine, table, rows)
+    found = append(engine, table, rows)
+    assert sorted(r["id"] for r in found) == [1, 2, 3, 4]
+
+
 def test_identity_values_are_given_out_once(engine, table_path):
     table = create(engine, table_path, identity(), column("n"))
     rows = pa.table({"n": [0, 0]})

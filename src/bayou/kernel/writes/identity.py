@@ -96,7 +96,11 @@ class _Bounds(msgspec.Struct, frozen=True, rename="camel"):
 def with_high_water_marks(
     schema: StructType, generated: tuple[str, ...], adds: list[AddFile]
 ) -> StructType:
-    """The schema with the marks that files with made values move, by their statistics."""
+    """The schema with the marks that files with made values move.
+
+    A file's statistics say which values it has, its partition values where a table that others
+    made is partitioned by an identity column.
+    """
     if not generated or not adds:
         return schema
     bounds = [decode_json(a.stats, _Bounds) for a in adds if a.stats is not None]
@@ -108,7 +112,16 @@ def with_high_water_marks(
             continue
         name = physical_name(field)
         ends = [(b.max_values if column.step > 0 else b.min_values).get(name) for b in bounds]
+        ends += (_whole_number(a.partition_values.get(name)) for a in adds)
         values = [v for v in (*ends, column.high_water_mark) if isinstance(v, int)]
         mark = max(values, default=None) if column.step > 0 else min(values, default=None)
         fields.append(field if mark is None else with_high_water_mark(field, mark))
     return StructType(tuple(fields))
+
+
+def _whole_number(text: str | None) -> int | None:
+    """A partition value as the log has it; None for none."""
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None
