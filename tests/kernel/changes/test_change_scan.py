@@ -218,6 +218,16 @@ def test_partition_values_that_a_remove_lacks_are_those_of_its_add(feed):
     assert (found["a"].size, found["b"].size) == (77, 1)
 
 
+def test_partition_values_that_a_remove_lacks_are_those_of_its_add_where_partitioning_ends(feed):
+    feed.create({"id": "long", "day": "date"}, ["day"])
+    feed.commit(add("a", partition_values={"day": "2024-01-01"}, size=77))
+    columns = {"id": "long", "day": "date"}
+    feed.commit(metadata(columns, [], {"delta.enableChangeDataFeed": "true"}), remove("a"))
+    (file,) = feed.changes(2).scan_builder().build().change_files(feed.engine)
+    assert file.file.partition_values == {"day": "2024-01-01"}
+    assert file.size == 77
+
+
 def test_a_remove_of_a_file_that_was_never_there_is_named(feed):
     feed.create({"id": "long", "day": "date"}, ["day"])
     feed.commit(remove("a"))

@@ -37,7 +37,8 @@ class TableChanges:
         commits: None where the range is empty: it lies between two commits.
         read_state: the version whose schema the rows have, the latest one; where the table has
             column mapping the range's last.
-        partitioned: whether the table had partition columns anywhere in the range.
+        partitioned: whether the table may have had partition columns anywhere in the range, or
+            right before it.
     """
 
     commits: CommitRange | None
@@ -121,7 +122,7 @@ def load_table_changes(
         query_end_boundary=end,
         catalog=catalog,
     )
-    commits, changes = _checked(engine, commits, first_state)
+    commits, changes, begins_with_metadata = _checked(engine, commits, first_state)
     metadata = [first_state.metadata, *(m for _, m in changes), latest.metadata]
     shapes = {first: _shape(table, first_state.metadata)}
     shapes.update((version, _shape(table, m)) for version, m in changes)
@@ -141,8 +142,20 @@ def load_table_changes(
     return TableChanges(
         commits=commits,
         read_state=read_state,
-        partitioned=any(m.partition_columns for m in metadata),
+        partitioned=any(m.partition_columns for m in metadata)
+        or (begins_with_metadata and _was_partitioned(engine, latest, first)),
     )
+
+
+def _was_partitioned(engine: Engine, latest: TableState, version: int) -> bool:
+    """Whether files that a version removes may be of partition columns that it takes away."""
+    if version == 0:
+        return False
+    try:
+        before = load_table_state(engine, latest.path, version - 1, catalog=latest.catalog)
+    except VersionNotFoundError:
+        return True
+    return bool(before.partition_columns)
 
 
 def _between_commits(start: CommitBoundary, end: CommitBoundary | None) -> bool:
@@ -154,19 +167,21 @@ def _between_commits(start: CommitBoundary, end: CommitBoundary | None) -> bool:
 
 def _checked(
     engine: Engine, commits: CommitRange, first: TableState
-) -> tuple[CommitRange, list[tuple[int, Metadata]]]:
-    """The range, and metadata that commits behind the first one set.
+) -> tuple[CommitRange, list[tuple[int, Metadata]], bool]:
+    """The range, metadata that commits behind the first one set, and whether the first sets some.
 
     Every version must have the feed on. Commits that were read for that are kept with the range,
     as far as there is room, so that they aren't read again for their files.
     """
     _check_enabled(commits, first.version, first.metadata)
     found: list[tuple[int, Metadata]] = []
+    first_sets_some = False
     files: list[FileStatus] = []
     room = _KEPT_BYTES
     with commits.commit_actions(engine, ()) as read:
         for commit in read:
             for action in commit.decoded(Metadata):
+                first_sets_some = first_sets_some or commit.version == first.version
                 if isinstance(action, Metadata) and commit.version > first.version:
                     _check_enabled(commits, commit.version, action)
                     found.append((commit.version, action))
@@ -180,7 +195,7 @@ def _checked(
                     content=commit.data,
                 )
             files.append(file)
-    return replace(commits, files=tuple(files)), found
+    return replace(commits, files=tuple(files)), found, first_sets_some
 
 
 def _check_enabled(commits: CommitRange, version: int, metadata: Metadata) -> None:
