@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import pyarrow as pa
@@ -74,6 +75,48 @@ def test_row_ids_stay_and_none_is_given_out_twice(engine, path, snapshot, writte
     bayou.write(path, pa.table({"id": [4]}))
     found = bayou.table(path).to_arrow(columns=columns).to_pylist()
     assert {r["id"]: r["_metadata.row_id"] for r in found}[4] == 3
+
+
+def test_no_row_id_is_given_out_twice_though_the_feature_was_dropped_since(path, written):
+    written(rows(1), rows(2), properties={"delta.enableRowTracking": "true"})
+    table = bayou.table(path)
+    table.alter.set_properties({"delta.enableRowTracking": "false"})
+    table.alter.drop_feature("rowTracking")
+    table.restore(1)
+    bayou.write(path, pa.table({"id": [3]}))
+    found = table.to_arrow(columns=["id", "_metadata.row_id"]).to_pylist()
+    assert {r["id"]: r["_metadata.row_id"] for r in found} == {1: 0, 2: 1, 3: 2}
+
+
+def test_files_that_stay_get_the_row_ids_of_the_version(path, written):
+    written(rows(1), rows(2), rows(3), properties={"delta.enableRowTracking": "true"})
+    table = bayou.table(path)
+    columns = ["id", "_metadata.row_id", "_metadata.row_commit_version"]
+    before = sorted(map(str, table.to_arrow(columns=columns).to_pylist()))
+    table.alter.set_properties({"delta.enableRowTracking": "false"})
+    table.alter.drop_feature("rowTracking")
+    table.delete("id = 1")
+    table.alter.set_properties({"delta.enableRowTracking": "true"})
+    table.restore(2)
+    assert sorted(map(str, table.to_arrow(columns=columns).to_pylist())) == before
+
+
+def test_times_name_versions_though_in_commit_timestamps_were_off_in_between(path, written):
+    written(rows(1), rows(2), properties={"delta.enableInCommitTimestamps": "true"})
+    table = bayou.table(path)
+    table.alter.set_properties({"delta.enableInCommitTimestamps": "false"})
+    table.alter.set_properties({"delta.enableInCommitTimestamps": "true"})
+    before = table.snapshot()
+    table.restore(1)
+    key = "delta.inCommitTimestampEnablementVersion"
+    assert table.snapshot().properties[key] == before.properties[key] == "3"
+    times = {v: table.snapshot(version=v).timestamp for v in (2, 3, 4)}
+    when = {v: dt.datetime.fromtimestamp(ms / 1000, dt.UTC) for v, ms in times.items()}
+    assert {v: table.snapshot(timestamp=time).version for v, time in when.items()} == {
+        2: 2,
+        3: 3,
+        4: 4,
+    }
 
 
 def test_files_that_are_gone_are_named(engine, path, snapshot, written):

@@ -76,6 +76,28 @@ def test_a_table_that_turns_them_on_says_from_when(engine, table):
     assert again["delta.inCommitTimestampEnablementVersion"] == "2"
 
 
+def test_they_begin_behind_the_time_of_the_commit_before(engine, table):
+    append(engine, begin(engine, table))
+    ahead = int(time.time() * 1000) + 3_600_000
+    engine.files.set_modification_time(f"{table.path}/_delta_log/{0:020d}.json", ahead)
+    append(engine, begin(engine, table, enableInCommitTimestamps="true"))
+    snapshot = table.latest_snapshot(engine)
+    assert snapshot.timestamp == ahead + 1
+    assert snapshot.properties["delta.inCommitTimestampEnablementTimestamp"] == str(ahead + 1)
+    assert table.snapshot_as_of_timestamp(engine, ahead).version == 0
+
+
+def test_they_begin_behind_the_time_of_a_winner(engine, table):
+    append(engine, begin(engine, table))
+    late = begin(engine, table, enableInCommitTimestamps="true")
+    ahead = int(time.time() * 1000) + 3_600_000
+    winner = {"commitInfo": {"timestamp": ahead, "operation": "WRITE", "isBlindAppend": True}}
+    path = f"{table.path}/_delta_log/{1:020d}.json"
+    engine.files.put_if_absent(path, json.dumps(winner).encode())
+    assert append(engine, late) == 2
+    assert table.latest_snapshot(engine).timestamp == ahead + 1
+
+
 def test_rows_get_ids_of_their_own_behind_a_winner(engine, table):
     append(engine, begin(engine, table, enableRowTracking="true"))
     late = begin(engine, table)
@@ -104,6 +126,20 @@ def test_a_file_that_has_ids_keeps_them(engine, table):
     assert only(found, "add")["baseRowId"] == 0
     assert only(found, "add")["defaultRowCommitVersion"] == 0
     assert only(found, "remove")["baseRowId"] == 0
+
+
+def test_new_ids_are_above_those_of_files_that_come_with_theirs(engine, table):
+    append(engine, begin(engine, table, enableRowTracking="true"))
+    transaction = begin(engine, table)
+    adds = write_data(engine, transaction.transaction_state(engine), ROWS.to_batches())
+    restored = [
+        msgspec.structs.replace(a, path=f"r{i}", base_row_id=90) for i, a in enumerate(adds)
+    ]
+    transaction.commit(engine, [*adds, *restored])
+    found = [line["add"] for line in lines(engine, table, 1) if "add" in line]
+    assert [a["baseRowId"] for a in found] == [93, 90]
+    mark = table.latest_snapshot(engine).domain_metadata["delta.rowTracking"]
+    assert json.loads(mark) == {"rowIdHighWaterMark": 95}
 
 
 def test_rows_that_are_not_counted_get_no_ids(engine, table):

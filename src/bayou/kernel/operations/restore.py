@@ -14,11 +14,15 @@ import pyarrow.compute
 
 from bayou.errors import ArgumentError, DataFileError, FileMissingError
 from bayou.kernel.engine import Engine
-from bayou.kernel.operations.carried_metadata import clustering_domain, with_marks_of
+from bayou.kernel.operations.carried_metadata import (
+    clustering_domain,
+    with_enablement_of,
+    with_marks_of,
+)
 from bayou.kernel.scan import ScanBuilder
 from bayou.kernel.scan_file import ScanFile, ScanFileBatch, vector_file_path
 from bayou.kernel.table_state import TableState
-from bayou.kernel.touched_keys import key_texts
+from bayou.kernel.touched_keys import KEY_SEPARATOR, key_texts
 from bayou.kernel.writes.builder import TransactionBuilder
 from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.removal import remove_of
@@ -86,6 +90,7 @@ def restore(
             argument="version",
         )
     restored, removed, counts = _difference(engine, wanted, latest)
+    renumbered = _renumbered(engine, wanted, latest)
     if not ignore_missing_files:
         _check_files(engine, wanted, restored)
     transaction = _builder(latest, wanted, engine_info, timestamp).build(engine)
@@ -94,6 +99,7 @@ def restore(
     actions: list[Action] = [
         *(msgspec.structs.replace(file.add, data_change=True) for file in restored),
         *(remove_of(file.add, now) for file in removed),
+        *(msgspec.structs.replace(file.add, data_change=False) for file in renumbered),
     ]
     metrics = {
         "numRestoredFiles": len(restored),
@@ -120,7 +126,9 @@ def _builder(
     latest: TableState, wanted: TableState, engine_info: str, timestamp: str | None
 ) -> TransactionBuilder:
     schema = with_marks_of(wanted.schema, latest.schema)
-    metadata = wanted.metadata
+    metadata = msgspec.structs.replace(
+        wanted.metadata, configuration=with_enablement_of(wanted.properties, latest.properties)
+    )
     if schema != wanted.schema:
         metadata = msgspec.structs.replace(metadata, schema_string=schema.to_json())
     builder = (
@@ -166,6 +174,42 @@ def _difference(
         [file for file in removed if _key(file) not in both],
         counts,
     )
+
+
+def _renumbered(engine: Engine, wanted: TableState, latest: TableState) -> list[ScanFile]:
+    """Files of both versions whose rows had other ids, as they are in the wanted one.
+
+    Where row tracking was dropped in between, the ids went, or began anew: beside those of files
+    that come back they would be missing, or come twice.
+    """
+    if not wanted.table_properties.row_tracking:
+        return []
+    kept: list[pa.Array[Any]] = [pa.array([], pa.string())]
+    same: list[pa.Array[Any]] = [pa.array([], pa.string())]
+    with ScanBuilder(latest).with_whole_adds().build().scan_files(engine) as batches:
+        for batch in batches:
+            adds = _adds(batch)
+            kept.append(key_texts(adds))
+            same.append(_texts_with_ids(adds))
+    keys, keys_with_ids = pa.concat_arrays(kept), pa.concat_arrays(same)
+    found: list[ScanFile] = []
+    with ScanBuilder(wanted).with_whole_adds().build().scan_files(engine) as batches:
+        for batch in batches:
+            adds = _adds(batch)
+            others = pc.and_(
+                pc.is_in(key_texts(adds), value_set=keys),
+                pc.invert(pc.is_in(_texts_with_ids(adds), value_set=keys_with_ids)),
+            )
+            found += ScanFileBatch(batch.selected(), others).rows()
+    return found
+
+
+def _texts_with_ids(adds: pa.StructArray) -> pa.Array[Any]:
+    """Keys of files with their row ids and commit versions."""
+    ids = [pc.struct_field(adds, name) for name in ("baseRowId", "defaultRowCommitVersion")]
+    texts = [pc.fill_null(pc.cast(values, pa.string()), "") for values in ids]
+    found: pa.Array[Any] = pc.binary_join_element_wise(key_texts(adds), *texts, KEY_SEPARATOR)
+    return found
 
 
 def _key(file: ScanFile) -> tuple[str, str | None]:

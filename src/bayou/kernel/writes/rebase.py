@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from bayou.errors import ArgumentError
+from bayou.kernel.commit_times import commit_timestamp, in_commit_time
 from bayou.kernel.replay import CommitActions
 from bayou.kernel.table_state import TableState
 from bayou.kernel.writes.commit_contents import num_records
@@ -19,6 +20,8 @@ from bayou.protocol.actions import AddFile, CommitInfo, DomainMetadata, Metadata
 from bayou.protocol.json_texts import decode_json
 
 __all__ = [
+    "ENABLEMENT_TIMESTAMP",
+    "ENABLEMENT_VERSION",
     "ROW_TRACKING_DOMAIN",
     "commit_info_behind",
     "high_water_mark",
@@ -40,14 +43,19 @@ class _HighWaterMark(msgspec.Struct, frozen=True, rename="camel"):
 def in_commit_timestamp(
     now: int, state: TableState | None, winners: Sequence[CommitActions]
 ) -> int:
-    """Ms since the epoch: now, but later than that of the version before."""
-    previous = None if state is None else state.in_commit_timestamp
+    """Ms since the epoch: now, but later than that of the version before.
+
+    A version without one has the time of its file, so that times still ascend where in-commit
+    timestamps begin behind commits of a clock that is ahead.
+    """
+    if state is None:
+        return now
+    previous = commit_timestamp(state)
     for winner in winners:
-        for action in winner.actions:
-            if isinstance(action, CommitInfo):
-                stamp = action.integer("inCommitTimestamp")
-                previous = previous if stamp is None else stamp
-    return now if previous is None else max(now, previous + 1)
+        stamp = in_commit_time(winner.actions)
+        # Times of files ascend as readers see them: they raise those that don't.
+        previous = max(_told_time(winner), previous + 1) if stamp is None else stamp
+    return max(now, previous + 1)
 
 
 def metadata_behind(state: TableState | None, winners: Sequence[CommitActions]) -> Metadata | None:
@@ -97,26 +105,42 @@ def with_row_ids(
     """Adds with row ids above a mark and with the commit's version, and the new mark.
 
     Files that have both already (rewritten without a change of rows, or with another deletion
-    vector) keep them.
+    vector) keep them, and the mark isn't below their ids: where the feature was dropped it began
+    anew, and RESTORE brings files of the time before.
 
     Raises:
         ArgumentError: a file without the number of its rows.
     """
+    adds = list(adds)
+    for add in adds:
+        if add.base_row_id is not None and add.base_row_id > mark:
+            mark = max(mark, add.base_row_id + _num_rows(table, add) - 1)
     tracked: list[AddFile] = []
     for add in adds:
         changes: dict[str, Any] = {}
         if add.base_row_id is None:
-            rows = num_records(add.stats)
-            if rows is None:
-                raise ArgumentError(
-                    f"{add.path} of {table} has no statistics with numRecords; a table with row "
-                    "tracking needs them, to give its rows ids.",
-                    argument="actions",
-                )
             changes["base_row_id"] = mark + 1
-            mark += rows
+            mark += _num_rows(table, add)
         if add.default_row_commit_version is None:
             changes["default_row_commit_version"] = version
         tracked.append(msgspec.structs.replace(add, **changes) if changes else add)
     text = msgspec.json.encode({"rowIdHighWaterMark": mark}).decode()
     return tracked, DomainMetadata(domain=ROW_TRACKING_DOMAIN, configuration=text, removed=False)
+
+
+def _told_time(winner: CommitActions) -> int:
+    """Time of a commit's file in ms; where it isn't known, by its writer's clock."""
+    info = next((a for a in winner.actions if isinstance(a, CommitInfo)), None)
+    made = None if info is None else info.integer("timestamp")
+    return max(winner.file.modification_time, made or 0)
+
+
+def _num_rows(table: str, add: AddFile) -> int:
+    rows = num_records(add.stats)
+    if rows is None:
+        raise ArgumentError(
+            f"{add.path} of {table} has no statistics with numRecords; a table with row "
+            "tracking needs them, to give its rows ids.",
+            argument="actions",
+        )
+    return rows
