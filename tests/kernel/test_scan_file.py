@@ -33,7 +33,7 @@ FULL = AddFile(
     size=7,
     modification_time=8,
     data_change=True,
-    stats='{"numRecords":3}',
+    stats='{"numRecords":3,"tightBounds":false}',
     tags={"k": "v", "n": None},
     deletion_vector=DeletionVectorDescriptor(
         storage_type="u", path_or_inline_dv="x", offset=1, size_in_bytes=2, cardinality=3
@@ -70,6 +70,14 @@ def test_a_scan_file_is_the_action_and_where_its_data_is():
     assert (file.size, file.modification_time, file.num_records) == (7, 8, 3)
     assert file.partition_values == {"p": "a%20b", "q": None}
     assert file.deletion_vector == FULL.deletion_vector
+
+
+@pytest.mark.parametrize("bounds", ["", ',"tightBounds":true', ',"tightBounds":null'])
+def test_statistics_of_a_file_with_a_vector_count_all_rows_where_they_say_so(bounds):
+    add = msgspec.structs.replace(FULL, stats=f'{{"numRecords":3{bounds}}}')
+    assert ScanFile(table_root="/lake/t", add=add).num_records is None
+    whole = msgspec.structs.replace(add, deletion_vector=None)
+    assert ScanFile(table_root="/lake/t", add=whole).num_records == 3
 
 
 @pytest.mark.parametrize("stats", [None, "{}", "nonsense", '{"numRecords":"3"}'])

@@ -44,7 +44,11 @@ _FILES_FIELDS: list[pa.Field[Any]] = [
     pa.field("stats", pa.string()),
 ]
 _FILES_SCHEMA = pa.schema(_FILES_FIELDS)
-_NUM_RECORDS = pa.schema([pa.field("numRecords", pa.int64())])
+_COUNT_FIELDS: list[pa.Field[Any]] = [
+    pa.field("numRecords", pa.int64()),
+    pa.field("tightBounds", pa.bool_()),
+]
+_COUNTS = pa.schema(_COUNT_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +194,7 @@ def files_table(engine: Engine, snapshot: Snapshot, filter: Predicate | str | No
                     pc.struct_field(add, "size"),
                     pc.struct_field(add, "modificationTime"),
                     pc.struct_field(add, "partitionValues"),
-                    _record_counts(engine, snapshot, stats),
+                    _counts(engine, snapshot, stats).column("numRecords"),
                     stats,
                 ],
                 schema=_FILES_SCHEMA,
@@ -200,24 +204,30 @@ def files_table(engine: Engine, snapshot: Snapshot, filter: Predicate | str | No
 
 
 def stated_row_count(engine: Engine, snapshot: Snapshot) -> int | None:
-    """Rows by the statistics and deletion vectors of files; None where a file has no statistics."""
+    """Rows by the statistics and deletion vectors of files; None where a file's don't tell."""
     scan = snapshot.scan_builder().with_statistics().build()
     rows = 0
     with scan.scan_files(engine) as batches:
         for files in batches:
             add = files.selected().column("add")
-            counts = _record_counts(engine, snapshot, pc.struct_field(add, "stats"))
-            if counts.null_count:
+            counts = _counts(engine, snapshot, pc.struct_field(add, "stats"))
+            # See `ScanFile.num_records`.
+            certain = pc.or_(
+                pc.is_null(pc.struct_field(add, "deletionVector")),
+                pc.fill_null(pc.invert(counts.column("tightBounds")), False),
+            )
+            counts = counts.column("numRecords")
+            if counts.null_count or certain.false_count:
                 return None
             deleted = pc.struct_field(add, ["deletionVector", "cardinality"])
             rows += (pc.sum(counts).as_py() or 0) - (pc.sum(deleted).as_py() or 0)
     return rows
 
 
-def _record_counts(engine: Engine, snapshot: Snapshot, stats: pa.Array[Any]) -> pa.Array[Any]:
-    """Physical rows of files by their statistics, null where there are none."""
+def _counts(engine: Engine, snapshot: Snapshot, stats: pa.Array[Any]) -> Any:
+    """Rows of files by their statistics, and what these count; null where they don't say."""
     try:
-        return engine.json.parse_json(stats, _NUM_RECORDS).column("numRecords")
+        return engine.json.parse_json(stats, _COUNTS)
     except SerializationError as error:
         raise CorruptTableError(
             f"The log of {snapshot.path} holds statistics that aren't JSON: {error}",

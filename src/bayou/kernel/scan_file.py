@@ -78,6 +78,7 @@ class _WireScanFile(msgspec.Struct, frozen=True, array_like=True):
 
 class _NumRecords(msgspec.Struct, frozen=True, rename="camel"):
     num_records: int | None = None
+    tight_bounds: bool | None = None
 
 
 _NUM_RECORDS = JsonDecoder(_NumRecords)
@@ -132,13 +133,20 @@ class ScanFile(Row):
 
     @property
     def num_records(self) -> int | None:
-        """Physical rows in the file, from its statistics; None where unknown or not read."""
+        """Physical rows in the file, from its statistics; None where unknown or not read.
+
+        Some writers count only the rows that a deletion vector leaves (Trino's ANALYZE does): of a
+        file with one, statistics are believed that say to be of all rows (`tightBounds` false).
+        """
         if self.add.stats is None:
             return None
         try:
-            return _NUM_RECORDS.decode(self.add.stats).num_records
+            found = _NUM_RECORDS.decode(self.add.stats)
         except msgspec.DecodeError:
             return None
+        if self.deletion_vector is not None and found.tight_bounds is not False:
+            return None
+        return found.num_records
 
     def to_bytes(self) -> bytes:
         """For another process."""

@@ -81,16 +81,16 @@ def from_json(text: str | bytes, schema: StructType) -> FileStatistics | None:
     )
 
 
-def with_wide_bounds(text: str | None, num_records: int, deleted: int) -> str:
+def with_wide_bounds(text: str | None, num_records: int) -> str:
     """Statistics of a file that gets a deletion vector: its bounds are wide from then on.
 
-    A column that had nothing but nulls among the rows that were left has as many of them as the
-    file has rows: with wide bounds that alone says so.
+    Null counts stay. With wide bounds only 0 and the number of rows say something: a count that
+    said of the rows which an earlier vector left that all are null says nothing any more. It can't
+    be raised, for some writers count the nulls of deleted rows, too, and call their bounds tight.
 
     Args:
         text: the statistics before; None where there are none.
         num_records: rows in the file.
-        deleted: how many of these a deletion vector had deleted before.
 
     Raises:
         ValueError: not a JSON object.
@@ -101,23 +101,9 @@ def with_wide_bounds(text: str | None, num_records: int, deleted: int) -> str:
         raise ValueError(f"statistics aren't valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise ValueError("statistics must be a JSON object")  # noqa: TRY004  # bad input
-    counts = value.get("nullCount")
-    if isinstance(counts, dict) and value.get("tightBounds") is not False:
-        value["nullCount"] = _wide_counts(counts, num_records - deleted, num_records)
     value["numRecords"] = num_records
     value["tightBounds"] = False
     return _ENCODER.encode(value).decode()
-
-
-def _wide_counts(counts: Mapping[str, Any], live: int, physical: int) -> dict[str, Any]:
-    return {
-        name: _wide_counts(count, live, physical)
-        if isinstance(count, dict)
-        else physical
-        if count == live
-        else count
-        for name, count in counts.items()
-    }
 
 
 # Decimals keep all their digits both ways.

@@ -24,6 +24,7 @@ from bayou.kernel.scan_file import ScanFile, ScanFileBatch
 from bayou.kernel.scan_state import ROW_COMMIT_VERSION, ROW_ID, ScanState
 from bayou.kernel.table_state import TableState
 from bayou.kernel.writes.builder import TransactionBuilder
+from bayou.kernel.writes.commit_contents import num_records
 from bayou.kernel.writes.operation import Operation
 from bayou.kernel.writes.state import TransactionState
 from bayou.protocol.schema import StructType
@@ -272,7 +273,7 @@ def _has_many_deleted(file: ScanFile, ratio: float) -> bool:
     vector = file.deletion_vector
     if vector is None:
         return False
-    rows = file.num_records
+    rows = num_records(file.add.stats)  # deleted ones included or not: it is about the size
     return rows is None or vector.cardinality > ratio * rows
 
 

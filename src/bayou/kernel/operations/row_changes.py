@@ -187,6 +187,14 @@ class _Work:
         self.result.num_updated_rows += num_updated
         if self.result.num_deleted_rows is not None:
             self.result.num_deleted_rows += len(gone) - num_updated
+        if old and old.max() >= physical:
+            raise CorruptTableError(
+                f"The deletion vector of {file.path} in the log of {self._state.write.table} "
+                f"deletes row {old.max()} of a file of {physical} rows. Rewrite the file with the "
+                "writer that made the vector.",
+                table=self._state.write.table,
+                file=file.path,
+            )
         whole = len(gone) + len(old) == physical
         if change.rewrite and not whole:
             self.result.num_copied_rows += physical - len(gone) - len(old)
@@ -196,9 +204,9 @@ class _Work:
         if change.rewrite or whole:
             self.result.remove(file.add, self._now, data_change=self._data_change)
         else:
-            self._mark(file.add, gone | old, physical, len(old))
+            self._mark(file.add, gone | old, physical)
 
-    def _mark(self, add: AddFile, deleted: BitMap64, physical: int, before: int) -> None:
+    def _mark(self, add: AddFile, deleted: BitMap64, physical: int) -> None:
         if not self._state.marks_rows:
             raise ArgumentError(
                 f"{self._state.write.table} has no deletion vectors "
@@ -206,7 +214,7 @@ class _Work:
                 argument="changes",
             )
         try:
-            statistics = stats.with_wide_bounds(add.stats, physical, before)
+            statistics = stats.with_wide_bounds(add.stats, physical)
         except ValueError as error:
             raise CorruptTableError(
                 f"The statistics of {add.path} in the log of {self._state.write.table} can't be "

@@ -14,6 +14,7 @@ import msgspec
 from bayou.errors import ArgumentError
 from bayou.kernel.commit_times import commit_timestamp, in_commit_time
 from bayou.kernel.replay import CommitActions
+from bayou.kernel.scan_file import ScanFile
 from bayou.kernel.table_state import TableState
 from bayou.kernel.writes.commit_contents import num_records
 from bayou.protocol.actions import AddFile, CommitInfo, DomainMetadata, Metadata
@@ -136,6 +137,10 @@ def _told_time(winner: CommitActions) -> int:
 
 
 def _num_rows(table: str, add: AddFile) -> int:
+    """Ids that a file takes: one a row, deleted ones included.
+
+    Statistics of a file with a deletion vector may count the rows without those: then some more.
+    """
     rows = num_records(add.stats)
     if rows is None:
         raise ArgumentError(
@@ -143,4 +148,6 @@ def _num_rows(table: str, add: AddFile) -> int:
             "tracking needs them, to give its rows ids.",
             argument="actions",
         )
-    return rows
+    if add.deletion_vector is None or ScanFile(table_root=table, add=add).num_records is not None:
+        return rows
+    return rows + add.deletion_vector.cardinality
