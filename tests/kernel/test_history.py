@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayou.errors import TableNotFoundError
+from bayou.kernel import Table
 from bayou.kernel.history import read_history
 from support.log_writer import LogWriter, add, commit_info, metadata, protocol
 
@@ -40,6 +41,29 @@ def test_the_time_is_the_files_and_not_the_writers_clock(log):
 def test_the_time_is_the_in_commit_timestamp_where_there_is_one(log):
     log.commit(commit_info(inCommitTimestamp=77, timestamp=1), *HEAD)
     assert history(log)[0]["timestamp"] == 77
+
+
+def test_a_time_names_its_version_though_files_have_one_time(log):
+    log.commit(*HEAD)
+    log.commit(add("a"))
+    log.commit(add("b"))
+    for version, time in enumerate([5000, 5000, 4000]):
+        log.engine.files.set_modification_time(log.path(f"{version:020d}.json"), time)
+    times = {entry["version"]: entry["timestamp"] for entry in history(log)}
+    assert times == {0: 5000, 1: 5001, 2: 5002}
+    table = Table.for_path(log.engine, log.table)
+    found = {v: table.snapshot_as_of_timestamp(log.engine, t).version for v, t in times.items()}
+    assert found == {0: 0, 1: 1, 2: 2}
+    assert history(log, 1)[0]["timestamp"] == 5002
+
+
+def test_in_commit_timestamps_count_no_more_once_they_are_off(log):
+    log.commit(commit_info(inCommitTimestamp=77), *HEAD)
+    log.commit(commit_info(inCommitTimestamp=88), add("a"))
+    log.commit(add("b"))
+    for version in range(3):
+        log.engine.files.set_modification_time(log.path(f"{version:020d}.json"), 90 + version)
+    assert [entry["timestamp"] for entry in history(log)] == [92, 91, 90]
 
 
 @pytest.mark.parametrize(("limit", "versions"), [(None, [2, 1, 0]), (2, [2, 1]), (9, [2, 1, 0])])

@@ -19,7 +19,7 @@ from bayou.errors import (
 )
 from bayou.kernel.engine import Engine, FileStatus
 from bayou.kernel.log_segment import log_path, monotonic_times
-from bayou.kernel.replay import CommitActions, read_commits
+from bayou.kernel.replay import read_commits
 from bayou.kernel.table_state import TableState
 from bayou.protocol.actions import Action, CommitInfo
 from bayou.protocol.file_names import (
@@ -32,8 +32,8 @@ from bayou.protocol.file_names import (
 )
 
 __all__ = [
-    "commit_time",
     "commit_timestamp",
+    "in_commit_time",
     "last_version_at_or_before",
     "monotonic_times",
     "version_at",
@@ -50,12 +50,6 @@ def commit_timestamp(state: TableState) -> int:
     if _has_in_commit_timestamps(state) and state.in_commit_timestamp is not None:
         return state.in_commit_timestamp
     return state.log_segment.file_time
-
-
-def commit_time(commit: CommitActions) -> int:
-    """Time of one commit in ms: `inCommitTimestamp` where it has one, else the file's."""
-    in_commit = in_commit_time(commit.actions)
-    return commit.file.modification_time if in_commit is None else in_commit
 
 
 def in_commit_time(actions: Iterable[Action]) -> int | None:
