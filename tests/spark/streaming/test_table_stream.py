@@ -169,6 +169,41 @@ def test_a_table_that_was_set_back_is_refused_unless_data_may_be_lost():
     assert drain(log.stream(failOnDataLoss="false"), end) == []
 
 
+@pytest.mark.parametrize("commits", [1, 3, 5])
+def test_a_table_that_is_made_again_stops_the_stream_that_reads_it(commits):
+    log = Log()
+    log.create(add("a"))
+    for name in ("b", "c"):
+        log.commit(add(name))
+    stream = log.stream(startingVersion="0")
+    end = stream.latest_offset(stream.initial_offset())
+    assert stream.latest_offset(end) == end
+    for version in range(3):
+        log.writer.delete(f"{version:020}.json")
+    writer = LogWriter(log.engine, log.table)
+    writer.commit(protocol(), metadata({"id": "long"}, table_id="another"), add("d" * 9))
+    for number in range(1, commits):
+        writer.commit(add(f"{number}" * 9))
+    with refused("DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"):
+        stream.latest_offset(end)
+
+
+def test_a_table_that_is_set_back_stops_the_stream_that_reads_it():
+    log = Log()
+    log.create(add("a"))
+    for name in ("b", "c"):
+        log.commit(add(name))
+    for fails in ("true", "false"):
+        stream = log.stream(startingVersion="0", failOnDataLoss=fails)
+        end = stream.latest_offset(stream.initial_offset())
+        if fails == "true":
+            log.writer.delete(f"{2:020}.json")
+            with refused("DELTA_STREAMING_TRAILING_COMMIT_MISSING"):
+                stream.latest_offset(end)
+        else:
+            assert stream.latest_offset(end) == end
+
+
 def test_left_out_files_keep_their_place():
     log = Log()
     log.create(add("a"), add("b"), add("c"))

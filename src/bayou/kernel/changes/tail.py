@@ -13,7 +13,7 @@ from bayou.kernel.engine import Engine, FileStatus
 from bayou.kernel.log_segment import commit_files, log_path
 from bayou.protocol.file_names import commit_file_name
 
-__all__ = ["commits_from"]
+__all__ = ["commits_from", "contiguous_commits", "listed_commits"]
 
 _MONOTONIZED = 100
 """Commits before the first that are listed, so that file times are raised above theirs."""
@@ -41,9 +41,27 @@ def commits_from(
         CorruptTableError: a commit is missing in between.
         TableNotFoundError: there is no log.
     """
+    listed = listed_commits(engine, table, start, catalog=catalog)
+    return contiguous_commits(table, listed, start, allow_gaps=allow_gaps)
+
+
+def listed_commits(
+    engine: Engine, table: str, start: int, *, catalog: Catalog | None = None
+) -> list[tuple[int, FileStatus]]:
+    """The commits from some before a version on, each with its file.
+
+    Raises:
+        TableNotFoundError: there is no log.
+    """
     before = max(0, start - _MONOTONIZED)
     with commit_files(engine, table, before, catalog=catalog) as listing:
-        listed = list(listing)
+        return list(listing)
+
+
+def contiguous_commits(
+    table: str, listed: list[tuple[int, FileStatus]], start: int, *, allow_gaps: bool = False
+) -> list[CommitRange]:
+    """What `commits_from` gives, of what `listed_commits` gave."""
     times = dict(monotonic_times(listed))
     found = [(v, f) for v, f in listed if v >= start]
     if not found:

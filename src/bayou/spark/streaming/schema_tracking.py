@@ -59,7 +59,7 @@ class SchemaTracking:
         self._log = SchemaLog(
             engine, options.schema_tracking_location, state, options.source_tracking_id
         )
-        self._tail = Tail(state.path, feed=False, fail_on_data_loss=True)
+        self._tail = Tail(state.path, table_id=state.table_id, feed=False, fail_on_data_loss=True)
         self._entry = self._log.current
         self.read_state = state
         if self._entry is not None:

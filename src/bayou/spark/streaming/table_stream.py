@@ -95,7 +95,10 @@ class TableStream:
         self._read_state = state if tracking is None else tracking.read_state
         self._schema = ReadSchema(state=state, starts_somewhere=options.starts_somewhere)
         self._tail = Tail(
-            state.path, feed=options.read_change_feed, fail_on_data_loss=options.fail_on_data_loss
+            state.path,
+            table_id=state.table_id,
+            feed=options.read_change_feed,
+            fail_on_data_loss=options.fail_on_data_loss,
         )
         self._tail.latest = state.version
         self._initial: SourceOffset | None = None

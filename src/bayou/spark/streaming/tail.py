@@ -8,8 +8,9 @@ from dataclasses import replace
 from bayou.errors import CorruptTableError, VersionNotFoundError
 from bayou.kernel.changes.commit_files import CommitFiles, added_files, changed_files
 from bayou.kernel.changes.commit_range import CommitRange
-from bayou.kernel.changes.tail import commits_from
-from bayou.kernel.engine import Engine
+from bayou.kernel.changes.tail import contiguous_commits, listed_commits
+from bayou.kernel.engine import Engine, FileStatus
+from bayou.kernel.table_state import load_table_state
 from bayou.spark.streaming.errors import refusal
 
 __all__ = ["Tail"]
@@ -22,16 +23,19 @@ class Tail:
 
     Args:
         table: its path.
+        table_id: `metaData.id` of the table that the stream began with.
         feed: whether the files wanted are those of the change data feed.
         fail_on_data_loss: whether commits that are gone are an error.
     """
 
-    def __init__(self, table: str, *, feed: bool, fail_on_data_loss: bool) -> None:
+    def __init__(self, table: str, *, table_id: str, feed: bool, fail_on_data_loss: bool) -> None:
         self._table = table
+        self._table_id = table_id
         self._read = changed_files if feed else added_files
         self._fail_on_data_loss = fail_on_data_loss
         self._kept: dict[int, CommitFiles] = {}
         self._kept_bytes = 0
+        self._newest: tuple[int, FileStatus] | None = None
         self.latest = -1
 
     def commits(self, engine: Engine, start: int, end: int | None = None) -> Iterator[CommitFiles]:
@@ -41,7 +45,7 @@ class Tail:
             end: None: all that are there.
 
         Raises:
-            StreamingSourceError: a commit is gone.
+            StreamingSourceError: a commit is gone, or another table is in the table's place.
             CorruptTableError: a commit can't be read.
         """
         version = start
@@ -63,8 +67,12 @@ class Tail:
 
     def _listed(self, engine: Engine, start: int) -> list[CommitRange]:
         gaps = not self._fail_on_data_loss
+        listed = listed_commits(engine, self._table, start)
+        self._check_same_log(engine, dict(listed))
+        if listed:
+            self._newest = listed[-1]
         try:
-            return commits_from(engine, self._table, start, allow_gaps=gaps)
+            return contiguous_commits(self._table, listed, start, allow_gaps=gaps)
         except VersionNotFoundError as error:
             raise refusal(
                 "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
@@ -81,6 +89,43 @@ class Tail:
                 f"{error.message} Or set the option 'failOnDataLoss' to 'false' to pass over it.",
                 table=self._table,
             ) from error
+
+    def _check_same_log(self, engine: Engine, listed: dict[int, FileStatus]) -> None:
+        """Refuse a log that isn't the one that was listed last.
+
+        The commits of a table that was deleted and made again, or that was set back, may lie behind
+        the stream's place, where nobody would read them. The newest commit of the last listing
+        tells: it stays as it is until log cleanup removes it, behind newer ones.
+        """
+        if self._newest is None:
+            return
+        version, known = self._newest
+        found = listed.get(version)
+        if found is None and max(listed, default=-1) > version:
+            return  # log cleanup
+        if found is not None and (found.size, found.modification_time) == (
+            known.size,
+            known.modification_time,
+        ):
+            return
+        state = load_table_state(engine, self._table)
+        if state.table_id != self._table_id:
+            raise refusal(
+                "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
+                f"{self._table} was deleted and made again while the stream read it (its id was "
+                f"{self._table_id} and is {state.table_id}). Start over with a new "
+                "checkpointLocation.",
+                table=self._table,
+            )
+        if state.version < version and self._fail_on_data_loss:
+            raise refusal(
+                "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
+                f"{self._table} had version {version} while the stream read it, and its latest "
+                f"one is {state.version} now: commits are missing, as in a table that was brought "
+                "back from an older copy. Restore them, or start over with a new checkpoint.",
+                table=self._table,
+                version=state.version + 1,
+            )
 
     def _keep(self, files: CommitFiles) -> None:
         if files.version in self._kept:
