@@ -133,6 +133,23 @@ def test_timestamps_are_in_the_session_s_time_zone(spark, tmp_path):
     assert frame.agg(F.max("at").cast("string")).first()[0] == "2024-07-01 01:00:00"
 
 
+def test_a_frame_gives_the_same_rows_when_the_session_changes_its_time_zone(spark, tmp_path):
+    path = str(tmp_path / "t")
+    hours = [dt.datetime(2024, 7, 1, hour, tzinfo=dt.UTC) for hour in range(3)]
+    for at in hours:
+        bayou.write(path, pa.table({"at": [at]}), mode="append")
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    frame = load(session, path)
+    for zone in ("America/New_York", "Asia/Tokyo", "+02:00", "PST", "UTC"):
+        session.conf.set("spark.sql.session.timeZone", zone)
+        for at in hours:
+            for other in (frame, load(session, path)):
+                found = other.where(f"at = TIMESTAMP '{at.isoformat()}'")
+                assert is_native(found)
+                assert found.count() == 1, (zone, at)
+
+
 def test_a_schema_narrows(spark, table):
     frame = spark.read.format("delta").schema("day string, ID long").load(table)
     assert is_native(frame)

@@ -11,12 +11,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
+from bayou.errors import ArgumentError
 from bayou.kernel import Predicate
+from bayou.kernel.time_zones import checked_time_zone
 from bayou.spark.errors import readable_errors
 from bayou.spark.java_classes import java_class, scala_items
 from bayou.spark.native.filters import CatalystFilter, to_predicate
 from bayou.spark.native.java_files import JavaFiles, hadoop_uris
 from bayou.spark.native.listing import Listing, grouped
+from bayou.spark.zone_of_conditions import is_utc
 
 __all__ = ["DeltaFileIndex"]
 
@@ -48,6 +51,7 @@ class DeltaFileIndex:
         self._listing = listing
         self._partition_schema = partition_schema
         self._unusable = unusable
+        self._ansi_at_load = self._writing_rules()[1]
         schema = java_class(self._jvm, "org.apache.spark.sql.types.DataType").fromJson(
             partition_schema.json()
         )
@@ -109,14 +113,26 @@ class DeltaFileIndex:
         return scala_items(self._jvm, expressions)
 
     def _predicate(self, expressions: list[Any]) -> Predicate | None:
+        rules = self._writing_rules()
         filters = [CatalystFilter.of(self._jvm, e) for e in expressions]
+        if rules != self._writing_rules():
+            return None  # another session used this thread of the JVM meanwhile
+        zone, ansi = rules
         return to_predicate(
             filters,
             self._listing.snapshot.schema,
-            time_zone=self._listing.time_zone,
-            ansi=str(self._spark.conf.get("spark.sql.ansi.enabled")).lower() == "true",
+            time_zone=_known_zone(zone),
+            ansi=ansi and self._ansi_at_load,
             unusable=self._unusable,
         )
+
+    def _writing_rules(self) -> tuple[str, bool]:
+        """Time zone and ANSI mode by which Catalyst writes expressions in this thread now.
+
+        The session's may have changed since `load()`, and a query may run in another session.
+        """
+        conf = java_class(self._jvm, "org.apache.spark.sql.internal.SQLConf").get()
+        return str(conf.sessionLocalTimeZone()), bool(conf.ansiEnabled())
 
     def _directories(self, found: Any, conditions: list[Any]) -> Any:
         files, java = found.files, self._java
@@ -168,3 +184,13 @@ class DeltaFileIndex:
 
     class Java:  # noqa: D106  # what py4j looks for
         implements = ("org.apache.spark.sql.execution.datasources.FileIndex",)
+
+
+def _known_zone(name: str) -> str:
+    """A session's time zone, by the name that the kernel knows if it knows it."""
+    if is_utc(name):
+        return "UTC"
+    try:
+        return checked_time_zone(name)
+    except ArgumentError:
+        return name  # filters with timestamps aren't used

@@ -76,8 +76,8 @@ def to_predicate(
 
     Args:
         schema: the table's.
-        time_zone: the session's, in which Catalyst writes timestamps.
-        ansi: whether the session has Spark's ANSI mode on.
+        time_zone: of the session that plans, in which Catalyst writes timestamps.
+        ansi: whether that session has Spark's ANSI mode on.
         unusable: physical names of columns that compare by rules of their own (collations).
     """
     usable = [
