@@ -8,11 +8,13 @@ from pathlib import Path
 import deltalake
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
 import bayou
 import bayou.spark
 from bayou.errors import (
     ArgumentError,
+    CommitConflictError,
     ConstraintViolationError,
     SchemaError,
     TableAlreadyExistsError,
@@ -303,3 +305,45 @@ def test_a_stream_into_a_name_goes_to_its_location(spark, frame, tmp_path):
         assert len(rows(str(tmp_path / "copy"))) == 6
     finally:
         spark.sql("DROP TABLE streamed")
+
+
+def test_an_overwrite_by_the_table_s_own_rows_removes_none_that_were_added_since(spark, tmp_path):
+    path = str(tmp_path / "t")
+    bayou.write(path, pa.table({"id": [1, 2, 3]}))
+    frame = spark.read.format("delta").load(path)
+    bayou.write(path, pa.table({"id": [4]}), mode="append")
+    fewer = frame.where("id < 3")
+    with pytest.raises(CommitConflictError, match="read the table again"):
+        fewer.write.format("delta").mode("overwrite").save(path)
+    nested = spark.range(9).where(F.col("id").isin([1])).join(fewer, "id", "left_semi")
+    with pytest.raises(CommitConflictError):
+        nested.write.format("delta").mode("overwrite").option("replaceWhere", "id < 9").save(path)
+    frame.createOrReplaceTempView("own_rows")
+    below = spark.sql("SELECT id FROM range(3) WHERE id IN (SELECT id FROM own_rows)")
+    with pytest.raises(CommitConflictError):
+        below.write.format("delta").mode("overwrite").save(path)
+    assert ids(spark, path) == [1, 2, 3, 4]
+    fewer.write.format("delta").mode("append").save(path)
+    older = spark.read.format("delta").option("versionAsOf", 0).load(path)
+    older.write.format("delta").mode("overwrite").save(path)  # going back is meant
+    assert ids(spark, path) == [1, 2, 3]
+    again = spark.read.format("delta").load(path).where("id > 1")
+    again.write.format("delta").mode("overwrite").save(path)
+    assert ids(spark, path) == [2, 3]
+
+
+def test_an_overwrite_by_own_rows_of_the_data_source_knows_their_version(spark, tmp_path):
+    path = str(tmp_path / "t")
+    bayou.write(path, pa.table({"_metadata": [1, 2, 3]}))  # a name that leaves it to the source
+    frame = spark.read.format("delta").load(path)
+    bayou.write(path, pa.table({"_metadata": [4]}), mode="append")
+    with pytest.raises(CommitConflictError):
+        frame.write.format("delta").mode("overwrite").save(path)
+    assert bayou.table(path).to_arrow().num_rows == 4
+    fresh = spark.read.format("delta").load(path)
+    fresh.write.format("delta").mode("overwrite").save(path)
+    assert bayou.table(path).to_arrow().num_rows == 4
+
+
+def ids(spark, path):
+    return sorted(row.id for row in spark.read.format("delta").load(path).collect())

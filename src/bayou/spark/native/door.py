@@ -32,12 +32,16 @@ from bayou.spark.source.options import SourceOptions
 from bayou.spark.source.snapshots import open_pinned
 from bayou.spark.types import from_spark
 
-__all__ = ["DOOR", "load"]
+__all__ = ["DOOR", "LOADED_VERSION", "load"]
 
 _LOG = logging.getLogger(__name__)
 
 DOOR = "spark.bayou.read.door"
 """`auto`, `native` or `source`: who reads; `auto` decides by the table."""
+
+LOADED_VERSION = "bayou.loadedversion"
+"""Option of a relation that says what it reads: the table's path and version; empty for a version
+or a time that the user asked for."""
 
 _DOORS = ("auto", "native", "source")
 
@@ -72,14 +76,17 @@ def load(request: ReadRequest) -> Any:
         options = SourceOptions.parse({**stored, TIME_ZONE.name: session_zone, "path": path})
         zone = _time_zone(spark)
         engine, snapshot = _opened(spark, options)
+        loaded = "" if _travels(options) else f"{snapshot.path} {snapshot.version}"
         if (reason := _out_of_reach(spark, snapshot, stored)) is not None:
             _LOG.info("%s is read by the data source: %s.", snapshot.path, reason)
+            request.reader.option(LOADED_VERSION, loaded)
             return NotImplemented
         reason = _impossible(snapshot)
         if reason is None and door == "auto":
             reason = too_many_files(snapshot, MAX_FILES)
         if reason is not None:
             _say_once(f"{snapshot.path} is read by the data source: {reason}.")
+            request.reader.option(LOADED_VERSION, loaded)
             return NotImplemented
         try:
             frame = native_frame(
@@ -88,7 +95,10 @@ def load(request: ReadRequest) -> Any:
                 snapshot,
                 time_zone=zone,
                 max_deleted_rows=_heap(spark) // _BYTES_A_DELETED_ROW,
-                file_system={k: v for k, v in request.options.items() if k.startswith("fs.")},
+                options={
+                    LOADED_VERSION: loaded,
+                    **{k: v for k, v in request.options.items() if k.startswith("fs.")},
+                },
             )
         except Py4JError as error:
             _say_once(
@@ -128,11 +138,16 @@ def _narrowed(
 
 def _opened(spark: Any, options: SourceOptions) -> tuple[Engine, Snapshot]:
     """The version that is asked for; the latest one by what is known of the table already."""
-    travels = options.version is not None or options.timestamp is not None
-    if travels or path_travel(options.path) is not None:
+    if _travels(options):
         return open_pinned(options, None)
     engine = for_path(options.path, options.storage)
     return engine, latest_snapshot(engine, options.path, spark)
+
+
+def _travels(options: SourceOptions) -> bool:
+    """Whether a version or a time is asked for."""
+    asked = options.version is not None or options.timestamp is not None
+    return asked or path_travel(options.path) is not None
 
 
 def _impossible(snapshot: Snapshot) -> str | None:

@@ -49,7 +49,7 @@ def native_frame(
     *,
     time_zone: str,
     max_deleted_rows: int,
-    file_system: Mapping[str, str],
+    options: Mapping[str, str],
 ) -> DataFrame:
     """The rows of a version.
 
@@ -57,7 +57,7 @@ def native_frame(
         spark: a classic session.
         time_zone: the session's.
         max_deleted_rows: see `file_vectors`.
-        file_system: options of Hadoop's file system.
+        options: of Hadoop's file system, and what the relation says of itself.
     """
     vectors = None
     if snapshot.scan_builder().build().scan_state(engine).deletion_vectors:
@@ -80,7 +80,7 @@ def native_frame(
     index = DeltaFileIndex(
         spark, listing, partitions, unusable=frozenset(_collated(physical.fields))
     )
-    options = dict(file_system)
+    options = dict(options)
     if snapshot.column_mapping == "id":
         options[_FIELD_ID_CONF] = "true"
     frame = _scan(spark, index, partitions, physical, options)

@@ -94,11 +94,15 @@ class BegunWrite:
         return replace(self, plan=replace(self.plan, state=b""))
 
 
-def begin(options: WriteOptions, write: TableWrite) -> BegunWrite:
+def begin(options: WriteOptions, write: TableWrite, *, builds_on: int | None = None) -> BegunWrite:
     """Begin a write.
+
+    Args:
+        builds_on: see `plan_write`.
 
     Raises:
         BayouError: the write can't be; see `plan_write`.
     """
     engine = for_path(options.path, options.storage)
-    return BegunWrite(write=write, plan=plan_write(engine, write), engine=engine.description())
+    plan = plan_write(engine, write, builds_on=builds_on)
+    return BegunWrite(write=write, plan=plan, engine=engine.description())

@@ -8,7 +8,7 @@ from pyspark.sql import functions
 
 from bayou.engines import for_path, from_description
 from bayou.errors import SchemaError
-from bayou.kernel import Operation, Table
+from bayou.kernel import Engine, Operation, Table
 from bayou.kernel.operations.table_write import WriteMode
 from bayou.protocol.properties import TableProperties
 from bayou.spark.errors import as_bayou_error
@@ -17,6 +17,7 @@ from bayou.spark.types import as_nullable, from_spark, same_type, to_spark
 from bayou.spark.writing.begun import BegunWrite, begin
 from bayou.spark.writing.executors import write_frame
 from bayou.spark.writing.options import WriteOptions
+from bayou.spark.writing.own_rows import version_read
 
 __all__ = ["write_rows"]
 
@@ -59,7 +60,10 @@ def write_rows(  # noqa: PLR0917  # what a writer was asked for
         partition_by=partition_by,
         cluster_by=cluster_by,
     )
-    begun = begin(options, write)
+    builds_on = None
+    if write.overwrites:
+        builds_on = version_read(frame, Table.for_path(_engine(options), options.path).path)
+    begun = begin(options, write, builds_on=builds_on)
     if begun.done:
         return begun.plan.read_version
     try:
@@ -71,6 +75,10 @@ def write_rows(  # noqa: PLR0917  # what a writer was asked for
         raise ours from None
     engine = SessionEngine(frame.sparkSession, from_description(begun.engine))
     return begun.commit(messages, engine)
+
+
+def _engine(options: WriteOptions) -> Engine:
+    return for_path(options.path, options.storage)
 
 
 def _write(frame: Any, begun: BegunWrite) -> list[bytes]:
@@ -96,7 +104,7 @@ def _laid_out(frame: Any, options: WriteOptions, begun: BegunWrite) -> Any:
 
 def _cast_to_table(frame: Any, options: WriteOptions, match: str) -> Any:
     """The rows with the table's names and types, where there is a table."""
-    engine = for_path(options.path, options.storage)
+    engine = _engine(options)
     table = Table.for_path(engine, options.path)
     if not table.exists(engine):
         return frame

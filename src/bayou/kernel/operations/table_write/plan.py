@@ -53,8 +53,12 @@ class WritePlan:
     done: bool
 
 
-def plan_write(engine: Engine, write: TableWrite) -> WritePlan:
+def plan_write(engine: Engine, write: TableWrite, *, builds_on: int | None = None) -> WritePlan:
     """Begin a write.
+
+    Args:
+        builds_on: an earlier version of the table, of which the rows of an overwrite were read;
+            what was committed since must not be removed unread. None: the latest version.
 
     Raises:
         TableAlreadyExistsError: mode `ERROR`, and there is a table.
@@ -65,9 +69,12 @@ def plan_write(engine: Engine, write: TableWrite) -> WritePlan:
         TablePropertyError: a property that there isn't, or with a value that it can't have.
     """
     table = Table.for_path(engine, write.table)
-    snapshot = table.latest_snapshot(engine) if table.exists(engine) else None
-    if snapshot is not None and write.mode is WriteMode.ERROR:
+    latest = table.latest_snapshot(engine) if table.exists(engine) else None
+    if latest is not None and write.mode is WriteMode.ERROR:
         raise exists_already(table.path)
+    snapshot = latest
+    if latest is not None and builds_on is not None and builds_on < latest.version:
+        snapshot = table.snapshot_as_of_version(engine, builds_on)
     given_properties(table.path, write.properties)  # also where the table has its own already
     transaction = build_transaction(engine, table, snapshot, write)
     state = transaction.transaction_state(engine)
@@ -85,8 +92,7 @@ def plan_write(engine: Engine, write: TableWrite) -> WritePlan:
         generates_identity=bool(state.generated_identity),
         metadata=transaction.metadata,
         changes_metadata=transaction.changes_metadata,
-        done=snapshot is not None
-        and (write.mode is WriteMode.IGNORE or is_recorded(snapshot, write)),
+        done=latest is not None and (write.mode is WriteMode.IGNORE or is_recorded(latest, write)),
     )
 
 
