@@ -23,8 +23,8 @@ _NAME = (
 )
 _QUOTED = r"(?:\\?\"(?:[^\"\\]|\\.){0,4000}?\\?\"|'[^']{0,4000}'(?:'[^']{0,4000}')*)"
 _SETTING = re.compile(
-    r"password|passphrase|passwd|pwd|secret|token|credential|(?:access|account|api|private)[._-]?key|sas"
-    r"|jaas",
+    r"password|passphrase|passwd|pwd|secret|token|credential|sas|jaas|basic\.auth\.user"
+    r"|(?:access|account|api|private|encryption|customer|keystore)[._-]?key",
     re.IGNORECASE,
 )
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (

@@ -41,6 +41,7 @@ def test_enabling_twice_and_disabling_leaves_the_conf_as_it_was(spark):
         bayou_spark.disable(session)
         assert session.conf.get(PUSHDOWN) == "false"
         assert session.conf.get(ENABLED, "unset") == "unset"
+        assert session.conf.get("spark.sql.redaction.options.regex") == "(?i)url"
     finally:
         bayou_spark.enable(spark)
 

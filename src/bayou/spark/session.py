@@ -32,6 +32,15 @@ __all__ = ["disable", "enable", "start_session"]
 
 _FILTER_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _CONF = (hooks.ENABLED, _FILTER_PUSHDOWN)
+_REDACTED_OPTIONS = "spark.sql.redaction.options.regex"
+_OF_SPARK = "(?i)url"
+_REDACTED_TOO = (
+    r"|(?i:account[._-]?key|encryption[._-]?key|customer[._-]?key|keystore[._-]?key|private[._-]?key"
+    r"|api[._-]?key|sas[._-]?(?:key|token)|jaas|credential|passphrase|passwd|basic\.auth\.user)"
+)
+"""Options whose values Spark would show in plans, and so write to its event log: what its own
+`spark.redaction.regex` doesn't find. Values are searched, too, so no word here is common in paths.
+"""
 _DELTA_SPARK = "io/delta/sql/DeltaSparkSessionExtension.class"
 _FOR_LAUNCH = ("spark.driver.", "spark.jars", "spark.submit.")
 """Settings that the JVM needs as arguments, for it is too late once it runs."""
@@ -53,6 +62,9 @@ def enable(spark: Any) -> None:
     Spark's push-down of filters into Python sources (`spark.sql.python.filterPushdown.enabled`) is
     switched on. Reads skip files by it with the option `pushFilters` only: Spark 4.2 and 4.3 mix up
     the filters of queries that share a `load()`. The read option `filter` skips files always.
+
+    Options whose names say that they are secrets are redacted in plans and event logs, also those
+    that Spark doesn't know (`spark.sql.redaction.options.regex`).
 
     Args:
         spark: a `SparkSession`, classic or Connect (which has no JVM to look into).
@@ -84,6 +96,10 @@ def enable(spark: Any) -> None:
     for key in _CONF:
         spark.conf.set(key, "true")
         _new_sessions_conf(spark, key, "true")
+    redacted = str(spark.conf.get(_REDACTED_OPTIONS, _OF_SPARK))
+    if not redacted.endswith(_REDACTED_TOO):
+        spark.conf.set(_REDACTED_OPTIONS, redacted + _REDACTED_TOO)
+        _new_sessions_conf(spark, _REDACTED_OPTIONS, redacted + _REDACTED_TOO)
     if isinstance(spark, SparkSession):
         _use_this_python(spark)
 
@@ -101,6 +117,11 @@ def disable(spark: Any) -> None:
     for key in _CONF:
         spark.conf.unset(key)
         _new_sessions_conf(spark, key, None)
+    redacted = str(spark.conf.get(_REDACTED_OPTIONS, _OF_SPARK))
+    if redacted.endswith(_REDACTED_TOO):
+        before = redacted.removesuffix(_REDACTED_TOO)
+        spark.conf.set(_REDACTED_OPTIONS, before)
+        _new_sessions_conf(spark, _REDACTED_OPTIONS, before)
 
 
 def start_session(

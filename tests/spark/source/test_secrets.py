@@ -44,6 +44,29 @@ def test_secrets_are_in_no_plan_of_a_read(spark, path):
     assert not any(SECRET in plan for plan in plans)
 
 
+@pytest.mark.parametrize("new", [False, True])
+def test_secrets_that_spark_does_not_know_are_in_no_plan_of_a_stream(spark, path, new):
+    names = (
+        "aws_sse_customer_key_base64",
+        "azure_storage_account_key",
+        "azure_storage_sas_key",
+        "fs.s3a.encryption.key",
+        "fs.s3a.server-side-encryption.key",
+        "google_service_account_key",
+        "kafka.sasl.jaas.config",
+        "kafka.ssl.keystore.key",
+    )
+    session = spark.newSession() if new else spark
+    stream = session.readStream.format("delta").options(**dict.fromkeys(names, SECRET)).load(path)
+    shown = io.StringIO()
+    with redirect_stdout(shown):
+        for mode in ("extended", "formatted", "cost", "codegen"):
+            stream.explain(mode=mode)
+    plans = shown.getvalue() + stream._jdf.queryExecution().toString()
+    assert all(name in plans for name in names)
+    assert SECRET not in plans
+
+
 @pytest.mark.slow
 def test_secrets_are_in_no_plan_and_no_progress_of_a_stream(spark, path, tmp_path):
     source = spark.readStream.format("rate").load().selectExpr("value AS id").limit(1)
