@@ -101,7 +101,7 @@ class StructField:
     name: str
     data_type: DataType
     nullable: bool = True
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def with_data_type(self, data_type: DataType) -> StructField:
         """The same field with another type."""

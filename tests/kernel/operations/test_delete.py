@@ -200,3 +200,10 @@ def test_a_checkpoint_that_is_due_is_written(tmp_path, path):
     assert (
         json.loads((tmp_path / "t" / "_delta_log" / "_last_checkpoint").read_text())["version"] == 2
     )
+
+
+def test_a_condition_may_be_about_a_struct_as_a_whole(path):
+    structs = pa.array([{"a": 1}, None], pa.struct([("a", pa.int64())]))
+    bayou.write(path, pa.table({"id": [1, 2], "nested": structs}))
+    assert bayou.table(path).delete("nested IS NULL").num_deleted_rows == 1
+    assert ids(path) == [1]
