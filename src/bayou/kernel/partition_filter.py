@@ -17,18 +17,23 @@ __all__ = ["PartitionKey", "of_partitions", "partition_key"]
 PartitionKey: TypeAlias = tuple[PartitionValue, ...]
 
 
-def partition_key(values: Mapping[str, str | None], columns: Sequence[StructField]) -> PartitionKey:
+def partition_key(
+    values: Mapping[str, str | None], columns: Sequence[StructField], time_zone: str = "UTC"
+) -> PartitionKey:
     """A file's partition, the same for values that are written differently.
 
     Args:
         values: `partitionValues` of the file's action.
         columns: the table's partition columns.
+        time_zone: of timestamps that are written without one.
 
     Raises:
         ValueError: a text that isn't a value of its column's type.
     """
     return tuple(
-        _equal_to_itself(partition_values.parse(values.get(physical_name(field)), field.data_type))
+        _equal_to_itself(
+            partition_values.parse(values.get(physical_name(field)), field.data_type, time_zone)
+        )
         for field in columns
     )
 

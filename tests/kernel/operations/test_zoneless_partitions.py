@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 from typing import Any
 
@@ -11,8 +12,11 @@ import pytest
 
 import bayou
 from bayou.engines.arrow import ArrowEngine
-from bayou.kernel import Snapshot
+from bayou.kernel import CommitBoundary, Snapshot, Table, TransactionState, read_change_file
+from bayou.kernel.arrow_types import from_arrow_schema
+from bayou.kernel.operations.table_write import TableWrite, WriteMode, commit_write, plan_write
 from bayou.kernel.transform import read_scan_file
+from bayou.kernel.writes.task_writer import write_task_data
 from support.log_writer import LogWriter, add, metadata, protocol
 
 LOCAL, ZONED = "2024-01-01 00:00:00", "2024-01-01T00:00:00.000000Z"
@@ -71,3 +75,52 @@ def test_rows_keep_their_time_in_every_zone(tmp_path, name, properties):
     assert after == [row for row in before if row in after]
     gone = {"optimize": 0, "delete": 2, "update": 0, "merge": 2}[name]
     assert len(after) == len(before) - gone
+
+
+TOKYO = dt.datetime(2023, 12, 31, 15, tzinfo=dt.UTC)
+"""What `LOCAL` is in Tokyo."""
+
+OVERWRITES = {
+    "dynamic": {"dynamic_partitions": True},
+    "condition": {"replace_where": f"p = TIMESTAMP'{TOKYO.isoformat()}'"},
+    "rows": {"replace_where": f"p = TIMESTAMP'{TOKYO.isoformat()}' AND id > 0"},
+}
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS, FEED], ids=["plain", "vectors", "feed"])
+@pytest.mark.parametrize("name", sorted(OVERWRITES))
+def test_an_overwrite_replaces_rows_by_their_time_in_its_zone(tmp_path, name, properties):
+    engine, path = table_of(str(tmp_path), properties)
+    rows = pa.table({"id": pa.array([99], pa.int64()), "p": [TOKYO]})
+    write = TableWrite(
+        table=path,
+        schema=from_arrow_schema(rows.schema),
+        mode=WriteMode.OVERWRITE,
+        engine_info="test",
+        time_zone="Asia/Tokyo",
+        **OVERWRITES[name],
+    )
+    plan = plan_write(engine, write)
+    state = TransactionState.from_bytes(plan.state)
+    commit_write(engine, write, plan, write_task_data(engine, state, rows.to_batches()))
+    zoned = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    assert rows_in(engine, path, "Asia/Tokyo") == [
+        (7, zoned),
+        (8, zoned),
+        (9, zoned),
+        (99, TOKYO),
+    ]
+
+
+def test_a_feed_reads_times_in_its_zone(tmp_path):
+    engine, path = table_of(str(tmp_path), FEED)
+    bayou.table(path, engine=engine).delete("id = 1")
+    start = CommitBoundary.at_version(1)
+    changes = Table.for_path(engine, path).changes(engine, start)
+    scan = changes.scan_builder().with_time_zone("Asia/Tokyo").build()
+    with scan.change_files(engine) as files:
+        state = scan.change_state(engine)
+        found = [
+            r for f in files for b in read_change_file(engine, state, f) for r in b.to_pylist()
+        ]
+    assert [row["p"] for row in found] == [TOKYO]

@@ -24,7 +24,14 @@ __all__ = ["ChangeScan", "ChangeScanBuilder"]
 class ChangeScanBuilder:
     """Builds a `ChangeScan`; each method gives a new builder."""
 
-    __slots__ = ("_commits", "_filter", "_partitioned", "_read_schema", "_read_state")
+    __slots__ = (
+        "_commits",
+        "_filter",
+        "_partitioned",
+        "_read_schema",
+        "_read_state",
+        "_time_zone",
+    )
 
     def __init__(
         self, read_state: TableState, commits: CommitRange | None, *, partitioned: bool
@@ -34,6 +41,7 @@ class ChangeScanBuilder:
         self._partitioned = partitioned
         self._filter: Predicate | str | None = None
         self._read_schema: StructType | None = None
+        self._time_zone = "UTC"
 
     def with_filter(self, filter: Predicate | str | None) -> ChangeScanBuilder:
         """Only files that may hold a row for which the filter is true; SQL text or a predicate.
@@ -48,6 +56,12 @@ class ChangeScanBuilder:
         """Only these columns of the table, in this order; the feed's own always come behind."""
         builder = copy.copy(self)
         builder._read_schema = schema
+        return builder
+
+    def with_time_zone(self, time_zone: str) -> ChangeScanBuilder:
+        """Timestamps of partitions that are written without a zone are in this one, not in UTC."""
+        builder = copy.copy(self)
+        builder._time_zone = time_zone
         return builder
 
     def build(self) -> ChangeScan:
@@ -70,6 +84,7 @@ class ChangeScanBuilder:
             ScanBuilder(self._read_state)
             .with_filter(table_filter)
             .with_read_schema(self._read_schema)
+            .with_time_zone(self._time_zone)
             .build()
         )
         plan = ChangePlan(

@@ -44,7 +44,14 @@ class Matching:
         search: finds the rows in the files.
     """
 
-    def __init__(self, engine: Engine, state: TableState, predicate: Predicate | None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        state: TableState,
+        predicate: Predicate | None,
+        *,
+        time_zone: str = "UTC",
+    ) -> None:
         resolved = None if predicate is None else resolve(predicate, state.schema)
         named = () if resolved is None else {p[0] for p in referenced_columns(resolved)}
         schema = StructType(tuple(f for f in state.schema if f.name in named))
@@ -53,6 +60,7 @@ class Matching:
             .with_filter(resolved)
             .with_read_schema(schema)
             .with_metadata_columns([ROW_INDEX_COLUMN])
+            .with_time_zone(time_zone)
             .with_statistics()
             .build()
         )
@@ -62,7 +70,7 @@ class Matching:
         if residual is not None and _has_exact_bounds(residual, state):
             otherwise = resolve(Or((Not(residual), IsNull(residual))), state.schema)
             plan = SkippingPlan.build(otherwise, state.schema, state.partition_columns)
-            self._doubtful = Pruning(state.path, state.schema, plan)
+            self._doubtful = Pruning(state.path, state.schema, plan, time_zone=time_zone)
 
     @closeable
     def candidates(self, engine: Engine) -> Iterator[Candidate]:

@@ -183,21 +183,31 @@ class Transaction:
         )
 
     def read_files(
-        self, engine: Engine, filter: Predicate | str | None = None
+        self,
+        engine: Engine,
+        filter: Predicate | str | None = None,
+        *,
+        time_zone: str = "UTC",
     ) -> CloseableIterator[ScanFile]:
         """Live files of the version read that may hold rows for which a filter is true.
 
         They, and the filter, count when the commit meets others; None: the whole table.
+
+        Args:
+            time_zone: of timestamps of partitions that are written without one.
         """
         self.record_read(filter)
-        return self._files_read(engine, filter)
+        return self._files_read(engine, filter, time_zone)
 
     @closeable
-    def _files_read(self, engine: Engine, filter: Predicate | str | None) -> Iterator[ScanFile]:
+    def _files_read(
+        self, engine: Engine, filter: Predicate | str | None, time_zone: str = "UTC"
+    ) -> Iterator[ScanFile]:
         state = self._update.read_state
         if state is None:
             return
-        scan = ScanBuilder(state).with_filter(filter).with_statistics().build()
+        builder = ScanBuilder(state).with_filter(filter).with_time_zone(time_zone)
+        scan = builder.with_statistics().build()
         paths: list[str] = []
         try:
             with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:

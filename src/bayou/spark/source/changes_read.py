@@ -75,7 +75,8 @@ class DeltaChangesReader(DataSourceReader):
         return self._plan
 
     def _make_plan(self) -> tuple[ChangesTask, list[InputPartition]]:
-        builder = self._changes.scan_builder().with_filter(self._options.filter)
+        builder = self._changes.scan_builder().with_time_zone(self._options.time_zone)
+        builder = builder.with_filter(self._options.filter)
         predicate = builder.build().remaining_filter
         needed: set[str] = set()
         if predicate is not None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from bayou.errors import ArgumentError
 from bayou.kernel import Operation
 from bayou.kernel.operations.table_write import TableWrite, WriteMode
+from bayou.kernel.time_zones import checked_time_zone
 from bayou.protocol.schema import StructType
 from bayou.spark.option_values import boolean_option, integer_option, path_option, whole_number
 from bayou.spark.settings import TIME_ZONE
@@ -55,7 +56,8 @@ class WriteOptions:
         defines: whether the write is a `CREATE` or `REPLACE TABLE ... AS`.
         description: of the table that it defines.
         storage: storage options in deltalake's names.
-        time_zone: `bayou.timeZone`, of times in `replaceWhere` that say none.
+        time_zone: `bayou.timeZone`, of times in `replaceWhere` and in partition values that say
+            none.
     """
 
     path: str
@@ -169,6 +171,7 @@ class WriteOptions:
             user_metadata=self.user_metadata,
             description=self.description,
             defines=self.defines,
+            time_zone=checked_time_zone(self.time_zone) if mode is WriteMode.OVERWRITE else "UTC",
         )
 
 

@@ -106,14 +106,11 @@ def _removed(
 ) -> RowChanges:
     if snapshot is None or not write.overwrites:
         return RowChanges()
-    data_change = write.data_change
     if write.replace_where is not None:
-        return remove_rows_where(
-            engine, transaction, snapshot, write.replace_where, data_change=data_change
-        )
+        return remove_rows_where(engine, transaction, snapshot, write)
     if write.dynamic_partitions and snapshot.partition_columns:
-        return remove_partitions_of(engine, transaction, snapshot, adds, data_change=data_change)
-    return remove_all(engine, transaction, data_change=data_change)
+        return remove_partitions_of(engine, transaction, snapshot, adds, write)
+    return remove_all(engine, transaction, data_change=write.data_change)
 
 
 def _read_again(

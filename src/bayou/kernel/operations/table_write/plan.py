@@ -81,7 +81,7 @@ def plan_write(engine: Engine, write: TableWrite, *, builds_on: int | None = Non
     if snapshot is not None and write.overwrites:
         transaction.check_rows_may_be_removed()
         if write.replace_where is not None:
-            recorded = changes_are_recorded(engine, transaction, snapshot, write.replace_where)
+            recorded = changes_are_recorded(engine, transaction, snapshot, write)
             state = replace(state, records_inserts=recorded)
     return WritePlan(
         table=table.path,

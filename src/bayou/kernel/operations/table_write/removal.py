@@ -11,6 +11,7 @@ from bayou.kernel.operations.row_change_outcome import RowChanges
 from bayou.kernel.operations.row_change_state import RowChangeState
 from bayou.kernel.operations.row_operation import RowOperation
 from bayou.kernel.operations.row_work import RowWork
+from bayou.kernel.operations.table_write.request import TableWrite
 from bayou.kernel.partition_filter import of_partitions, partition_key
 from bayou.kernel.predicates.sql import parse_predicate
 from bayou.kernel.table_state import TableState
@@ -21,14 +22,14 @@ __all__ = ["changes_are_recorded", "remove_all", "remove_partitions_of", "remove
 
 
 def changes_are_recorded(
-    engine: Engine, transaction: Transaction, table: TableState, where: str
+    engine: Engine, transaction: Transaction, table: TableState, write: TableWrite
 ) -> bool:
     """Whether the commit that replaces rows has change data files, of its new rows, too.
 
     Without them the feed is made from files that come and go, which is right where files go whole
     or are marked by deletion vectors.
     """
-    return _removal(engine, transaction, table, where).work.records_changes
+    return _removal(engine, transaction, table, write).work.records_changes
 
 
 def remove_all(engine: Engine, transaction: Transaction, *, data_change: bool) -> RowChanges:
@@ -40,7 +41,7 @@ def remove_all(engine: Engine, transaction: Transaction, *, data_change: bool) -
 
 
 def remove_rows_where(
-    engine: Engine, transaction: Transaction, table: TableState, where: str, *, data_change: bool
+    engine: Engine, transaction: Transaction, table: TableState, write: TableWrite
 ) -> RowChanges:
     """Rows go for which a condition is true; those beside them in their files are kept.
 
@@ -49,14 +50,14 @@ def remove_rows_where(
             own.
         UnsupportedFeatureError, DataFileError, StorageError: as for `delete`.
     """
-    operation = _removal(engine, transaction, table, where)
-    if not data_change and operation.work.search.condition is not None:
+    operation = _removal(engine, transaction, table, write)
+    if not write.data_change and operation.work.search.condition is not None:
         raise ArgumentError(
             "dataChange=false goes with a replaceWhere on partition columns only: of other columns "
             f"nobody can say that the rows of {table.path} stay the same.",
             argument="dataChange",
         )
-    return operation.run(engine, data_change=data_change)
+    return operation.run(engine, data_change=write.data_change)
 
 
 def remove_partitions_of(
@@ -64,25 +65,26 @@ def remove_partitions_of(
     transaction: Transaction,
     table: TableState,
     adds: Sequence[AddFile],
-    *,
-    data_change: bool,
+    write: TableWrite,
 ) -> RowChanges:
     """Files of the partitions go that new files are of."""
     columns = [f for name in table.partition_columns if (f := table.schema.get(name)) is not None]
-    keys = {partition_key(add.partition_values, columns) for add in adds}
+    zone = write.time_zone
+    keys = {partition_key(add.partition_values, columns, zone) for add in adds}
     changes = RowChanges()
     if not keys:
         return changes
-    with transaction.read_files(engine, of_partitions(columns, keys)) as files:
-        own = (file for file in files if partition_key(file.add.partition_values, columns) in keys)
-        changes.remove_files(own, data_change=data_change)
+    with transaction.read_files(engine, of_partitions(columns, keys), time_zone=zone) as files:
+        own = (f for f in files if partition_key(f.add.partition_values, columns, zone) in keys)
+        changes.remove_files(own, data_change=write.data_change)
     return changes
 
 
 def _removal(
-    engine: Engine, transaction: Transaction, table: TableState, where: str
+    engine: Engine, transaction: Transaction, table: TableState, write: TableWrite
 ) -> RowOperation:
-    predicate = parse_predicate(where)
-    matching = Matching(engine, table, predicate)
+    assert write.replace_where is not None  # callers have looked
+    predicate = parse_predicate(write.replace_where)
+    matching = Matching(engine, table, predicate, time_zone=write.time_zone)
     work = RowWork(state=RowChangeState.of(engine, transaction), search=matching.search)
     return RowOperation(transaction=transaction, predicate=predicate, matching=matching, work=work)

@@ -51,6 +51,8 @@ class TableWrite:
         defines: a CREATE or REPLACE TABLE: a table that is there gets this definition, properties
             and description included, and loses what it doesn't have.
         description: of a table that is so defined.
+        time_zone: of timestamps of partitions that the log has without one, which an overwrite
+            compares with those of its rows and of `replace_where`.
 
     Raises:
         ArgumentError: settings that exclude each other.
@@ -76,6 +78,7 @@ class TableWrite:
     user_metadata: str | None = None
     defines: bool = False
     description: str | None = None
+    time_zone: str = "UTC"
 
     def __post_init__(self) -> None:
         if self.partition_by and self.cluster_by:
