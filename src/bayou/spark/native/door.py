@@ -19,6 +19,7 @@ from bayou.kernel.time_zones import checked_time_zone
 from bayou.protocol.schema import VOID, ArrayType, DataType, MapType, StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.java_classes import java_class
+from bayou.spark.loaded_version import LOADED_VERSION, loaded_version
 from bayou.spark.native.listing import too_many_files
 from bayou.spark.native.relation import native_frame
 from bayou.spark.option_values import boolean_option
@@ -32,16 +33,12 @@ from bayou.spark.source.options import SourceOptions
 from bayou.spark.source.snapshots import open_pinned
 from bayou.spark.types import from_spark
 
-__all__ = ["DOOR", "LOADED_VERSION", "load"]
+__all__ = ["DOOR", "load"]
 
 _LOG = logging.getLogger(__name__)
 
 DOOR = "spark.bayou.read.door"
 """`auto`, `native` or `source`: who reads; `auto` decides by the table."""
-
-LOADED_VERSION = "bayou.loadedversion"
-"""Option of a relation that says what it reads: the table's path and version; empty for a version
-or a time that the user asked for."""
 
 _DOORS = ("auto", "native", "source")
 
@@ -76,7 +73,8 @@ def load(request: ReadRequest) -> Any:
         options = SourceOptions.parse({**stored, TIME_ZONE.name: session_zone, "path": path})
         zone = _time_zone(spark)
         engine, snapshot = _opened(spark, options)
-        loaded = "" if _travels(options) else f"{snapshot.path} {snapshot.version}"
+        travels = _travels(options)
+        loaded = "" if travels else loaded_version(snapshot.path, snapshot.version)
         if (reason := _out_of_reach(spark, snapshot, stored)) is not None:
             _LOG.info("%s is read by the data source: %s.", snapshot.path, reason)
             request.reader.option(LOADED_VERSION, loaded)

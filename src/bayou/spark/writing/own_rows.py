@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bayou.spark.java_classes import scala_items
-from bayou.spark.native.door import LOADED_VERSION
+from bayou.spark.loaded_version import LOADED_VERSION, read_loaded_version
 
 __all__ = ["version_read"]
 
@@ -35,13 +35,13 @@ def _reads(jvm: Any, plan: Any) -> Iterator[tuple[str, int]]:
         for leaf in scala_items(jvm, part.collectLeaves()):
             match str(leaf.getClass().getSimpleName()):
                 case "LogicalRelation":
-                    path, _, version = _option(leaf.relation()).rpartition(" ")
+                    found = read_loaded_version(_option(leaf.relation()))
                 case "DataSourceV2Relation":
-                    path, _, version = (leaf.options().get(LOADED_VERSION) or "").rpartition(" ")
+                    found = read_loaded_version(leaf.options().get(LOADED_VERSION))
                 case _:
-                    continue
-            if path and version.isdecimal():
-                yield path, int(version)
+                    found = None
+            if found is not None:
+                yield found
 
 
 def _option(relation: Any) -> str:
