@@ -67,3 +67,27 @@ def test_without_ansi_mode_rows_are_deleted_that_spark_finds(lenient, tmp_path):
             lenient.sql(f"DELETE FROM delta.`{path}` WHERE {condition}").first()[0] == expected == 1
         )
     assert bayou.table(path).to_arrow()["id"].to_pylist() == [3]
+
+
+def test_values_of_a_collated_column_are_compared_by_spark(spark, tmp_path):
+    path = str(tmp_path / "t")
+    values = "VALUES (1, 'ab'), (2, 'AB'), (3, 'x') AS t(id, n)"
+    rows = spark.sql(f"SELECT id, CAST(n AS STRING COLLATE UTF8_LCASE) n FROM {values}")
+    rows.write.format("delta").save(path)
+    table, same = f"delta.`{path}`", "CAST('aB' AS STRING COLLATE UTF8_LCASE)"
+    assert spark.sql(f"UPDATE {table} SET id = id + 10 WHERE n = 'aB'").first()[0] == 2
+    merged = spark.sql(
+        f"MERGE INTO {table} t USING (SELECT 9 id, {same} n) s ON t.n = s.n "
+        "WHEN MATCHED THEN UPDATE SET id = t.id + 10 WHEN NOT MATCHED THEN INSERT *"
+    ).first()
+    assert (merged.num_updated_rows, merged.num_inserted_rows) == (2, 0)
+    assert spark.sql(f"DELETE FROM {table} WHERE n = 'aB'").first()[0] == 2
+    assert spark.read.format("delta").load(path).count() == 1
+
+
+def test_values_of_a_char_column_are_compared_by_spark(spark, tmp_path):
+    table = f"delta.`{tmp_path / 't'}`"
+    spark.sql(f"CREATE TABLE {table} (id INT, n CHAR(5)) USING delta")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'ab'), (2, 'ab   '), (3, 'x')")
+    assert spark.sql(f"UPDATE {table} SET id = id + 10 WHERE n = 'ab'").first()[0] == 2
+    assert spark.sql(f"DELETE FROM {table} WHERE n = 'ab'").first()[0] == 2

@@ -144,7 +144,7 @@ _OPERATORS = {
 def _meant(spark: Any, condition: RowExpression, schemas: Sequence[StructType]) -> list[Predicate]:
     """Parts of a condition that mean to the kernel what they mean in the session."""
     parts = condition.conjuncts
-    if is_plain_session(spark):
+    if is_plain_session(spark, schemas):
         return parts
     return [part for part in parts if means_the_same(spark, part, schemas)]
 

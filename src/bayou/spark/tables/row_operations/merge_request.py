@@ -112,7 +112,7 @@ class MergeRequest:
         expressions = [self.on, *(e for clause in self.clauses for e in clause.expressions)]
         if any(expression.text is None for expression in expressions):
             return False
-        if is_plain_session(spark):
+        if is_plain_session(spark, (target, source)):
             return True
         if _casts_moments(target, source):
             return False

@@ -6,6 +6,7 @@ either is Spark's.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from bayou.kernel.predicates.model import (
     Or,
     StartsWith,
     operands_of,
+    referenced_columns,
 )
 from bayou.kernel.predicates.types import kind_of
 from bayou.protocol.schema import DataType, StructField, StructType
@@ -32,13 +34,17 @@ __all__ = ["is_plain_session", "means_the_same"]
 _PLAIN = (Column, Literal, Comparison, In, IsNull, And, Or, Not, StartsWith, Like)
 """What means the same with and without ANSI mode, of operands of one kind."""
 
+_OWN_RULES = re.compile(
+    r'"__COLLATIONS"|"__CHAR_VARCHAR_TYPE_STRING":"[^"]*\bchar\(', re.IGNORECASE
+)
 _KINDS: dict[type, str] = {bool: "boolean", int: "integer", str: "string", bytes: "binary"}
 _COMPARES = (Comparison, In, StartsWith, Like)
 
 
-def is_plain_session(spark: Any) -> bool:
-    """Whether the session is one in which every expression means the same."""
-    return _is_ansi(spark) and _is_utc(spark)
+def is_plain_session(spark: Any, schemas: Iterable[StructType] = ()) -> bool:
+    """Whether the session is one in which every expression over columns means the same."""
+    own_rules = any(_has_own_rules(field) for schema in schemas for field in schema)
+    return not own_rules and _is_ansi(spark) and _is_utc(spark)
 
 
 def means_the_same(spark: Any, expression: Expression, schemas: Iterable[StructType]) -> bool:
@@ -48,11 +54,19 @@ def means_the_same(spark: Any, expression: Expression, schemas: Iterable[StructT
         schemas: of the columns; those of a merge's two sides.
     """
     known = tuple(schemas)
+    named = {name.lower() for path in referenced_columns(expression) for name in path}
+    if any(_has_own_rules(f) and f.name.lower() in named for schema in known for f in schema):
+        return False
     if not _is_ansi(spark) and not _is_plain(expression, known):
         return False
     if _is_utc(spark) or isinstance(expression, Column):
         return True
     return not depends_on_zone(expression, known)
+
+
+def _has_own_rules(field: StructField) -> bool:
+    """Whether Spark compares a column's values by a collation, or as padded texts (CHAR)."""
+    return _OWN_RULES.search(StructType((field,)).to_json()) is not None
 
 
 def _is_plain(expression: Expression, schemas: Sequence[StructType]) -> bool:

@@ -82,7 +82,9 @@ class Understood:
 
     @property
     def _is_plain(self) -> bool:
-        return not is_classic(self.target.spark) or is_plain_session(self.target.spark)
+        return not is_classic(self.target.spark) or is_plain_session(
+            self.target.spark, [self.schema]
+        )
 
     def _check(self, expression: Expression, given: RowExpression) -> None:
         spark = self.target.spark
