@@ -1,4 +1,4 @@
-"""Time since a moment, for a process that may have been suspended meanwhile."""
+"""How long ago something happened, even if the machine was suspended in between."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["Age"]
 
 
 class Age:
-    """Runs from the moment in which it is made.
+    """The time since this object was created.
 
-    The monotonic clock stands still while a machine is suspended, and the wall clock can be set
-    back. Of both the longer time counts.
+    It asks two clocks and takes the longer time: the monotonic clock stands still while a machine
+    is suspended, and the wall clock can be set back.
     """
 
     __slots__ = ("_monotonic", "_wall")
@@ -22,5 +22,5 @@ class Age:
 
     @property
     def seconds(self) -> float:
-        """Seconds since then. A wall clock that was set makes them more, never less."""
+        """Seconds since creation. Setting the wall clock makes it longer, never shorter."""
         return max(time.monotonic() - self._monotonic, abs(time.time() - self._wall))

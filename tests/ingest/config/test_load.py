@@ -2,42 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 import traceback
 
 import pytest
 
 from bayou.errors import ConfigurationError
 from bayou.ingest.config import load_configuration, without_delta_spark
-
-MINIMAL = """\
-connector:
-  kafka:
-    bootstrap-servers: "localhost:9092"
-  topics:
-    events:
-      kafka-topic: "events.v1"
-      destination:
-        table-path: "lake/events"
-"""
-
-
-def write(tmp_path, text):
-    file = tmp_path / "pipeline.yaml"
-    file.write_text(textwrap.dedent(text))
-    return file
-
-
-def load(tmp_path, text, settings=(), environment=None):
-    return load_configuration(
-        write(tmp_path, text), settings=settings, environment=environment or {}
-    )
-
-
-def problem(tmp_path, text, settings=(), environment=None):
-    with pytest.raises(ConfigurationError) as caught:
-        load(tmp_path, text, settings, environment)
-    return caught.value
+from support.configuration_files import MINIMAL, load, problem
 
 
 def test_paths_are_relative_to_the_file(tmp_path):
@@ -167,54 +138,11 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path):
     assert any(":8: " in line and "did you mean 'table-path'?" in line for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [("connector:\n  topics: [\n", 3), ("connector:\n  a: 1\n  a: 2\n", 3), ("- 1\n", 1)],
-)
-def test_what_is_no_yaml_mapping_is_told_with_its_line(tmp_path, text, line):
-    assert problem(tmp_path, text).line == line
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "sasl.password: hunter2, sasl.password: hunter22",
-        "sasl.password: *hunter2",
-        "sasl.password: &hunter2 a, ssl.key.password: &hunter2 b, bad: [",
-        "sasl.password: !!int hunter2",
-        "sasl.password: !!bool hunter2",
-        "sasl.password: !!omap hunter2",
-        "sasl.password: !hunter2 x",
-        "sasl.password: !!python/object/apply:os.system ['hunter2']",
-        "sasl.password: hunter2: x",
-    ],
-)
-def test_what_is_no_yaml_is_told_without_its_values(tmp_path, recwarn, text):
-    file = tmp_path / "p.yaml"
-    file.write_text(f"connector:\n  kafka: {{{text}}}\n")
-    with pytest.raises(ConfigurationError) as raised:
-        load_configuration(file, environment={})
-    assert "hunter2" not in "".join(traceback.format_exception(raised.value))
-    assert not recwarn.list
-
-
 @pytest.mark.parametrize("setting", ["connector.kafka.sasl.password:hunter2", "a=[hunter2"])
 def test_a_setting_that_cannot_be_read_is_told_without_its_value(tmp_path, setting):
     with pytest.raises(ConfigurationError) as raised:
         load(tmp_path, MINIMAL, settings=[setting])
     assert "hunter2" not in "".join(traceback.format_exception(raised.value))
-
-
-@pytest.mark.parametrize(
-    "number", ["0123", "1_000", "1e3", "1.10", "0x1F", "5", "12345678901234567.5"]
-)
-def test_a_number_that_is_a_password_stays_as_it_is_written(tmp_path, number):
-    text = MINIMAL.replace(
-        "kafka:", f"spark: {{spark.x: {number}}}\n  kafka:\n    sasl.password: {number}"
-    )
-    connector = load(tmp_path, text).connector
-    assert connector.kafka.client_properties()["sasl.password"] == number
-    assert connector.spark.conf() == {"spark.x": number}
 
 
 def test_a_missing_file_is_an_error_that_names_it(tmp_path):
@@ -271,19 +199,6 @@ def test_a_setting_that_looks_like_a_number_stays_the_text_that_it_is(tmp_path):
     settings = ["connector.storage.access-key=0123", "connector.storage.secret-key=1e5"]
     options = load(tmp_path, MINIMAL, settings=settings).connector.storage.storage_options()
     assert options == {"AWS_ACCESS_KEY_ID": "0123", "AWS_SECRET_ACCESS_KEY": "1e5"}
-
-
-def test_what_looks_like_a_date_is_the_text_that_it_is(tmp_path):
-    text = MINIMAL.replace('"lake/events"', "lake/events\n        table-name: 2024-13-45")
-    settings = [
-        "connector.storage.region=2024-13-45",
-        "connector.topics.events.kafka-topic=2024-1-5",
-    ]
-    configuration = load(tmp_path, text, settings=settings)
-    (topic,) = configuration.topics
-    assert topic.config.destination.table_name == "2024-13-45"
-    assert topic.config.kafka_topic == "2024-1-5"
-    assert configuration.connector.storage.region == "2024-13-45"
 
 
 def test_a_schema_file_may_lie_below_the_home_folder(tmp_path, monkeypatch):
@@ -365,14 +280,6 @@ def test_variables_are_filled_in_on_the_command_line_too(tmp_path):
         load(tmp_path, MINIMAL, settings=[setting], environment={})
 
 
-def test_a_table_cannot_be_where_dead_letters_of_another_topic_go(tmp_path):
-    text = MINIMAL + (
-        "    more:\n      kafka-topic: more\n"
-        "      destination: {table-path: lake/events_dead_letters}\n"
-    )
-    assert "where the dead letters of topic" in problem(tmp_path, text).message
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -403,41 +310,6 @@ def test_security_becomes_the_properties_of_the_client(tmp_path):
 def test_a_bucket_and_a_name_form_the_path(tmp_path):
     text = MINIMAL.replace('table-path: "lake/events"', "bucket: b\n        table-name: t")
     assert load(tmp_path, text).topics[0].table_path == "s3a://b/t"
-
-
-def test_two_topics_cannot_share_a_table(tmp_path):
-    text = MINIMAL + (
-        "    more:\n      kafka-topic: more\n      destination: {table-path: lake/events}\n"
-    )
-    error = problem(tmp_path, text)
-    assert error.line == 11
-    assert "already writes to" in error.message
-    for path, said in (
-        ("s3a://b/t", "already writes to"),
-        ("s3a://b/t_dead_letters", "go; choose"),
-    ):
-        on_s3 = text.replace('"lake/events"', "s3://b/t").replace("lake/events", path)
-        assert said in problem(tmp_path, on_s3).message
-
-
-@pytest.mark.parametrize(
-    "path", ["s3:/b/t", "dbfs:/t", "ftp://b/t", "s3://AKIAKEY:12/hunter2@b/t", "s3://b/../t"]
-)
-def test_a_table_path_that_is_no_uri_of_a_store_is_no_local_folder(tmp_path, path):
-    error = problem(tmp_path, MINIMAL.replace("lake/events", path))
-    assert error.key == "connector.topics.events.destination.table-path"
-    assert "hunter2" not in error.message
-
-
-def test_two_topics_cannot_share_a_table_by_two_names_of_it(tmp_path):
-    text = MINIMAL + "    more:\n      kafka-topic: more\n      destination: {table-path: MORE}\n"
-    for path, more in (
-        ("gs://b/t", "gcs://b//t/"),
-        ("s3://b/t", "S3A://b/t"),
-        ("lake/t", f"file:{tmp_path}/lake/t"),
-    ):
-        same = text.replace("lake/events", path).replace("MORE", more)
-        assert "already writes to" in problem(tmp_path, same).message
 
 
 def test_an_interval_without_its_switch_is_said_to_have_no_effect(tmp_path):
@@ -611,79 +483,3 @@ def test_delta_sparks_settings_are_dropped_with_a_notice(tmp_path):
     configuration = load(tmp_path, text)
     assert configuration.connector.spark.master == "local[1]"
     assert "isn't needed" in configuration.notices[0].text
-
-
-def test_merge_keys_of_yaml_take_in_what_others_say(tmp_path):
-    file = tmp_path / "p.yaml"
-    file.write_text(
-        "connector:\n"
-        "  kafka: {bootstrap-servers: 'h:1'}\n"
-        "  topics:\n"
-        "    a: &a\n"
-        "      kafka-topic: a\n"
-        "      destination: {table-path: a}\n"
-        "      processing: {batch-size: 7}\n"
-        "    b:\n"
-        "      <<: *a\n"
-        "      kafka-topic: b\n"
-        "      destination: {table-path: b}\n"
-    )
-    first, second = load_configuration(file, environment={}).topics
-    assert second.config.processing.batch_size == first.config.processing.batch_size == 7
-    assert second.config.kafka_topic == "b"
-    file.write_text(file.read_text().replace("batch-size: 7", "batch-sise: 7"))
-    with pytest.raises(ConfigurationError, match="batch-sise"):
-        load_configuration(file, environment={})
-
-
-@pytest.mark.parametrize("others", ["'1'", '"1"'])
-def test_a_number_and_a_text_are_one_key_which_cannot_be_there_twice(tmp_path, others):
-    topic = "      kafka-topic: t\n      destination: {table-path: "
-    text = f"connector:\n  topics:\n    1:\n{topic}a}}\n    {others}:\n{topic}b}}\n"
-    error = problem(tmp_path, text)
-    assert error.key == "connector.topics.1"
-    assert "the key '1' is there twice" in error.message
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        ("hunter2\n      password: hunter3", "the key 'password' is there twice"),
-        ("*hunter2", "quote a text that begins with"),
-        ("!hun!ter2 x", "undefined tag handle"),
-        ("'${hunter 2}'", "write $${ for a ${"),
-        ("'${hunter2!}'", "write $${ for a ${"),
-    ],
-)
-def test_a_secret_that_is_no_yaml_is_not_told(tmp_path, value, said):
-    text = MINIMAL.replace(
-        "kafka:", f"kafka:\n    security:\n      username: u\n      password: {value}"
-    )
-    error = problem(tmp_path, text)
-    assert said in error.message
-    assert "hun" not in error.message
-
-
-def test_a_list_with_a_tag_is_a_list_in_the_wrong_place(tmp_path):
-    assert "must be a section" in problem(tmp_path, "connector: !tag [a]\n").message
-
-
-def test_a_table_cannot_be_where_the_ledger_of_another_topic_goes(tmp_path):
-    text = MINIMAL + (
-        "    other:\n      kafka-topic: o\n      destination: {table-path: lake/events_migration}\n"
-    )
-    assert "is where the migration ledger of topic 'events' goes" in problem(tmp_path, text).message
-
-
-@pytest.mark.parametrize("path", ["file:/data/lake", "file:///data/lake"])
-def test_a_local_table_may_be_a_uri(tmp_path, path):
-    configuration = load(tmp_path, MINIMAL.replace("lake/events", path))
-    assert configuration.topics[0].table_path == "/data/lake"
-
-
-@pytest.mark.parametrize("other", ["s3a://b//x/y", "s3://b/x///y/"])
-def test_a_table_has_one_name_in_a_store(tmp_path, other):
-    text = MINIMAL.replace("lake/events", "s3://b/x/y") + (
-        f"    other:\n      kafka-topic: o\n      destination: {{table-path: '{other}'}}\n"
-    )
-    assert "already writes to" in problem(tmp_path, text).message

@@ -2,67 +2,22 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import gzip
 import json
 import os
 import threading
 import time
-import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import bayou
-from bayou.engines import for_path
 from bayou.errors import PipelineError
 from bayou.ingest import TopicTable, load_configuration
 from bayou.ingest.direct_writer import DirectWriter, record_batch
 from bayou.ingest.inspection import plan_run, prove_offsets, topic_standings
-from bayou.ingest.migration import json_files as reading
 from bayou.ingest.migration import migrate as migration
-from bayou.ingest.migration.json_files import json_files, records_of
 from bayou.ingest.state import topic_state
-
-CONFIG = """\
-connector:
-  topics:
-    events:
-      kafka-topic: events
-      destination:
-        table-path: lake/events
-        partition-columns: [year, month, day]
-        delta-config: {enable-schema-evolution: true}
-"""
-
-
-@pytest.fixture
-def events(tmp_path):
-    (tmp_path / "p.yaml").write_text(CONFIG)
-    return TopicTable(load_configuration(tmp_path / "p.yaml", environment={}), "events")
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """An old layout: arrays, lines, gz, a bad record, what an older pipeline had added."""
-    root = tmp_path / "json"
-    day = root / "year=2024" / "month=01" / "day=05"
-    day.mkdir(parents=True)
-    (day / "batch_1.json").write_text(json.dumps([{"id": n} for n in range(10)]))
-    more = {"_kafka_partition": 1, "_kafka_topic": "events", "_processed_at": "x"}
-    lines = [json.dumps({"id": n, **more, "_kafka_offset": n}) for n in range(10, 15)]
-    (day / "more.jsonl").write_text("\n".join([*lines, "{nope", ""]))
-    later = root / "2024" / "02" / "07"
-    later.mkdir(parents=True)
-    with gzip.open(later / "batch_2.json.gz", "wt") as file:
-        json.dump([{"id": n, "name": "é"} for n in range(15, 30)], file, indent=1)
-    (root / "_hidden.json").write_text("[]")
-    (root / "readme.txt").write_text("no")
-    return root
-
-
-def ids(events):
-    return sorted(events.read().column("id").to_pylist())
+from support.migrations import CONFIG, KilledError, die, ids
 
 
 def test_all_records_are_rows_or_dead_letters_with_the_days_of_their_folders(events, folder):
@@ -121,10 +76,6 @@ def test_a_clone_goes_on_with_the_files_where_its_ledger_is_cloned_too(
     ledger.clone(tmp_path / "lake/events_migration")
     events.migrate(str(folder))
     assert ids(events) == list(range(32))
-
-
-class _KilledError(Exception):
-    pass
 
 
 @pytest.fixture
@@ -227,7 +178,7 @@ def test_killed_between_any_two_steps_nothing_is_lost_or_doubled(
     def dying(function):
         def run(*arguments, **named):
             if next(steps) == moment:
-                raise _KilledError
+                raise KilledError
             return function(*arguments, **named)
 
         return run
@@ -235,7 +186,7 @@ def test_killed_between_any_two_steps_nothing_is_lost_or_doubled(
     with monkeypatch.context() as killing:
         killing.setattr(migration.Ledger, "add", dying(migration.Ledger.add))
         killing.setattr(migration.DirectWriter, "write", dying(migration.DirectWriter.write))
-        with pytest.raises(_KilledError):
+        with pytest.raises(KilledError):
             migration.migrate_json(
                 events._configuration, events.topic, str(folder), batch_records=7
             )
@@ -258,8 +209,8 @@ def test_of_a_schema_that_changed_after_a_kill_each_record_is_decided_once(
         events.write([{"id": 0}])
         events = TopicTable(load_configuration(tmp_path / "p.yaml", environment={}), "events")
     with monkeypatch.context() as killing:
-        killing.setattr(DirectWriter, "_write_rows", _die)
-        with pytest.raises(_KilledError):
+        killing.setattr(DirectWriter, "_write_rows", die)
+        with pytest.raises(KilledError):
             events.migrate(str(tmp_path / "batch_1.json"))
     other.write([{"id": 3, "x": 1 if refused_first else "text"}])
     report = other.migrate(str(tmp_path / "batch_1.json"))
@@ -291,15 +242,6 @@ def test_a_record_that_fits_no_more_after_a_conflict_is_a_dead_letter(
     assert ids(events) == [0, 1, 2]
     letters = bayou.table(f"{events.topic.table_path}_dead_letters").to_arrow()
     assert [json.loads(value)["id"] for value in letters["value"].to_pylist()] == [3]
-
-
-def test_files_come_by_day_and_then_by_the_numbers_in_their_names(tmp_path):
-    day = tmp_path / "2024" / "01" / "05"
-    day.mkdir(parents=True)
-    for name in ("batch_10.json", "batch_9.json"):
-        (day / name).write_text("[]")
-    found = json_files(for_path(str(tmp_path), {}), str(tmp_path))
-    assert [f.name.rsplit("/", 1)[-1] for f in found] == ["batch_9.json", "batch_10.json"]
 
 
 def migrated_at_once(events, *sources):
@@ -346,89 +288,6 @@ def test_of_two_migrations_of_the_same_files_one_gives_way(events, tmp_path):
     events.migrate(str(tmp_path / "json"))
     assert ids(events) == list(range(60))
     assert [c.problem for c in events.verify_migration(str(folder))] == [None]
-
-
-def test_a_file_is_the_same_from_whatever_folder_it_is_reached(events, folder):
-    day = folder / "year=2024/month=01/day=05"
-    assert events.migrate(str(day / "batch_1.json")).records == 10
-    with pytest.MonkeyPatch.context() as killing:
-        killing.setattr(migration.DirectWriter, "write", _die)
-        with pytest.raises(_KilledError):
-            events.migrate(str(day))  # the ledger has it, the table hasn't
-    report = events.migrate(str(folder))
-    assert (report.files, report.known) == (1, 2)
-    assert ids(events) == list(range(30))
-    for source in (folder, day, day / "batch_1.json"):
-        assert {check.problem for check in events.verify_migration(str(source))} == {None}
-
-
-@pytest.fixture
-def batch(tmp_path):
-    """The path of a file below `json`."""
-    (tmp_path / "json").mkdir()
-    return tmp_path / "json" / "batch.json"
-
-
-@pytest.mark.parametrize("grown", [False, True])
-@pytest.mark.parametrize("form", ["renamed", "packed", "moved with its folder"])
-def test_a_file_that_was_renamed_moved_or_packed_is_named_and_doubles_nothing(
-    events, batch, tmp_path, form, grown
-):
-    batch.write_text("".join(f'{{"id": {n}}}\n' for n in range(5)))
-    events.migrate(str(batch.parent))
-    content = batch.read_bytes() + (b'{"id": 5}\n' if grown else b"")
-    batch.unlink()
-    folder, name = batch.parent, "other.json"
-    if form == "packed":
-        content, name = gzip.compress(content), f"{batch.name}.gz"
-    elif form == "moved with its folder":
-        folder, name = tmp_path / "elsewhere", batch.name
-        folder.mkdir()
-    (folder / name).write_bytes(content)
-    with pytest.raises(PipelineError, match="renamed, moved or packed") as caught:
-        events.migrate(str(folder))
-    assert str(batch) in caught.value.message
-    assert ids(events) == list(range(5))
-
-
-def test_a_file_may_begin_as_one_that_is_there_or_as_a_setting_allows(tmp_path, batch):
-    setting = "  migration: {on-renamed-file: migrate}\n"
-    (tmp_path / "p.yaml").write_text(CONFIG.replace("connector:\n", f"connector:\n{setting}"))
-    events = TopicTable(load_configuration(tmp_path / "p.yaml", environment={}), "events")
-    batch.write_text('{"id": 1}\n')
-    (batch.parent / "same.json").write_text('{"id": 1}\n')
-    events.migrate(str(batch.parent))
-    batch.rename(batch.parent / "renamed.json")
-    events.migrate(str(batch.parent))
-    assert ids(events) == [1, 1, 1]
-
-
-def test_a_link_to_a_file_is_read_to_the_end_of_that_file(events, tmp_path, batch):
-    (tmp_path / "elsewhere").mkdir()
-    file = tmp_path / "elsewhere" / "batch.json"
-    file.write_text("".join(f'{{"id": {n}}}\n' for n in range(1000)))
-    batch.symlink_to(file)
-    assert events.migrate(str(batch.parent)).records == 1000
-    assert ids(events) == list(range(1000))
-
-
-def test_a_file_is_the_same_through_links(events, batch, tmp_path):
-    batch.write_text('{"id": 1}\n')
-    (batch.parent / "link.json").symlink_to(batch)
-    (tmp_path / "linked").symlink_to(batch.parent)
-    assert events.migrate(str(tmp_path / "linked")).records == 1
-    assert events.migrate(str(batch.parent)).records == 0
-    batch.write_text('{"id": 1}\n{"id": 2}\n')
-    assert events.migrate(str(batch.parent)).records == 1
-    batch.write_text('{"id": 1}\n{"id": 2}\n{"id": 3}\n')
-    assert events.migrate(str(tmp_path / "linked")).records == 1
-    assert ids(events) == [1, 2, 3]
-    for source in (batch.parent, tmp_path / "linked"):
-        assert {check.problem for check in events.verify_migration(str(source))} == {None}
-
-
-def _die(*arguments):
-    raise _KilledError
 
 
 def test_records_that_the_table_has_from_kafka_or_will_get_are_left_to_it(events, tmp_path):
@@ -486,100 +345,6 @@ def test_verify_names_the_file_that_does_not_agree(events, folder):
     assert "aren't those" in problems["year=2024/month=01/day=05/batch_1.json"]
 
 
-def test_a_damaged_array_says_behind_which_record(events, tmp_path):
-    (tmp_path / "a.json").write_text('[{"id": 1}, {"id": 2}, {"id"')
-    with pytest.raises(PipelineError, match="behind its record 2"):
-        events.migrate(str(tmp_path / "a.json"))
-
-
-def test_a_folder_may_be_called_as_a_file_is(events, tmp_path):
-    folder = tmp_path / "events.json"
-    folder.mkdir()
-    (folder / "part-0.json").write_text('{"id": 1}\n')
-    assert events.migrate(str(tmp_path)).records == 1
-    (folder / "part-1.json").write_text('{"id": 2}\n')
-    report = events.migrate(str(folder))
-    assert (report.records, report.known) == (1, 1)
-    assert events.migrate(str(folder / "part-1.json")).known == 1
-    assert events.migrate(str(tmp_path / "none.json")).files == 0
-    assert {check.problem for check in events.verify_migration(str(folder))} == {None}
-
-
-def test_an_array_may_begin_with_a_byte_order_mark(events, tmp_path):
-    (tmp_path / "a.json").write_bytes(b' \xef\xbb\xbf [{"id": 1}]')
-    events.migrate(str(tmp_path / "a.json"))
-    assert ids(events) == [1]
-
-
-@pytest.mark.parametrize(
-    "odd",
-    ["[" * 20_000 + "]" * 20_000, "1e400", '"\\ud800"', "123456789012345678901234567890"],
-    ids=["deep", "beyond doubles", "half a pair", "beyond long"],
-)
-@pytest.mark.parametrize("form", ["[%s]", "%s"], ids=["array", "lines"])
-def test_one_odd_record_is_a_dead_letter_in_an_array_as_in_a_line(events, tmp_path, odd, form):
-    records = ['{"id": 1}', '{"id": ' + odd + "}", '{"id": 2}']
-    text = form % (",\n" if "[" in form else "\n").join(records)
-    (tmp_path / "a.json").write_text(text)
-    report = events.migrate(str(tmp_path / "a.json"))
-    assert (report.records, report.rows, report.dead_letters) == (3, 2, 1)
-    assert ids(events) == [1, 2]
-    assert [check.problem for check in events.verify_migration(str(tmp_path / "a.json"))] == [None]
-
-
-def test_objects_over_several_lines_are_records_too(events, tmp_path):
-    texts = [json.dumps({"id": n, "x": {"y": [n]}}, indent=2) for n in range(5)]
-    (tmp_path / "a.json").write_text("\r\n".join(texts))
-    (tmp_path / "b.json").write_text('{\n "id": 5\n}')
-    report = events.migrate(str(tmp_path))
-    assert (report.records, report.dead_letters) == (6, 0)
-    assert ids(events) == list(range(6))
-    (tmp_path / "c.json").write_text('{\n "id": 6\n}\n{\n "id" 7\n}')
-    with pytest.raises(PipelineError, match="c.json can't be read behind its record 1"):
-        events.migrate(str(tmp_path))
-
-
-def test_a_line_without_an_end_takes_bounded_memory(events, tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "LONGEST", 5 << 20)
-    (tmp_path / "a.json").write_bytes(b'{"id": 1}\n{"all": [' + b"1," * (10 << 20))
-    with pytest.raises(PipelineError, match="behind its record 1: a line has more than 5 MB"):
-        events.migrate(str(tmp_path / "a.json"))
-
-
-LINES = b"".join(b'{"id": %d, "x": "%s"}\n' % (n, os.urandom(9).hex().encode()) for n in range(99))
-
-
-@pytest.mark.parametrize(
-    "content",
-    [gzip.compress(LINES)[:-900], gzip.compress(b"")[:9], LINES],
-    ids=["cut", "begun", "unpacked"],
-)
-def test_a_packed_file_that_is_not_whole_is_told_and_taken_in_once_it_is(events, tmp_path, content):
-    file = tmp_path / "a.jsonl.gz"
-    file.write_bytes(content)
-    with pytest.raises(PipelineError, match="isn't whole"):
-        events.migrate(str(file))
-    file.write_bytes(gzip.compress(LINES[:4000]) + gzip.compress(LINES[4000:]))
-    events.migrate(str(file))
-    assert ids(events) == list(range(99))
-
-
-def test_a_large_array_is_read_in_flat_memory(tmp_path):
-    file = tmp_path / "batch_1.json"
-    record = json.dumps({"id": 1, "text": "x" * 1000})
-    with file.open("w") as out:
-        out.write("[" + ",\n".join([record] * 30_000) + "]")
-    engine = for_path(str(tmp_path), {})
-    (found,) = json_files(engine, str(tmp_path))
-    tracemalloc.start()
-    count = sum(1 for _ in records_of(engine, found))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert count == 30_000
-    assert peak < 24 << 20 < file.stat().st_size
-    assert dt.datetime.fromtimestamp(found.moment / 1e6, dt.UTC).year >= 2026
-
-
 @pytest.fixture
 def upserted(tmp_path):
     text = CONFIG.replace("[year, month, day]", "[]\n        key-columns: [id]")
@@ -591,8 +356,8 @@ def upserted(tmp_path):
 def test_a_batch_of_upserts_that_never_came_to_the_table_is_missed(upserted, folder):
     for there in (False, True):  # the table
         with pytest.MonkeyPatch.context() as killing:
-            killing.setattr(migration.DirectWriter, "write", _die)
-            with pytest.raises(_KilledError):
+            killing.setattr(migration.DirectWriter, "write", die)
+            with pytest.raises(KilledError):
                 upserted.migrate(str(folder))
         problems = [check.problem or "" for check in upserted.verify_migration(str(folder))]
         assert any("of its records aren't in the table" in problem for problem in problems)
@@ -653,8 +418,8 @@ def test_kafka_goes_on_behind_what_came_to_the_table_where_a_migration_was_cut_o
         file.write_text(json.dumps(old))
     table.migrate(str(files[0]))
     with pytest.MonkeyPatch.context() as killing:
-        killing.setattr(migration.DirectWriter, "write", _die)
-        with pytest.raises(_KilledError):
+        killing.setattr(migration.DirectWriter, "write", die)
+        with pytest.raises(KilledError):
             table.migrate(str(files[1]))
     assert pipeline.take_in().rows == 7
     assert ids(table) == list(range(10))

@@ -190,10 +190,10 @@ class LocalFiles:
 
 
 def _status(path: str) -> FileStatus | None:
-    """Of what a folder has that is no folder; None for what was deleted since.
+    """The size and time of a file; None if it was deleted after the folder was listed.
 
-    A link to nothing has a name and no content: whoever needs the content fails, and doesn't take
-    it for a file that isn't there.
+    A link to a file that doesn't exist is listed with size 0. Opening it fails, so nobody takes
+    the file for one that was never there.
     """
     with storage_errors(path, "read"):
         try:
@@ -207,7 +207,7 @@ def _status(path: str) -> FileStatus | None:
 
 
 def _open_regular(path: str, flags: int) -> int:
-    """Open a file to read it; a pipe that nobody writes to would keep the thread for good."""
+    """Open a file to read it, without waiting: a named pipe would block until someone writes."""
     descriptor = os.open(path, flags | os.O_NONBLOCK)
     try:
         _check_regular(path, os.fstat(descriptor))

@@ -163,9 +163,8 @@ class ObjectStoreFiles:
             obstore.put(self._store(root), key, data)
 
     def mkdirs(self, path: str) -> None:
-        split_object_uri(
-            path
-        )  # stores have no folders; the path must be one of theirs all the same
+        # Object stores have no folders, but a path that isn't one of theirs is still an error.
+        split_object_uri(path)
 
     def delete_files(self, paths: Iterable[str]) -> None:
         for root, group in groupby(map(split_object_uri, paths), key=lambda pair: pair[0]):
@@ -175,9 +174,8 @@ class ObjectStoreFiles:
 
     def delete_empty_folders(self, paths: Iterable[str]) -> None:
         for path in paths:
-            split_object_uri(
-                path
-            )  # there are no folders; the path must be one of the store's all the same
+            # Object stores have no folders, but a path that isn't one of theirs is still an error.
+            split_object_uri(path)
 
     def _delete(self, root: str, keys: list[str]) -> None:
         with storage_errors(f"{root}/{keys[0]}", "delete"):

@@ -1,7 +1,8 @@
-"""The size of a schema: one limit for all formats whose schemas can name a type and refer to it.
+"""A limit on the number of columns that a schema becomes.
 
-Columns write such a type out wherever it is referred to. Where each of thirty types has two fields
-of the type before it, a schema of a few kilobytes has a billion columns.
+Avro, Protobuf and JSON schemas can name a type once and use it in many places; a table repeats its
+columns in each place. A schema of thirty types, each with two fields of the type before it, is a
+few kilobytes of text and a billion columns.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 __all__ = ["MAX_FIELDS", "FieldCount", "SchemaTooLargeError"]
 
 MAX_FIELDS = 10_000
-"""Fields of a schema, those of a type that has a name once for each reference to it."""
+"""Most fields of a schema. The fields of a named type count each time the type is used."""
 
 
 class SchemaTooLargeError(ValueError):

@@ -1,7 +1,8 @@
-"""Which files were migrated: by their paths, links resolved, and by their records.
+"""Which files were already migrated, so that no record is written twice.
 
-A file that was renamed, moved or packed since has another path, and its records would be in the
-table twice. It is found by its records: those of a file that is gone.
+A file is known by its path, with symbolic links resolved. A file that was renamed, moved or
+compressed afterwards has a new path. It is recognized by its records: they are equal to those of
+a migrated file that no longer exists.
 """
 
 from __future__ import annotations

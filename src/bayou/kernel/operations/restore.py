@@ -177,10 +177,10 @@ def _difference(
 
 
 def _renumbered(engine: Engine, wanted: TableState, latest: TableState) -> list[ScanFile]:
-    """Files of both versions whose rows had other ids, as they are in the wanted one.
+    """Files that are in both versions with different row ids, as they are in the wanted version.
 
-    Where row tracking was dropped in between, the ids went, or began anew: beside those of files
-    that come back they would be missing, or come twice.
+    Dropping row tracking between the versions removed the ids, and enabling it again assigned new
+    ones. Without this, ids would be missing, or equal those of files that come back.
     """
     if not wanted.table_properties.row_tracking:
         return []

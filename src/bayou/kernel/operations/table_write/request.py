@@ -51,8 +51,8 @@ class TableWrite:
         defines: a CREATE or REPLACE TABLE: a table that is there gets this definition, properties
             and description included, and loses what it doesn't have.
         description: of a table that is so defined.
-        time_zone: of timestamps of partitions that the log has without one, which an overwrite
-            compares with those of its rows and of `replace_where`.
+        time_zone: the zone of partition timestamps that the log stores without one. An overwrite
+            compares them with the timestamps of its rows and of `replace_where`.
 
     Raises:
         ArgumentError: settings that exclude each other.
