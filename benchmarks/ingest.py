@@ -27,8 +27,7 @@ from rich.table import Table as Grid
 
 from bayou.ingest.config import load_configuration
 from bayou.ingest.demo.flights import JSON_SCHEMA, json_records, read_flights
-from bayou.ingest.pipeline import run_pipeline
-from bayou.ingest.progress import (
+from bayou.ingest.events import (
     AttemptFailed,
     BatchReport,
     MaintenanceReport,
@@ -37,6 +36,7 @@ from bayou.ingest.progress import (
     TopicStarted,
     TopicSummary,
 )
+from bayou.ingest.runtime.pipeline import run_pipeline
 from bayou.spark import start_session
 from bayou.spark.kafka import EmbeddedBroker, ProducedRecord
 

@@ -20,8 +20,8 @@ from kafka_spark import KEY, print_idle_trigger
 from pyspark.sql import SparkSession
 
 from bayou.ingest.config import load_configuration
-from bayou.ingest.pipeline import run_pipeline
-from bayou.ingest.session import pipeline_session
+from bayou.ingest.runtime.pipeline import run_pipeline
+from bayou.ingest.runtime.session import pipeline_session
 
 CONFIGURATION = """\
 connector:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bayou.kernel.predicates.functions import ALL
+from bayou.kernel.expressions.functions import ALL
 
 __all__ = ["page"]
 
 _HEAD = """# Expressions
 
 Filters (`filter="day = '2024-01-05' AND id > 10"`), CHECK constraints and generated columns are
-expressions: SQL text in Spark's dialect, parsed by `bayou.kernel.predicates.sql`, or values of
-[bayou.kernel.predicates.model](bayou.kernel.predicates.model.md) built by hand. One evaluator, in
-the kernel, gives them their values; it is the default `ExpressionHandler` of every engine.
+expressions: SQL text in Spark's dialect, parsed by `bayou.kernel.expressions.sql.parser`, or values
+of [bayou.kernel.expressions.model](bayou.kernel.expressions.model.md) built by hand. One evaluator,
+in the kernel, gives them their values; it is the default `ExpressionHandler` of every engine.
 
 They mean what they mean in Spark 4 with its defaults:
 

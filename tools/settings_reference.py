@@ -1,8 +1,8 @@
-"""The settings of the Spark connector as a page: every one of `bayou.spark.settings`."""
+"""The settings of the Spark connector as a page: every one of `bayou.spark.session.settings`."""
 
 from __future__ import annotations
 
-from bayou.spark.settings import SETTINGS
+from bayou.spark.session.settings import SETTINGS
 
 __all__ = ["page"]
 

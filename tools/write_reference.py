@@ -29,7 +29,7 @@ MODULES = (
     "bayou.errors",
     "bayou.kernel",
     "bayou.kernel.engine",
-    "bayou.kernel.predicates.model",
+    "bayou.kernel.expressions.model",
     "bayou.engines",
     "bayou.ingest",
     "bayou.spark",

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 from bayou.engines import for_path, from_description
 from bayou.kernel import EngineDescription, Table
-from bayou.kernel.operations.delete import DeleteMetrics, begin_delete, commit_delete
-from bayou.kernel.operations.row_change_outcome import RowChanges
-from bayou.kernel.operations.row_search import Candidate
-from bayou.kernel.operations.row_work import RowWork
+from bayou.kernel.commands.row_changes.delete import DeleteMetrics, begin_delete, commit_delete
+from bayou.kernel.commands.row_changes.result import RowChanges
+from bayou.kernel.commands.row_changes.row_search import Candidate
+from bayou.kernel.commands.row_changes.task import RowWork
 
 ENGINE_INFO = "example connector/1.0"
 

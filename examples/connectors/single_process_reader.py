@@ -23,7 +23,7 @@ from bayou.kernel import (
     Table,
     closeable,
 )
-from bayou.kernel.predicates.model import referenced_columns
+from bayou.kernel.expressions.model import referenced_columns
 
 
 def analyze(engine: Engine, path: str, version: int | None = None) -> Snapshot:

@@ -7,7 +7,7 @@ connector, `bayou.ingest` the pipeline from Kafka.
 
 from typing import TYPE_CHECKING
 
-from bayou import on_use
+from bayou import lazy_import
 from bayou.errors import BayouError
 from bayou.version import VERSION as __version__  # noqa: N811  # the name that tools look for
 
@@ -23,7 +23,7 @@ __all__ = [
     "write",
 ]
 
-__getattr__ = on_use.loader(
+__getattr__ = lazy_import.loader(
     __name__,
     dict.fromkeys(("table", "variants_from_json", "variants_to_json", "write"), "bayou.api"),
 )

@@ -1,6 +1,6 @@
 """Where stock Spark finds the format `delta`: it looks into every installed `pyspark_*` module."""
 
-from bayou.spark.source import DeltaDataSource
+from bayou.spark.data_source import DeltaDataSource
 
 __all__ = ["DefaultSource"]
 

@@ -20,7 +20,7 @@ from bayou.errors import (
     UnsupportedFeatureError,
 )
 from bayou.kernel import Operation, Table
-from bayou.kernel.arrow_types import from_arrow_schema
+from bayou.kernel.arrow.types import from_arrow_schema
 from support.refusals import refused, tree
 
 # Entrances by which a table gets its schema, partitioning and properties.

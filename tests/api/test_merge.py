@@ -23,7 +23,7 @@ from bayou.errors import (
     SchemaError,
 )
 from bayou.kernel import col, lit
-from bayou.kernel.operations.merge import (
+from bayou.kernel.commands.merge import (
     MergeClause,
     MergeDefinition,
     MergeMetrics,

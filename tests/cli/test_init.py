@@ -9,7 +9,7 @@ import pytest
 
 import bayou
 from bayou.ingest.config import load_configuration
-from bayou.ingest.inferred_schema import inferred_schema
+from bayou.ingest.schema.inference import inferred_schema
 from support.in_process_pipeline import take_in
 
 

@@ -7,11 +7,11 @@ import http.client
 import pytest
 import typer
 
-from bayou.cli.exits import explained
+from bayou.cli.exit_codes import explained
 from bayou.cli.output import output_for
 from bayou.ingest.config import load_configuration
+from bayou.ingest.events import TopicStarted
 from bayou.ingest.monitoring import monitored
-from bayou.ingest.progress import TopicStarted
 
 SECRETS = {
     "KAFKA_PASSWORD": "kafka-hunter2-secret",

@@ -8,8 +8,8 @@ import pytest
 
 from bayou.errors import PipelineError
 from bayou.ingest.config import load_configuration
+from bayou.ingest.events import MaintenanceReport
 from bayou.ingest.maintenance import LastRuns
-from bayou.ingest.progress import MaintenanceReport
 
 
 @pytest.fixture

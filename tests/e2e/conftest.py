@@ -15,7 +15,7 @@ import pytest
 from deltalake import DeltaTable
 
 from bayou.ingest.config import load_configuration
-from bayou.ingest.pipeline import run_pipeline
+from bayou.ingest.runtime.pipeline import run_pipeline
 from bayou.spark.kafka import EmbeddedBroker
 from support.waiting import wait_until
 

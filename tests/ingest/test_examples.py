@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from bayou.errors import ConfigurationError
 from bayou.ingest.config import PipelineConfig, load_configuration
-from bayou.ingest.schemas import topic_schemas
+from bayou.ingest.schema.files import topic_schemas
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ENVIRONMENT = {"KAFKA_BOOTSTRAP_SERVERS": "localhost:9092"}

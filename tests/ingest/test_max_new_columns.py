@@ -8,7 +8,7 @@ import pytest
 
 import bayou
 from bayou.ingest import TopicTable, load_configuration
-from bayou.ingest.letter_replay import replay_letters
+from bayou.ingest.dead_letters.dead_letter_replay import replay_letters
 
 
 @pytest.fixture

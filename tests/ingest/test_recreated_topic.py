@@ -10,7 +10,7 @@ import pytest
 
 import bayou
 from bayou.errors import PipelineError, StorageError
-from bayou.ingest.target_table import TargetTable
+from bayou.ingest.batch.target_table import TargetTable
 from bayou.spark.kafka import EmbeddedBroker
 from bayou.spark.kafka.embedded_broker import ProducedRecord
 from support import in_process_pipeline
@@ -36,7 +36,7 @@ def pipeline(tmp_path, monkeypatch):
         return replace(describe(name, properties), cluster_id="cluster", topic_id=run.topic_id)
 
     monkeypatch.setattr(in_process_pipeline, "describe_topic", of_one_cluster)
-    monkeypatch.setattr("bayou.ingest.micro_batch.pause_before", lambda _: 0)
+    monkeypatch.setattr("bayou.ingest.batch.micro_batch.pause_before", lambda _: 0)
     monkeypatch.setattr(in_process_pipeline, "TopicWatch", StillThere)
     (tmp_path / "schema.json").write_text(
         json.dumps({"type": "object", "properties": {"id": {"type": "integer"}}})

@@ -30,12 +30,12 @@ import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import CommitConflictError, CommitFailedError
 from bayou.kernel import Engine, Operation, Snapshot, Table, write_data
-from bayou.kernel.operations.delete import delete
-from bayou.kernel.operations.merge import MergeClause, MergeDefinition, MergeSource, merge
-from bayou.kernel.operations.optimize import plan_optimize, plan_zorder
-from bayou.kernel.operations.purge import plan_purge
-from bayou.kernel.operations.rewrite_plan import run_plan
-from bayou.kernel.operations.update import update
+from bayou.kernel.commands.merge import MergeClause, MergeDefinition, MergeSource, merge
+from bayou.kernel.commands.optimize.optimize import plan_optimize, plan_zorder
+from bayou.kernel.commands.optimize.purge import plan_purge
+from bayou.kernel.commands.optimize.rewrite_plan import run_plan
+from bayou.kernel.commands.row_changes.delete import delete
+from bayou.kernel.commands.row_changes.update import update
 from support.table_model import Effect, Rows, TableModel
 from support.table_rows import read_feed, replayed
 from support.waiting import wait_until

@@ -22,22 +22,22 @@ import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import BayouError, CommitFailedError
 from bayou.kernel import Engine, Operation, Table, delete_data_files, write_data
-from bayou.kernel.operations.alter.columns import NewColumn, add_columns
-from bayou.kernel.operations.alter.properties import set_properties
-from bayou.kernel.operations.clone import clone
-from bayou.kernel.operations.convert import convert
-from bayou.kernel.operations.delete import delete
-from bayou.kernel.operations.merge import MergeClause, MergeDefinition, MergeSource, merge
-from bayou.kernel.operations.optimize import plan_optimize, plan_zorder
-from bayou.kernel.operations.purge import plan_purge
-from bayou.kernel.operations.restore import restore
-from bayou.kernel.operations.rewrite_plan import run_plan
-from bayou.kernel.operations.update import update
-from bayou.kernel.operations.vacuum import vacuum
-from bayou.kernel.upkeep.checkpoint_parts import plan_checkpoint, write_checkpoint_part
-from bayou.kernel.upkeep.cleanup import clean_up_log
-from bayou.kernel.upkeep.compaction import compact_log
-from bayou.kernel.upkeep.kept_files import kept_files
+from bayou.kernel.checkpoint.parts import plan_checkpoint, write_checkpoint_part
+from bayou.kernel.commands.alter.columns import NewColumn, add_columns
+from bayou.kernel.commands.alter.properties import set_properties
+from bayou.kernel.commands.clone import clone
+from bayou.kernel.commands.convert import convert
+from bayou.kernel.commands.merge import MergeClause, MergeDefinition, MergeSource, merge
+from bayou.kernel.commands.optimize.optimize import plan_optimize, plan_zorder
+from bayou.kernel.commands.optimize.purge import plan_purge
+from bayou.kernel.commands.optimize.rewrite_plan import run_plan
+from bayou.kernel.commands.restore import restore
+from bayou.kernel.commands.row_changes.delete import delete
+from bayou.kernel.commands.row_changes.update import update
+from bayou.kernel.commands.vacuum.referenced_files import kept_files
+from bayou.kernel.commands.vacuum.vacuum import vacuum
+from bayou.kernel.maintenance.log_cleanup import clean_up_log
+from bayou.kernel.maintenance.log_compaction import compact_log
 from bayou.protocol.schema import LONG, StructField, StructType
 from support.examples import examples
 from support.faults import Fault, FaultInjectingEngine
@@ -195,7 +195,7 @@ def unnamed(path: Path) -> list[str]:
 def test_nothing_is_lost_whichever_call_fails(
     template: Path, operation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bayou.kernel.writes.commit._pause", lambda tries: None)
+    monkeypatch.setattr("bayou.kernel.transaction.commit._pause", lambda tries: None)
     path = tmp_path / "table"
     run = OPERATIONS[operation]
 
@@ -241,7 +241,7 @@ def files_without_a_log(template: Path, path: Path) -> None:
 def test_a_table_is_made_whole_or_not_at_all(
     template: Path, operation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bayou.kernel.writes.commit._pause", lambda tries: None)
+    monkeypatch.setattr("bayou.kernel.transaction.commit._pause", lambda tries: None)
     source, path, files = tmp_path / "source", tmp_path / "table", tmp_path / "files"
     shutil.copytree(template, source)
     files_without_a_log(template, files)

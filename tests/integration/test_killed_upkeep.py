@@ -23,8 +23,8 @@ import pytest
 import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.kernel import Table
-from bayou.kernel.upkeep.cleanup import clean_up_log
-from bayou.kernel.upkeep.compaction import compact_log
+from bayou.kernel.maintenance.log_cleanup import clean_up_log
+from bayou.kernel.maintenance.log_compaction import compact_log
 
 DAY = 86_400
 
@@ -75,17 +75,17 @@ class Files(ArrowFiles):
 
 engine = ArrowEngine(files=Files(options))
 if work == "checkpoint":
-    from bayou.kernel.upkeep.checkpoint import checkpoint
+    from bayou.kernel.checkpoint.write import checkpoint
     checkpoint(engine, table)
 elif work == "parts":
-    from bayou.kernel.upkeep.checkpoint_parts import plan_checkpoint, write_checkpoint_part
+    from bayou.kernel.checkpoint.parts import plan_checkpoint, write_checkpoint_part
     plan = plan_checkpoint(engine, table, max_parts=3)
     plan.finish(engine, [write_checkpoint_part(engine, part) for part in plan.parts])
 elif work == "compaction":
-    from bayou.kernel.upkeep.compaction import compact_log
+    from bayou.kernel.maintenance.log_compaction import compact_log
     compact_log(engine, table, 1, 4)
 elif work == "cleanup":
-    from bayou.kernel.upkeep.cleanup import clean_up_log
+    from bayou.kernel.maintenance.log_cleanup import clean_up_log
     clean_up_log(engine, table, retention_ms=0)
 elif work in ("append", "delete", "merge", "optimize"):
     import pyarrow as pa
@@ -108,7 +108,7 @@ elif work in ("append", "delete", "merge", "optimize"):
     else:
         handle.optimize()
 else:
-    from bayou.kernel.operations.vacuum import vacuum
+    from bayou.kernel.commands.vacuum.vacuum import vacuum
     vacuum(engine, table, 0, enforce_retention_duration=False)
 print("done", calls - left)
 """

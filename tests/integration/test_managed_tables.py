@@ -25,7 +25,7 @@ from bayou.errors import (
     UnsupportedFeatureError,
 )
 from bayou.kernel import Operation, Table
-from bayou.kernel.upkeep.checkpoint_parts import plan_checkpoint, write_checkpoint_part
+from bayou.kernel.checkpoint.parts import plan_checkpoint, write_checkpoint_part
 from bayou.testing import FileCatalog
 from support.faults import Fault, FaultInjectingEngine
 
@@ -258,7 +258,7 @@ def test_a_writer_killed_on_its_way_is_old_or_new(moment, path, catalog):
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_nothing_is_lost_whichever_write_fails(after, path, catalog, tmp_path, monkeypatch):
-    monkeypatch.setattr("bayou.kernel.writes.commit._pause", lambda tries: None)
+    monkeypatch.setattr("bayou.kernel.transaction.commit._pause", lambda tries: None)
     template, folder = tmp_path / "template", catalog._folder
     shutil.copytree(path, template)
     shutil.copytree(folder, tmp_path / "ratified")

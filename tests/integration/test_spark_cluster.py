@@ -74,7 +74,7 @@ DOORS = """
     made = made.option("delta.columnMapping.mode", "name")
     made.save(dv)
     made.mode("ignore").save(dv)
-    from bayou.kernel.upkeep.checkpoint_parts import plan_checkpoint, write_checkpoint_part
+    from bayou.kernel.checkpoint.parts import plan_checkpoint, write_checkpoint_part
     from bayou.spark import DeltaTable
 
     plan = plan_checkpoint(engine, path, max_parts=1)

@@ -44,7 +44,7 @@ def change(spark, path, work, by_plan, die):
 """
 _KILLED = """
 import os, signal, sys
-from bayou.kernel.writes.transaction import Transaction
+from bayou.kernel.transaction.transaction import Transaction
 from bayou.spark import start_session
 
 path, work, how, moment = sys.argv[1:]

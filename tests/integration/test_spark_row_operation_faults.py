@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import bayou
-from bayou.kernel import deletion_vectors
+from bayou.kernel.deletion_vectors import read
 from bayou.protocol.actions import AddCDCFile, AddFile, RemoveFile, decode_actions
 
 pytestmark = pytest.mark.spark
@@ -23,7 +23,7 @@ import contextlib, faulthandler, json, os, resource, signal, sys, time
 from pathlib import Path
 import bayou.spark
 from bayou.spark import DeltaTable, start_session
-from bayou.spark.tables.row_operations import delete_update, merge
+from bayou.spark.commands import delete_update, merge
 from pyspark.sql.classic.dataframe import DataFrame
 from pyspark.sql import functions as F
 
@@ -255,6 +255,6 @@ def referenced(path: Path) -> set[str]:
             if isinstance(action, AddFile | RemoveFile | AddCDCFile):
                 named.add(action.path)
             if isinstance(action, AddFile) and action.deletion_vector is not None:
-                vector = deletion_vectors.locate(str(path), action.deletion_vector)
+                vector = read.locate(str(path), action.deletion_vector)
                 named.add(str(Path(vector.path).relative_to(path)))
     return named

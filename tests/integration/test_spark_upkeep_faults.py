@@ -20,7 +20,7 @@ import pytest
 import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.kernel import Table
-from bayou.kernel.upkeep.checkpoint_parts import plan_checkpoint, write_checkpoint_part
+from bayou.kernel.checkpoint.parts import plan_checkpoint, write_checkpoint_part
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

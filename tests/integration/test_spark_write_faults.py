@@ -172,7 +172,7 @@ def test_a_driver_killed_at_its_commit_leaves_the_table_as_it_was_or_with_all_of
 ):
     path = tmp_path / "t"
     program = f"""
-    from bayou.spark.writing.begun import BegunWrite
+    from bayou.spark.write.started_write import BegunWrite
     commit = BegunWrite.commit
 
     def killed(self, *given):

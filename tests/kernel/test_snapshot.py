@@ -8,7 +8,7 @@ import pytest
 
 from bayou.errors import CorruptTableError, SchemaError, TablePropertyError, UnsupportedFeatureError
 from bayou.kernel import Operation, Snapshot
-from bayou.kernel.commit_times import version_at
+from bayou.kernel.log.commit_times import version_at
 from support.log_writer import (
     LogWriter,
     add,

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from bayou.spark import DeltaTable, IdentityGenerator
-from bayou.spark.tables.merge_builder import DeltaMergeBuilder
-from bayou.spark.tables.optimize_builder import DeltaOptimizeBuilder
-from bayou.spark.tables.table_builder import DeltaTableBuilder
+from bayou.spark.delta_table.merge_builder import DeltaMergeBuilder
+from bayou.spark.delta_table.optimize_builder import DeltaOptimizeBuilder
+from bayou.spark.delta_table.table_builder import DeltaTableBuilder
 
 OURS = (
     DeltaTable,

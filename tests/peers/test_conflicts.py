@@ -12,10 +12,10 @@ import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import CommitConflictError
 from bayou.kernel import Operation, Snapshot, Table, write_data
-from bayou.kernel.operations.delete import delete
-from bayou.kernel.operations.optimize import plan_optimize
-from bayou.kernel.operations.rewrite_plan import run_plan
-from bayou.kernel.operations.update import update
+from bayou.kernel.commands.optimize.optimize import plan_optimize
+from bayou.kernel.commands.optimize.rewrite_plan import run_plan
+from bayou.kernel.commands.row_changes.delete import delete
+from bayou.kernel.commands.row_changes.update import update
 
 if TYPE_CHECKING:
     from conftest import DeltaSpark

@@ -14,7 +14,7 @@ import pytest
 import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.kernel import Table
-from bayou.kernel.upkeep.checkpoint_parts import plan_checkpoint, write_checkpoint_part
+from bayou.kernel.checkpoint.parts import plan_checkpoint, write_checkpoint_part
 
 if TYPE_CHECKING:
     from conftest import DeltaSpark

@@ -25,7 +25,7 @@ from bayou.kernel import (
     Table,
     read_change_file,
 )
-from bayou.kernel.arrow_types import from_arrow_schema
+from bayou.kernel.arrow.types import from_arrow_schema
 from support.examples import examples
 from support.log_writer import LogWriter, WireAction, add, metadata, protocol, remove
 from support.vectors import inline_vector, write_vectors

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 from bayou.engines.memory.json import MemoryJsonHandler
 from bayou.errors import EvaluationError, PredicateError
-from bayou.kernel.arrow_types import to_arrow_schema, to_arrow_type
-from bayou.kernel.predicates.evaluation import evaluate
-from bayou.kernel.predicates.model import (
+from bayou.kernel.arrow.types import to_arrow_schema, to_arrow_type
+from bayou.kernel.expressions.evaluation import evaluate
+from bayou.kernel.expressions.model import (
     And,
     Column,
     Comparison,
@@ -33,9 +33,9 @@ from bayou.kernel.predicates.model import (
     Or,
     StartsWith,
 )
-from bayou.kernel.predicates.resolution import resolve
-from bayou.kernel.predicates.skipping import SkippingPlan, typed_partition_array
-from bayou.kernel.predicates.sql import parse_expression, parse_predicate
+from bayou.kernel.expressions.resolution import resolve
+from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
+from bayou.kernel.scan.data_skipping.skipping import SkippingPlan, typed_partition_array
 from bayou.protocol import partition_values
 from bayou.protocol.schema import (
     BOOLEAN,

@@ -19,11 +19,11 @@ import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import MultipleMatchesError
 from bayou.kernel import Snapshot, Table
-from bayou.kernel.operations.delete import delete
-from bayou.kernel.operations.merge import MergeClause, MergeDefinition, MergeSource, merge
-from bayou.kernel.operations.optimize import plan_optimize, plan_zorder
-from bayou.kernel.operations.rewrite_plan import run_plan
-from bayou.kernel.operations.update import update
+from bayou.kernel.commands.merge import MergeClause, MergeDefinition, MergeSource, merge
+from bayou.kernel.commands.optimize.optimize import plan_optimize, plan_zorder
+from bayou.kernel.commands.optimize.rewrite_plan import run_plan
+from bayou.kernel.commands.row_changes.delete import delete
+from bayou.kernel.commands.row_changes.update import update
 from support.examples import examples
 from support.worker_processes import WorkerProcesses
 

@@ -27,8 +27,8 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory.files import MemoryFiles
 from bayou.errors import BayouError, CorruptTableError
 from bayou.kernel import ByteRange, Operation, Table, write_data
-from bayou.kernel.upkeep.checkpoint import checkpoint
-from bayou.kernel.upkeep.checksum import write_checksum
+from bayou.kernel.checkpoint.write import checkpoint
+from bayou.kernel.crc.write import write_checksum
 from support.examples import examples
 from support.log_writer import LogWriter, add, commit_info, metadata, protocol, remove, txn
 

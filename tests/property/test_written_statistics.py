@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import bayou
 from bayou.kernel import Predicate, col, lit
-from bayou.kernel.predicates.model import IsNull, Not
+from bayou.kernel.expressions.model import IsNull, Not
 from support.examples import examples
 
 EXAMPLES = examples(100)

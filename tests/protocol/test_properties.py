@@ -8,7 +8,7 @@ from bayou.protocol.properties import (
     normalize,
     validate,
 )
-from bayou.protocol.property_texts import PropertyValueError
+from bayou.protocol.property_strings import PropertyValueError
 
 DAY = 86_400_000
 

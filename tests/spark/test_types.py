@@ -3,7 +3,7 @@ import pyspark.sql.types as t
 import pytest
 
 from bayou.errors import SchemaError
-from bayou.kernel.arrow_types import to_arrow_schema
+from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import (
     DATE,
     INTEGER,

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from bayou.kernel import Operation, Snapshot
-from bayou.kernel.operations.alter.columns import drop_columns, rename_column
-from bayou.kernel.operations.alter.properties import set_properties
+from bayou.kernel.commands.alter.columns import drop_columns, rename_column
+from bayou.kernel.commands.alter.properties import set_properties
 from support.table_history import INFO, WRITERS, TableHistory
 from support.table_model import Effect
 from support.table_rows import COLUMNS, schema_of

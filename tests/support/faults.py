@@ -10,7 +10,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from bayou.errors import StorageError
-from bayou.kernel.closeable import CloseableIterator, closeable
+from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import (
     ByteRange,
     DataFileStatus,
@@ -22,9 +22,9 @@ from bayou.kernel.engine import (
     ParquetWriteOptions,
     RowGroup,
 )
-from bayou.kernel.engine_description import EngineDescription
+from bayou.kernel.engine.description import EngineDescription
+from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.metrics import MetricsReporter
-from bayou.kernel.predicates.model import Predicate
 
 __all__ = ["Fault", "FaultInjectingEngine"]
 

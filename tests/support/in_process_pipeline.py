@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from bayou.engines import for_path
+from bayou.ingest.batch.micro_batch import MicroBatchWriter
+from bayou.ingest.batch.target_table import TargetTable
 from bayou.ingest.broker import TopicWatch, describe_topic
 from bayou.ingest.config import Configuration, Topic, load_configuration
-from bayou.ingest.dead_letter_table import DeadLetterTable
-from bayou.ingest.micro_batch import MicroBatchWriter
+from bayou.ingest.dead_letters.table import DeadLetterTable
+from bayou.ingest.events import BatchReport, RecordsLost
 from bayou.ingest.offsets import OffsetSpan, ranges_between
-from bayou.ingest.progress import BatchReport, RecordsLost
-from bayou.ingest.schemas import topic_schemas
-from bayou.ingest.start_positions import start_positions
-from bayou.ingest.target_table import TargetTable
-from bayou.ingest.topic_format import topic_columns, topic_format
+from bayou.ingest.runtime.start_positions import start_positions
+from bayou.ingest.schema.files import topic_schemas
+from bayou.ingest.schema.topic_format import topic_columns, topic_format
 
 __all__ = ["Heard", "InProcessContext", "take_in"]
 

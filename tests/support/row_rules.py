@@ -10,9 +10,9 @@ from hypothesis.stateful import precondition, rule
 
 from bayou.errors import CommitConflictError
 from bayou.kernel import Operation, Snapshot, Transaction, delete_data_files, write_data
-from bayou.kernel.operations.delete import delete
-from bayou.kernel.operations.merge import MergeClause, MergeDefinition, MergeSource, merge
-from bayou.kernel.operations.update import update
+from bayou.kernel.commands.merge import MergeClause, MergeDefinition, MergeSource, merge
+from bayou.kernel.commands.row_changes.delete import delete
+from bayou.kernel.commands.row_changes.update import update
 from bayou.protocol.actions import Action, AddFile
 from support.table_history import INFO, WRITERS, OpenTransaction, TableHistory
 from support.table_model import Condition, Effect, Rows

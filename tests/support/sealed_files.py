@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from bayou.engines.arrow.files import ArrowFiles
-from bayou.kernel.closeable import closeable
+from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import ByteRange
 
 __all__ = ["SealedFiles", "seal_files"]

@@ -21,7 +21,7 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory import MemoryEngine
 from bayou.errors import CommitConflictError, DataFileError
 from bayou.kernel import Operation, Snapshot, Table, Transaction, write_data
-from bayou.kernel.scan_state import ROW_ID
+from bayou.kernel.scan.scan_state import ROW_ID
 from bayou.protocol.actions import Action
 from support.table_model import Effect, Rows, TableModel
 from support.table_rows import (

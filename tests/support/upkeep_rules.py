@@ -13,16 +13,16 @@ from hypothesis.stateful import precondition, rule
 
 from bayou.errors import VersionNotFoundError
 from bayou.kernel import Operation, Snapshot, Table, write_data
-from bayou.kernel.operations.clone import clone
-from bayou.kernel.operations.optimize import plan_optimize, plan_zorder
-from bayou.kernel.operations.purge import plan_purge
-from bayou.kernel.operations.restore import restore
-from bayou.kernel.operations.rewrite_plan import run_plan
-from bayou.kernel.operations.vacuum import vacuum
-from bayou.kernel.upkeep.checkpoint_parts import plan_checkpoint, write_checkpoint_part
-from bayou.kernel.upkeep.cleanup import clean_up_log
-from bayou.kernel.upkeep.compaction import compact_log
-from bayou.kernel.upkeep.kept_files import kept_files
+from bayou.kernel.checkpoint.parts import plan_checkpoint, write_checkpoint_part
+from bayou.kernel.commands.clone import clone
+from bayou.kernel.commands.optimize.optimize import plan_optimize, plan_zorder
+from bayou.kernel.commands.optimize.purge import plan_purge
+from bayou.kernel.commands.optimize.rewrite_plan import run_plan
+from bayou.kernel.commands.restore import restore
+from bayou.kernel.commands.vacuum.referenced_files import kept_files
+from bayou.kernel.commands.vacuum.vacuum import vacuum
+from bayou.kernel.maintenance.log_cleanup import clean_up_log
+from bayou.kernel.maintenance.log_compaction import compact_log
 from support.table_history import INFO, WRITERS, TableHistory
 from support.table_model import Condition, Effect
 from support.table_rows import batch_of, conditions, read_feed, read_rows, replayed

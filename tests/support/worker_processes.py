@@ -14,10 +14,7 @@ from typing import Any, Self
 from pyroaring import BitMap64
 
 from bayou.engines import from_description
-from bayou.kernel.engine import Engine
-from bayou.kernel.engine_description import EngineDescription
-from bayou.kernel.operations.delete import DeleteMetrics, begin_delete, commit_delete
-from bayou.kernel.operations.merge import (
+from bayou.kernel.commands.merge import (
     MergeDefinition,
     MergeMetrics,
     MergeOperation,
@@ -25,14 +22,17 @@ from bayou.kernel.operations.merge import (
     MergeSource,
     MergeWork,
 )
-from bayou.kernel.operations.rewriting import Rewrite, rewrite
-from bayou.kernel.operations.row_change_outcome import RowChanges
-from bayou.kernel.operations.row_operation import RowOperation
-from bayou.kernel.operations.row_search import Candidate
-from bayou.kernel.operations.row_work import RowWork
-from bayou.kernel.operations.update import UpdateMetrics, begin_update, commit_update
-from bayou.kernel.scan_file import ScanFile
-from bayou.kernel.table_state import TableState
+from bayou.kernel.commands.optimize.rewrite import Rewrite, rewrite
+from bayou.kernel.commands.row_changes.delete import DeleteMetrics, begin_delete, commit_delete
+from bayou.kernel.commands.row_changes.operation import RowOperation
+from bayou.kernel.commands.row_changes.result import RowChanges
+from bayou.kernel.commands.row_changes.row_search import Candidate
+from bayou.kernel.commands.row_changes.task import RowWork
+from bayou.kernel.commands.row_changes.update import UpdateMetrics, begin_update, commit_update
+from bayou.kernel.engine import Engine
+from bayou.kernel.engine.description import EngineDescription
+from bayou.kernel.log.table_state import TableState
+from bayou.kernel.scan.scan_file import ScanFile
 from bayou.protocol.actions import AddFile, decode_actions, encode_actions
 
 __all__ = ["WorkerProcesses"]
@@ -64,21 +64,21 @@ class WorkerProcesses:
         self._pool.join()
 
     def delete(self, engine: Engine, table: TableState, where: str | None) -> DeleteMetrics:
-        """See `bayou.kernel.operations.delete.delete`."""
+        """See `bayou.kernel.commands.row_changes.delete.delete`."""
         operation = begin_delete(engine, table, where, engine_info=_ENGINE_INFO)
         return commit_delete(engine, operation, self._changes(engine, operation))
 
     def update(
         self, engine: Engine, table: TableState, values: Mapping[str, str], where: str | None
     ) -> UpdateMetrics:
-        """See `bayou.kernel.operations.update.update`."""
+        """See `bayou.kernel.commands.row_changes.update.update`."""
         operation = begin_update(engine, table, values, where, engine_info=_ENGINE_INFO)
         return commit_update(engine, operation, self._changes(engine, operation))
 
     def merge(
         self, engine: Engine, table: TableState, source: MergeSource, definition: MergeDefinition
     ) -> MergeMetrics:
-        """See `bayou.kernel.operations.merge.merge`."""
+        """See `bayou.kernel.commands.merge.merge`."""
         operation = MergeOperation(engine, table, source, definition, engine_info=_ENGINE_INFO)
         work, rows = operation.work.to_bytes(), source.to_bytes()
         with operation.files(engine) as found:

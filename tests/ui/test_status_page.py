@@ -13,10 +13,10 @@ import pytest
 
 from bayou.errors import PipelineError, StorageError
 from bayou.ingest.config import load_configuration
+from bayou.ingest.events import BatchReport, MaintenanceReport, TopicStarted, TopicSummary
 from bayou.ingest.monitoring import StatusStore
 from bayou.ingest.monitoring.server import StatusServer
 from bayou.ingest.offsets import OffsetSpan
-from bayou.ingest.progress import BatchReport, MaintenanceReport, TopicStarted, TopicSummary
 
 CONFIG = """\
 connector:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from bayou.api.arguments import checked_names
-from bayou.api.interleaving import available_cores, interleaved
+from bayou.api.argument_checks import checked_names
+from bayou.api.parallel_iteration import available_cores, interleaved
 from bayou.errors import SchemaError
 from bayou.kernel import (
     ChangeFile,
@@ -24,7 +24,7 @@ from bayou.kernel import (
     with_vectors,
 )
 from bayou.kernel.engine import PredicateEvaluator
-from bayou.kernel.predicates.model import referenced_columns
+from bayou.kernel.expressions.model import referenced_columns
 from bayou.protocol.change_data import CHANGE_COLUMNS
 from bayou.protocol.schema import StructType
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pyarrow.fs
 
-from bayou.api.engine_file_system import EngineFileSystem
+from bayou.api.pyarrow_file_system import EngineFileSystem
 from bayou.errors import UnsupportedFeatureError
 from bayou.kernel import Engine, Predicate, ScanFile, Snapshot
-from bayou.kernel.arrow_types import to_arrow_type
-from bayou.kernel.column_mapping import column_mapping_mode
+from bayou.kernel.arrow.types import to_arrow_type
+from bayou.kernel.table_features.column_mapping import column_mapping_mode
 from bayou.protocol import partition_values
 
 # pyarrow.dataset imports pandas where that is installed, so it is imported on use.

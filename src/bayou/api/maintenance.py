@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bayou.api.arguments import checked_number
+from bayou.api.argument_checks import checked_number
 from bayou.api.bound_table import BoundTable
 from bayou.errors import ArgumentError
-from bayou.kernel.operations.vacuum import VacuumMetrics, vacuum
+from bayou.kernel.commands.vacuum.vacuum import VacuumMetrics, vacuum
 from bayou.version import ENGINE_INFO
 
 __all__ = ["Maintenance"]

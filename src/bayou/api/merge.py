@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from bayou.api.arguments import checked_condition, checked_values
+from bayou.api.argument_checks import checked_condition, checked_values
 from bayou.api.arrow_stream import ArrowStream, record_batches
 from bayou.kernel import Engine, Predicate, Table
-from bayou.kernel.operations.merge import (
+from bayou.kernel.commands.merge import (
     ClauseAction,
     ClauseKind,
     MergeClause,
@@ -19,7 +19,7 @@ from bayou.kernel.operations.merge import (
     MergeSource,
     merge,
 )
-from bayou.kernel.predicates.model import Expression
+from bayou.kernel.expressions.model import Expression
 from bayou.version import ENGINE_INFO
 
 __all__ = ["MergeBuilder", "Values"]

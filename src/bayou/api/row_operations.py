@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bayou.api.arguments import checked_condition, checked_text, checked_values
+from bayou.api.argument_checks import checked_condition, checked_text, checked_values
 from bayou.api.arrow_stream import ArrowStream
 from bayou.api.bound_table import BoundTable
 from bayou.api.merge import MergeBuilder
 from bayou.errors import ArgumentError
 from bayou.kernel import Predicate
-from bayou.kernel.operations.delete import DeleteMetrics, delete
-from bayou.kernel.operations.merge import MergeDefinition
-from bayou.kernel.operations.update import UpdateMetrics, update
-from bayou.kernel.predicates.model import Expression
+from bayou.kernel.commands.merge import MergeDefinition
+from bayou.kernel.commands.row_changes.delete import DeleteMetrics, delete
+from bayou.kernel.commands.row_changes.update import UpdateMetrics, update
+from bayou.kernel.expressions.model import Expression
 from bayou.version import ENGINE_INFO
 
 __all__ = ["RowOperations"]

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from bayou.api.alterations import Alterations
-from bayou.api.arguments import checked_number, checked_path, checked_texts
+from bayou.api.alter import Alterations
+from bayou.api.argument_checks import checked_number, checked_path, checked_texts
 from bayou.api.changes import ChangesHandle
 from bayou.api.dataset import to_dataset
-from bayou.api.layout import Layout
 from bayou.api.maintenance import Maintenance
-from bayou.api.reading import Reading, files_table, stated_row_count
+from bayou.api.optimize import Layout
+from bayou.api.read import Reading, files_table, stated_row_count
 from bayou.api.row_operations import RowOperations
 from bayou.api.timestamps import Timestamp, milliseconds
 from bayou.engines import for_path

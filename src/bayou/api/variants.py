@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.errors import ArgumentError
-from bayou.kernel.arrow_types import VARIANT_EXTENSION, to_arrow_type
+from bayou.kernel.arrow.types import VARIANT_EXTENSION, to_arrow_type
 from bayou.protocol import variant_json
 from bayou.protocol.schema import VARIANT
 from bayou.protocol.variant import VariantError

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from bayou.api.arguments import checked_names, checked_path, checked_texts
+from bayou.api.argument_checks import checked_names, checked_path, checked_texts
 from bayou.api.arrow_stream import ArrowStream, record_batches
 from bayou.engines import for_path
 from bayou.errors import (
@@ -29,8 +29,8 @@ from bayou.kernel import (
     delete_data_files,
     write_data,
 )
-from bayou.kernel.arrow_types import from_arrow_schema
-from bayou.kernel.writes.uncommitted import discard_unless_committed
+from bayou.kernel.arrow.types import from_arrow_schema
+from bayou.kernel.transaction.abort_cleanup import discard_unless_committed
 from bayou.protocol.actions import AddFile
 from bayou.protocol.schema import StructType
 from bayou.version import ENGINE_INFO

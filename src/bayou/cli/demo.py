@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayou.cli.arguments import AsJson
-from bayou.cli.exits import explained
+from bayou.cli.exit_codes import explained
 from bayou.cli.history import history_rows
 from bayou.cli.output import output_for
 from bayou.cli.output.interface import Output

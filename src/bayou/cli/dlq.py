@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from bayou.cli.arguments import AsJson, Config, Settings
-from bayou.cli.exits import FAILED, WRONG_USAGE, explained
-from bayou.cli.opened_table import named_topics, of_topic
+from bayou.cli.exit_codes import FAILED, WRONG_USAGE, explained
 from bayou.cli.output import output_for
+from bayou.cli.table_argument import named_topics, of_topic
 
 if TYPE_CHECKING:
     from bayou.ingest.config import Configuration, Topic
@@ -127,7 +127,7 @@ def replay(
     """
     output = output_for(as_json=as_json)
     with explained(output):
-        from bayou.ingest.letter_replay import replay_letters
+        from bayou.ingest.dead_letters.dead_letter_replay import replay_letters
 
         configuration, found = _topic(config, topic, settings)
         outcome = replay_letters(configuration, found, where=where, dry_run=dry_run)
@@ -167,7 +167,7 @@ def drop(
         if (where is None) is not every:
             output.error("say which with --where, or --all: one of them", kind="UsageError")
             raise typer.Exit(WRONG_USAGE)
-        from bayou.ingest.letter_replay import drop_letters
+        from bayou.ingest.dead_letters.dead_letter_replay import drop_letters
 
         configuration, found = _topic(config, topic, settings)
         dropped = drop_letters(configuration, found, where=where)

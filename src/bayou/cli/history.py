@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from bayou.cli.arguments import AsJson, Settings
-from bayou.cli.exits import explained
-from bayou.cli.moments import utc_text
-from bayou.cli.opened_table import FromConfig, TablePath, opened_table
+from bayou.cli.exit_codes import explained
 from bayou.cli.output import output_for
+from bayou.cli.table_argument import FromConfig, TablePath, opened_table
+from bayou.cli.timestamps import utc_text
 
 __all__ = ["history", "history_rows"]
 

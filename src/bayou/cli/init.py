@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from bayou.cli.arguments import AsJson
-from bayou.cli.exits import explained
+from bayou.cli.exit_codes import explained
 from bayou.cli.output import output_for
 from bayou.errors import ArgumentError
 
@@ -64,7 +64,7 @@ def init(
     """
     output = output_for(as_json=as_json)
     with explained(output):
-        from bayou.ingest.new_configuration import write_configuration
+        from bayou.ingest.inspection.config_scaffold import write_configuration
 
         security = {
             "protocol": security_protocol,

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from bayou.cli.arguments import AsJson, Settings
-from bayou.cli.exits import FAILED, explained
+from bayou.cli.exit_codes import FAILED, explained
 from bayou.cli.output import output_for
-from bayou.ingest.progress import MigrationReport
+from bayou.ingest.events import MigrationReport
 
 __all__ = ["migrate"]
 
@@ -46,7 +46,7 @@ def migrate(
     output = output_for(as_json=as_json)
     with explained(output):
         from bayou.ingest.config import load_configuration
-        from bayou.ingest.topic_table import TopicTable
+        from bayou.ingest.topic_table.topic_table import TopicTable
 
         configuration = load_configuration(config, settings=settings or ())
         configuration.check_supported()

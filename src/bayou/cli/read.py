@@ -9,9 +9,9 @@ import msgspec
 import typer
 
 from bayou.cli.arguments import AsJson, AtTime, AtVersion, Settings
-from bayou.cli.exits import explained
-from bayou.cli.opened_table import FromConfig, TablePath, opened_table
+from bayou.cli.exit_codes import explained
 from bayou.cli.output import output_for
+from bayou.cli.table_argument import FromConfig, TablePath, opened_table
 
 __all__ = ["cell", "read"]
 

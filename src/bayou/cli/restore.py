@@ -7,9 +7,9 @@ import shlex
 import typer
 
 from bayou.cli.arguments import AsJson, AtTime, AtVersion, Settings
-from bayou.cli.exits import WRONG_USAGE, explained
-from bayou.cli.opened_table import FromConfig, TablePath, opened_table
+from bayou.cli.exit_codes import WRONG_USAGE, explained
 from bayou.cli.output import output_for
+from bayou.cli.table_argument import FromConfig, TablePath, opened_table
 
 __all__ = ["restore"]
 
@@ -58,7 +58,7 @@ def restore(
 
 
 def _without_secret(setting: str) -> str:
-    from bayou.ingest.config.clear_secrets import is_secret
+    from bayou.ingest.config.plaintext_secrets import is_secret
 
     key = setting.partition("=")[0]
     return f"{key}=..." if is_secret(key) else setting

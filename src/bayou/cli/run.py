@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from bayou.cli.arguments import AsJson, Config, Settings
-from bayou.cli.exits import FAILED, explained
-from bayou.cli.opened_table import of_topic
+from bayou.cli.exit_codes import FAILED, explained
+from bayou.cli.mask_warnings import told_unseen
 from bayou.cli.output import Output, output_for
 from bayou.cli.output.interface import UnreadError
-from bayou.cli.output.unheard import Unheard
-from bayou.cli.unseen_masks import told_unseen
-from bayou.ingest.progress import (
+from bayou.cli.output.resilient_listener import Unheard
+from bayou.cli.table_argument import of_topic
+from bayou.ingest.events import (
     AttemptFailed,
     BatchReport,
     MaintenanceReport,
@@ -48,7 +48,7 @@ def run(
         configuration.check_runnable()
 
         from bayou.ingest.monitoring import Listeners, monitored
-        from bayou.ingest.pipeline import run_pipeline
+        from bayou.ingest.runtime.pipeline import run_pipeline
 
         stop, unread = threading.Event(), threading.Event()
         signal.signal(signal.SIGTERM, lambda *_: stop.set())

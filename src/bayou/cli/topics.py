@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from bayou.cli.arguments import AsJson, Config, Settings
-from bayou.cli.exits import explained
+from bayou.cli.exit_codes import explained
 from bayou.cli.output import output_for
 
 __all__ = ["topics"]

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from bayou.cli.arguments import AsJson, Settings
-from bayou.cli.exits import WRONG_USAGE, explained
-from bayou.cli.opened_table import of_topic
+from bayou.cli.exit_codes import WRONG_USAGE, explained
+from bayou.cli.mask_warnings import told_unseen
 from bayou.cli.output import output_for
-from bayou.cli.unseen_masks import told_unseen
+from bayou.cli.table_argument import of_topic
 
 __all__ = ["validate"]
 
@@ -43,7 +43,7 @@ def validate(
         from bayou.errors import BayouError, ConfigurationError
         from bayou.ingest.inspection import masks_without_field
         from bayou.ingest.maintenance import check_retention
-        from bayou.ingest.schemas import topic_schemas
+        from bayou.ingest.schema.files import topic_schemas
 
         topic_schemas(configuration)
         for notice in configuration.notices:

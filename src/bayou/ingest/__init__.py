@@ -7,20 +7,20 @@ Importing this package starts nothing and imports neither Spark nor pydantic.
 
 from typing import TYPE_CHECKING
 
-from bayou import on_use
+from bayou import lazy_import
 
 if TYPE_CHECKING:
     from bayou.ingest.config import load_configuration
-    from bayou.ingest.pipeline import run_pipeline
-    from bayou.ingest.topic_table import TopicTable
+    from bayou.ingest.runtime.pipeline import run_pipeline
+    from bayou.ingest.topic_table.topic_table import TopicTable
 
 __all__ = ["TopicTable", "load_configuration", "run_pipeline"]
 
-__getattr__ = on_use.loader(
+__getattr__ = lazy_import.loader(
     __name__,
     {
-        "TopicTable": "bayou.ingest.topic_table",
+        "TopicTable": "bayou.ingest.topic_table.topic_table",
         "load_configuration": "bayou.ingest.config",
-        "run_pipeline": "bayou.ingest.pipeline",
+        "run_pipeline": "bayou.ingest.runtime.pipeline",
     },
 )

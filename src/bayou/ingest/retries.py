@@ -14,7 +14,7 @@ from bayou.errors import (
     StorageError,
 )
 from bayou.ingest.config import Topic
-from bayou.ingest.progress import AttemptFailed
+from bayou.ingest.events import AttemptFailed
 from bayou.ingest.spark_errors import SparkFailedError
 
 __all__ = [

@@ -3,6 +3,8 @@
 Names follow Delta Kernel. The engine is passed to each call and never kept.
 """
 
+from bayou.kernel.arrow.closeable import CloseableIterator, closeable
+from bayou.kernel.arrow.row import FilteredColumnarBatch, Row
 from bayou.kernel.catalog import (
     Catalog,
     CommittingCatalog,
@@ -10,14 +12,8 @@ from bayou.kernel.catalog import (
     RatifiedCommit,
     RatifiedCommits,
 )
-from bayou.kernel.changes.action_columns import DeltaAction
-from bayou.kernel.changes.boundary import CommitBoundary
-from bayou.kernel.changes.change_file import ChangeFile, ChangeState
-from bayou.kernel.changes.change_scan import ChangeScan, ChangeScanBuilder
-from bayou.kernel.changes.commit_range import CommitActions, CommitRange, CommitRangeBuilder
-from bayou.kernel.changes.reading import read_change_file
-from bayou.kernel.changes.table_changes import TableChanges
-from bayou.kernel.closeable import CloseableIterator, closeable
+from bayou.kernel.data_writer.data_writer import delete_data_files, write_data
+from bayou.kernel.deletion_vectors.prefetch import LoadedVectors, with_vectors
 from bayou.kernel.engine import (
     ByteRange,
     DataFileStatus,
@@ -31,7 +27,9 @@ from bayou.kernel.engine import (
     ParquetWriteOptions,
     RowGroup,
 )
-from bayou.kernel.engine_description import EngineDescription
+from bayou.kernel.engine.description import EngineDescription
+from bayou.kernel.expressions.model import Predicate, col, lit
+from bayou.kernel.log.slices import LogSlice
 from bayou.kernel.metrics import (
     FileReadReport,
     LoggingReporter,
@@ -41,25 +39,27 @@ from bayou.kernel.metrics import (
     TransactionMetrics,
     TransactionReport,
 )
-from bayou.kernel.predicates.model import Predicate, col, lit
-from bayou.kernel.row import FilteredColumnarBatch, Row
-from bayou.kernel.scan import Scan, ScanBuilder
-from bayou.kernel.scan_file import ScanFile, ScanFileBatch
-from bayou.kernel.scan_state import ScanState
-from bayou.kernel.slices import LogSlice
+from bayou.kernel.operation import Operation
+from bayou.kernel.scan.scan import Scan, ScanBuilder
+from bayou.kernel.scan.scan_file import ScanFile, ScanFileBatch
+from bayou.kernel.scan.scan_state import ScanState
+from bayou.kernel.scan.transform import read_scan_file
 from bayou.kernel.snapshot import Snapshot
 from bayou.kernel.table import Table
-from bayou.kernel.transform import read_scan_file
-from bayou.kernel.upkeep.post_commit import PostCommitHook
-from bayou.kernel.vector_prefetch import LoadedVectors, with_vectors
-from bayou.kernel.writes.builder import TransactionBuilder
-from bayou.kernel.writes.committers import stage_commit
-from bayou.kernel.writes.data_writer import delete_data_files, write_data
-from bayou.kernel.writes.operation import Operation
-from bayou.kernel.writes.post_commit import TransactionCommitResult
-from bayou.kernel.writes.state import TransactionState, WriteContext
-from bayou.kernel.writes.transaction import Transaction
-from bayou.kernel.writes.uncommitted import discard_unless_committed
+from bayou.kernel.table_changes.action_columns import DeltaAction
+from bayou.kernel.table_changes.boundary import CommitBoundary
+from bayou.kernel.table_changes.change_file import ChangeFile, ChangeState
+from bayou.kernel.table_changes.change_scan import ChangeScan, ChangeScanBuilder
+from bayou.kernel.table_changes.commit_range import CommitActions, CommitRange, CommitRangeBuilder
+from bayou.kernel.table_changes.read import read_change_file
+from bayou.kernel.table_changes.table_changes import TableChanges
+from bayou.kernel.transaction.abort_cleanup import discard_unless_committed
+from bayou.kernel.transaction.builder import TransactionBuilder
+from bayou.kernel.transaction.commit_result import TransactionCommitResult
+from bayou.kernel.transaction.committers import stage_commit
+from bayou.kernel.transaction.post_commit_hooks import PostCommitHook
+from bayou.kernel.transaction.transaction import Transaction
+from bayou.kernel.transaction_state import TransactionState, WriteContext
 from bayou.protocol.actions import decode_actions, encode_actions
 from bayou.protocol.stats import FileStatistics
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bayou.kernel.catalog import Catalog
-from bayou.kernel.checksum import FileTotals
-from bayou.kernel.commit_times import commit_timestamp
+from bayou.kernel.checkpoint.stats_cache import KnownStatistics
+from bayou.kernel.crc.file_totals import stated_file_totals
+from bayou.kernel.crc.read import FileTotals
 from bayou.kernel.engine import Engine
-from bayou.kernel.file_totals import stated_file_totals
-from bayou.kernel.known_statistics import KnownStatistics
-from bayou.kernel.refresh import refreshed_state
-from bayou.kernel.scan import ScanBuilder
-from bayou.kernel.snapshot_metrics import measured
-from bayou.kernel.table_state import TableState, load_table_state
-from bayou.kernel.writes.builder import TransactionBuilder
-from bayou.kernel.writes.operation import Operation
+from bayou.kernel.log.commit_times import commit_timestamp
+from bayou.kernel.log.incremental_replay import refreshed_state
+from bayou.kernel.log.snapshot_metrics import measured
+from bayou.kernel.log.table_state import TableState, load_table_state
+from bayou.kernel.operation import Operation
+from bayou.kernel.scan.scan import ScanBuilder
+from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.protocol.column_metadata import (
     IdentityColumn,
     check_constraints,

@@ -6,20 +6,20 @@ from typing import Any
 
 from bayou.errors import TableNotFoundError
 from bayou.kernel.catalog import Catalog, CommittingCatalog
-from bayou.kernel.changes.boundary import CommitBoundary
-from bayou.kernel.changes.commit_range import CommitRangeBuilder
-from bayou.kernel.changes.table_changes import TableChanges, load_table_changes
-from bayou.kernel.commit_times import version_at
+from bayou.kernel.checkpoint.workers import checkpoint_by_workers
 from bayou.kernel.engine import Engine
-from bayou.kernel.history import read_history
-from bayou.kernel.log_segment import load_log_segment
+from bayou.kernel.log.commit_times import version_at
+from bayou.kernel.log.history import read_history
+from bayou.kernel.log.segment import load_log_segment
+from bayou.kernel.maintenance.log_cleanup import LogCleanup, clean_up_log
+from bayou.kernel.maintenance.log_compaction import compact_log
+from bayou.kernel.operation import Operation
 from bayou.kernel.snapshot import Snapshot
-from bayou.kernel.upkeep.checkpoint_workers import checkpoint_by_workers
-from bayou.kernel.upkeep.cleanup import LogCleanup, clean_up_log
-from bayou.kernel.upkeep.compaction import compact_log
-from bayou.kernel.writes.builder import TransactionBuilder
-from bayou.kernel.writes.committers import publish_ratified
-from bayou.kernel.writes.operation import Operation
+from bayou.kernel.table_changes.boundary import CommitBoundary
+from bayou.kernel.table_changes.commit_range import CommitRangeBuilder
+from bayou.kernel.table_changes.table_changes import TableChanges, load_table_changes
+from bayou.kernel.transaction.builder import TransactionBuilder
+from bayou.kernel.transaction.committers import publish_ratified
 
 __all__ = ["Table"]
 
@@ -133,7 +133,7 @@ class Table:
     def clean_up_log(self, engine: Engine) -> LogCleanup:
         """Delete commits and checkpoints older than `delta.logRetentionDuration`.
 
-        See `clean_up_log` of `bayou.kernel.upkeep.cleanup`.
+        See `clean_up_log` of `bayou.kernel.maintenance.log_cleanup`.
         """
         return clean_up_log(engine, self._path, catalog=self._catalog)
 

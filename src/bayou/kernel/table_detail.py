@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from bayou.kernel.checksum import FileTotals
+from bayou.kernel.crc.read import FileTotals
 from bayou.kernel.engine import Engine
 from bayou.kernel.snapshot import Snapshot
 from bayou.protocol.features import all_features

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from bayou.protocol.data_file_paths import canonical_path
-from bayou.protocol.json_texts import JsonDecoder, decode_json
+from bayou.protocol.json_decoding import JsonDecoder, decode_json
 
 __all__ = [
     "Action",

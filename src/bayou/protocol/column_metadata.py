@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from bayou.protocol.json_texts import decode_json
+from bayou.protocol.json_decoding import decode_json
 from bayou.protocol.schema import StructField, StructType
 
 __all__ = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from bayou.protocol.json_texts import decode_json
+from bayou.protocol.json_decoding import decode_json
 from bayou.protocol.schema import StructField
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from bayou.protocol.json_texts import decode_json
+from bayou.protocol.json_decoding import decode_json
 
 __all__ = ["LastCheckpoint", "canonical_json", "checksum", "encode", "parse"]
 

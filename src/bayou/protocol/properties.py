@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bayou.protocol.property_texts import (
+from bayou.protocol.property_strings import (
     PropertyValueError,
     TableProperty,
     at_least,

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from bayou.protocol.json_texts import decode_json
+from bayou.protocol.json_decoding import decode_json
 
 __all__ = [
     "BINARY",

@@ -1,20 +1,20 @@
 from typing import TYPE_CHECKING
 
-import bayou.spark.pyspark_version  # noqa: F401  # before imports fail that need a newer one
-from bayou import on_use
+import bayou.spark.session.pyspark_version  # noqa: F401  # before imports fail that need a newer one
+from bayou import lazy_import
 
 if TYPE_CHECKING:
+    from bayou.spark.delta_table import DeltaTable, IdentityGenerator
     from bayou.spark.errors import short_message
-    from bayou.spark.replay import (
+    from bayou.spark.extension import disable, enable, start_session
+    from bayou.spark.log_replay import (
         DistributedScan,
         DistributedScanBuilder,
         clear_cache,
         initial_snapshot_for_streaming,
         state_reconstruction,
     )
-    from bayou.spark.session import disable, enable, start_session
-    from bayou.spark.statements import sql
-    from bayou.spark.tables import DeltaTable, IdentityGenerator
+    from bayou.spark.sql_statements import sql
 
 __all__ = [
     "DeltaTable",
@@ -32,20 +32,20 @@ __all__ = [
 ]
 
 # Of what Spark starts in Python processes, most needs few of them.
-__getattr__ = on_use.loader(
+__getattr__ = lazy_import.loader(
     __name__,
     {
-        "DeltaTable": "bayou.spark.tables",
-        "DistributedScan": "bayou.spark.replay",
-        "DistributedScanBuilder": "bayou.spark.replay",
-        "IdentityGenerator": "bayou.spark.tables",
-        "clear_cache": "bayou.spark.replay",
-        "disable": "bayou.spark.session",
-        "enable": "bayou.spark.session",
-        "initial_snapshot_for_streaming": "bayou.spark.replay",
+        "DeltaTable": "bayou.spark.delta_table",
+        "DistributedScan": "bayou.spark.log_replay",
+        "DistributedScanBuilder": "bayou.spark.log_replay",
+        "IdentityGenerator": "bayou.spark.delta_table",
+        "clear_cache": "bayou.spark.log_replay",
+        "disable": "bayou.spark.extension",
+        "enable": "bayou.spark.extension",
+        "initial_snapshot_for_streaming": "bayou.spark.log_replay",
         "short_message": "bayou.spark.errors",
-        "sql": "bayou.spark.statements",
-        "start_session": "bayou.spark.session",
-        "state_reconstruction": "bayou.spark.replay",
+        "sql": "bayou.spark.sql_statements",
+        "start_session": "bayou.spark.extension",
+        "state_reconstruction": "bayou.spark.log_replay",
     },
 )

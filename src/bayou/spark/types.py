@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyspark.sql.types as spark_types
 
 from bayou.errors import SchemaError
-from bayou.kernel.arrow_types import to_arrow_schema
+from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import (
     BINARY,
     VARIANT,

@@ -11,7 +11,7 @@ from pathlib import Path
 from bayou.errors import StorageError, TableNotFoundError
 from bayou.kernel.catalog import RatifiedCommit, RatifiedCommits
 from bayou.kernel.engine import Engine
-from bayou.kernel.writes.committers import stage_commit
+from bayou.kernel.transaction.committers import stage_commit
 
 __all__ = ["FileCatalog"]
 

@@ -7,8 +7,8 @@ import json
 from bayou.cli.output.console import ConsoleOutput
 from bayou.cli.output.json import JsonOutput
 from bayou.cli.output.log_lines import LogReporter
+from bayou.ingest.events import RecordsLost
 from bayou.ingest.offsets import OffsetSpan
-from bayou.ingest.progress import RecordsLost
 
 LOST = RecordsLost(
     topic="events", spans={1: OffsetSpan(start=3, end=5), 0: OffsetSpan(start=0, end=9)}

@@ -14,7 +14,7 @@ from bayou.api.table import TableHandle
 from bayou.engines.arrow import ArrowEngine, object_io, object_store_files
 from bayou.engines.arrow.object_store_files import ObjectStoreFiles
 from bayou.kernel import Operation, Table, write_data
-from bayou.kernel.arrow_types import from_arrow_schema
+from bayou.kernel.arrow.types import from_arrow_schema
 
 PATH = "s3://bucket/table"
 

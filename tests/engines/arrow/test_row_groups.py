@@ -9,7 +9,7 @@ import pytest
 
 from bayou.engines.arrow import ArrowEngine
 from bayou.kernel.engine import FIELD_ID_KEY, FileSplit
-from bayou.kernel.predicates.model import Predicate, col
+from bayou.kernel.expressions.model import Predicate, col
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bayou.ingest.decode import DecodePlan, JsonDecoder, additions
 from bayou.ingest.decode.inference import infer_field, merge_fields
-from bayou.kernel.writes.schema_evolution import merge_schemas
+from bayou.kernel.transaction.schema_evolution import merge_schemas
 from bayou.protocol.schema import BOOLEAN, DOUBLE, LONG, STRING, StructType
 from support.examples import examples
 

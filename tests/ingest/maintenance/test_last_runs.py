@@ -3,8 +3,8 @@
 import pytest
 
 from bayou.errors import PipelineError
+from bayou.ingest.events import MaintenanceReport
 from bayou.ingest.maintenance import LastRun, LastRuns, task_of
-from bayou.ingest.progress import MaintenanceReport
 
 DONE, FAILED = ("vacuum", "done"), ("vacuum", "failed")
 

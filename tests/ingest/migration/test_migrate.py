@@ -13,10 +13,10 @@ import pytest
 import bayou
 from bayou.errors import PipelineError
 from bayou.ingest import TopicTable, load_configuration
-from bayou.ingest.direct_writer import DirectWriter, record_batch
 from bayou.ingest.inspection import plan_run, prove_offsets, topic_standings
 from bayou.ingest.migration import migrate as migration
 from bayou.ingest.state import topic_state
+from bayou.ingest.topic_table.writer import DirectWriter, record_batch
 from support.migrations import CONFIG, KilledError, die, ids
 
 

@@ -13,11 +13,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bayou.errors import ConfigurationError, PrerequisiteError
 from bayou.ingest.config import load_configuration
+from bayou.ingest.events import BatchReport, MaintenanceReport, TopicStarted
 from bayou.ingest.monitoring import monitored, server
 from bayou.ingest.monitoring.metrics import METRIC_NAMES
 from bayou.ingest.monitoring.watch import Watch
 from bayou.ingest.offsets import OffsetSpan
-from bayou.ingest.progress import BatchReport, MaintenanceReport, TopicStarted
 from support.waiting import wait_until
 
 TOKEN = "correct-horse"

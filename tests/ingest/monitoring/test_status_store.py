@@ -6,11 +6,7 @@ import pytest
 
 from bayou.errors import PipelineError, StorageError
 from bayou.ingest.config import load_configuration
-from bayou.ingest.maintenance import LastRuns
-from bayou.ingest.monitoring import Listeners, StatusStore
-from bayou.ingest.monitoring.metrics import exposition
-from bayou.ingest.offsets import OffsetSpan
-from bayou.ingest.progress import (
+from bayou.ingest.events import (
     AttemptFailed,
     BatchReport,
     MaintenanceReport,
@@ -18,6 +14,10 @@ from bayou.ingest.progress import (
     TopicStarted,
     TopicSummary,
 )
+from bayou.ingest.maintenance import LastRuns
+from bayou.ingest.monitoring import Listeners, StatusStore
+from bayou.ingest.monitoring.metrics import exposition
+from bayou.ingest.offsets import OffsetSpan
 
 
 class Clock:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from bayou.errors import PipelineError
+from bayou.ingest.events import TopicStarted, TopicSummary
 from bayou.ingest.monitoring import StatusStore
 from bayou.ingest.monitoring.watch import Watch
-from bayou.ingest.progress import TopicStarted, TopicSummary
 
 
 def started(pipeline, positions):

@@ -8,8 +8,8 @@ import pytest
 
 import bayou
 from bayou.ingest import TopicTable, load_configuration
-from bayou.ingest.dead_letters import dead_letters_path
-from bayou.ingest.direct_writer import DirectWriter, record_batch
+from bayou.ingest.config.related_tables import dead_letters_path
+from bayou.ingest.topic_table.writer import DirectWriter, record_batch
 
 CONFIG = """\
 connector:

@@ -8,8 +8,8 @@ import pytest
 
 import bayou
 from bayou.ingest import TopicTable, load_configuration
-from bayou.ingest.direct_writer import DirectWriter, record_batch
-from bayou.ingest.upsert import deleted_keys_path
+from bayou.ingest.config.related_tables import deleted_keys_path
+from bayou.ingest.topic_table.writer import DirectWriter, record_batch
 
 CONFIG = """\
 connector:

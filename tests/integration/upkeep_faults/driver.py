@@ -12,8 +12,8 @@ import traceback
 from pathlib import Path
 
 from bayou.errors import BayouError
-from bayou.kernel.upkeep.checkpoint_parts import CheckpointPlan
-from bayou.kernel.writes.transaction import Transaction
+from bayou.kernel.checkpoint.parts import CheckpointPlan
+from bayou.kernel.transaction.transaction import Transaction
 from bayou.spark import DeltaTable, start_session
 from support.waiting import wait_until
 

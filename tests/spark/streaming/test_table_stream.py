@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bayou.engines.memory import MemoryEngine
 from bayou.errors import StreamingSourceError
 from bayou.kernel import ScanFileBatch, Table
-from bayou.kernel.scan_file import scan_batch
+from bayou.kernel.scan.scan_file import scan_batch
 from bayou.spark.streaming import StreamOptions, TableStream
 from support.examples import examples
 from support.log_writer import LogWriter, add, commit_info, metadata, protocol, remove

@@ -13,11 +13,11 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from bayou.cli.output.harmless import harmless
+from bayou.cli.output.control_characters import harmless
 from bayou.cli.output.interface import Row, UnreadError
 from bayou.cli.output.log_lines import LogReporter
 from bayou.cli.output.progress import LineReporter, RunProgress
-from bayou.ingest.progress import Reporter
+from bayou.ingest.events import Reporter
 from bayou.redaction import without_secrets
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class ConsoleOutput:
         if not self._out.is_terminal:
             yield LogReporter(lambda line: self._out.print(Text(harmless(line))))
             return
-        from bayou.cli.output.live import LiveView, live
+        from bayou.cli.output.live_table import LiveView, live
 
         with live(self._out, LiveView(monitor.store.status, monitor.url)):
             yield monitor.store

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from bayou.ingest.progress import Reporter
+from bayou.ingest.events import Reporter
 
 if TYPE_CHECKING:
     from bayou.ingest.monitoring import Monitor

@@ -17,7 +17,7 @@ import msgspec
 
 from bayou.cli.output.interface import Row, UnreadError
 from bayou.errors import BayouError
-from bayou.ingest.progress import (
+from bayou.ingest.events import (
     AttemptFailed,
     BatchReport,
     MaintenanceReport,

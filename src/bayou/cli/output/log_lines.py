@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from bayou.ingest.progress import (
+from bayou.ingest.events import (
     AttemptFailed,
     BatchReport,
     MaintenanceReport,

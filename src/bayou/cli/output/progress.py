@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from rich.progress import Progress, TaskID
 
-from bayou.cli.output.harmless import harmless
-from bayou.ingest.progress import (
+from bayou.cli.output.control_characters import harmless
+from bayou.ingest.events import (
     AttemptFailed,
     BatchReport,
     MaintenanceReport,

@@ -1,3 +1,8 @@
+"""The default engine: local files and obstore for storage, pyarrow for JSON and Parquet.
+
+Start at `engine.ArrowEngine`. `files` chooses the storage by the scheme of a path.
+"""
+
 from bayou.engines.arrow.engine import ArrowEngine
 
 __all__ = ["ArrowEngine"]

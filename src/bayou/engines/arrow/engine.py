@@ -14,9 +14,9 @@ from bayou.kernel.engine import (
     JsonHandler,
     ParquetHandler,
 )
-from bayou.kernel.engine_description import EngineDescription, EngineFactory
+from bayou.kernel.engine.description import EngineDescription, EngineFactory
+from bayou.kernel.expressions.handler import DefaultExpressionHandler
 from bayou.kernel.metrics import MetricsReporter
-from bayou.kernel.predicates.handler import DefaultExpressionHandler
 
 __all__ = ["ArrowEngine"]
 

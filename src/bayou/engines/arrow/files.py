@@ -9,7 +9,7 @@ from typing import IO
 from bayou.engines.arrow.local_files import LocalFiles
 from bayou.engines.arrow.object_store_files import ObjectStoreFiles
 from bayou.engines.arrow.object_uris import is_local_path
-from bayou.kernel.closeable import CloseableIterator, closeable
+from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import ByteRange, FileStatus, FileSystemClient
 
 __all__ = ["ArrowFiles"]

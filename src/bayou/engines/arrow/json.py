@@ -18,9 +18,9 @@ from bayou.engines.arrow.conversion import converter
 from bayou.engines.arrow.json_lines import read_lines
 from bayou.engines.arrow.json_values import parse_texts
 from bayou.errors import SerializationError
-from bayou.kernel.closeable import closeable
+from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import FileStatus, FileSystemClient
-from bayou.kernel.predicates.model import Predicate
+from bayou.kernel.expressions.model import Predicate
 
 __all__ = ["ArrowJsonHandler"]
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from bayou.engines.arrow.json_values import parse_texts
 from bayou.errors import SerializationError
-from bayou.kernel.closeable import closeable
+from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import ByteRange, FileStatus, FileSystemClient
 
 __all__ = ["Lines", "read_lines"]

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from bayou.engines.arrow.projection import without_columns
 from bayou.errors import SerializationError
-from bayou.protocol.json_texts import JsonDecoder, without_lone_surrogates
+from bayou.protocol.json_decoding import JsonDecoder, without_lone_surrogates
 
 __all__ = ["parse_texts"]
 

@@ -27,9 +27,9 @@ from bayou.engines.arrow.storage_options import (
     unknown_option,
 )
 from bayou.engines.arrow.store_errors import opening_errors, storage_errors
-from bayou.engines.folders import SkippedPrefixes
+from bayou.engines.listing_folders import SkippedPrefixes
 from bayou.errors import FileMissingError, StorageError
-from bayou.kernel.closeable import closeable
+from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import ByteRange, FileStatus
 
 __all__ = ["ObjectStoreFiles"]

@@ -9,8 +9,8 @@ import pyarrow as pa
 from bayou.engines.arrow.parquet_footer import read_footer
 from bayou.engines.arrow.parquet_reader import OpenParquet, read_files
 from bayou.engines.arrow.parquet_writer import write_atomically, write_data_files
-from bayou.engines.arrow.read_plans import ReadPlans
-from bayou.kernel.closeable import CloseableIterator
+from bayou.engines.arrow.projection_cache import ReadPlans
+from bayou.kernel.arrow.closeable import CloseableIterator
 from bayou.kernel.engine import (
     DataFileStatus,
     FileSplit,
@@ -20,8 +20,8 @@ from bayou.kernel.engine import (
     ParquetWriteOptions,
     RowGroup,
 )
+from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.metrics import MetricsReporter
-from bayou.kernel.predicates.model import Predicate
 
 __all__ = ["ArrowParquetHandler"]
 

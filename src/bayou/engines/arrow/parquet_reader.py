@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 
 from bayou.engines.arrow.parquet_metrics import measured
 from bayou.engines.arrow.projection import Projection
+from bayou.engines.arrow.projection_cache import ReadPlan
 from bayou.engines.arrow.ranged_input import Chunk, RangedInput
-from bayou.engines.arrow.read_plans import ReadPlan
 from bayou.engines.footer_check import FooterError, check_footer, footer_range
 from bayou.engines.legacy_calendar import marked
 from bayou.errors import StorageError
-from bayou.kernel.closeable import closeable
+from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import FileSplit, FileSystemClient
 from bayou.kernel.metrics import MetricsReporter
 

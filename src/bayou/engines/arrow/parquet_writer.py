@@ -17,7 +17,7 @@ from bayou.engines.arrow.os_errors import storage_errors
 from bayou.engines.arrow.parallel_encoding import ParallelWriter, is_worth_threads
 from bayou.engines.arrow.statistics import StatisticsCollector
 from bayou.errors import ArgumentError, SchemaError
-from bayou.kernel.closeable import closeable
+from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import (
     DataFileStatus,
     FileStatus,

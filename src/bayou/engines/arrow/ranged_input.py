@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import IO, NamedTuple
 
-from bayou.kernel.closeable import CloseableIterator
+from bayou.kernel.arrow.closeable import CloseableIterator
 from bayou.kernel.engine import ByteRange, FileSystemClient
 
 __all__ = ["Chunk", "RangedInput"]

@@ -18,11 +18,11 @@ from bayou.engines.arrow.json_values import parse_texts
 from bayou.engines.arrow.statistics import footer_bounds, put
 from bayou.engines.legacy_calendar import legacy_time_zone
 from bayou.errors import PredicateError, SchemaError
-from bayou.kernel.arrow_types import from_arrow_schema
+from bayou.kernel.arrow.types import from_arrow_schema
 from bayou.kernel.engine import METADATA_COLUMN_KEY
-from bayou.kernel.predicates.model import Predicate, referenced_columns
-from bayou.kernel.predicates.resolution import resolve
-from bayou.kernel.predicates.skipping import SkippingPlan
+from bayou.kernel.expressions.model import Predicate, referenced_columns
+from bayou.kernel.expressions.resolution import resolve
+from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
 from bayou.protocol.stats import FileStatistics, to_json
 
 __all__ = ["RowGroupFilter"]

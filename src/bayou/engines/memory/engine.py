@@ -6,9 +6,9 @@ from bayou.engines.memory.files import MemoryFiles
 from bayou.engines.memory.json import MemoryJsonHandler
 from bayou.engines.memory.parquet import MemoryParquetHandler
 from bayou.kernel.engine import ExpressionHandler
-from bayou.kernel.engine_description import EngineDescription
+from bayou.kernel.engine.description import EngineDescription
+from bayou.kernel.expressions.handler import DefaultExpressionHandler
 from bayou.kernel.metrics import MetricsReporter
-from bayou.kernel.predicates.handler import DefaultExpressionHandler
 
 __all__ = ["MemoryEngine"]
 

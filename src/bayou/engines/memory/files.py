@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import IO, NamedTuple
 
-from bayou.engines.folders import SkippedPrefixes, is_between
+from bayou.engines.listing_folders import SkippedPrefixes, is_between
 from bayou.errors import ArgumentError, FileMissingError
-from bayou.kernel.closeable import closeable
+from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import ByteRange, FileStatus
 
 __all__ = ["MemoryFiles"]

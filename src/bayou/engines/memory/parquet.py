@@ -21,7 +21,7 @@ from bayou.engines.int96 import int96_leaves, with_instants
 from bayou.engines.legacy_calendar import legacy_time_zone, marked, rebased
 from bayou.engines.variants import is_shredded, put_together_row
 from bayou.errors import SchemaError, StorageError
-from bayou.kernel.closeable import closeable
+from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import (
     FIELD_ID_KEY,
     METADATA_COLUMN_KEY,
@@ -36,7 +36,7 @@ from bayou.kernel.engine import (
     ParquetWriteOptions,
     RowGroup,
 )
-from bayou.kernel.predicates.model import Predicate
+from bayou.kernel.expressions.model import Predicate
 from bayou.protocol.stats import FileStatistics
 from bayou.protocol.variant import VariantError
 

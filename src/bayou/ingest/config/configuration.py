@@ -10,7 +10,7 @@ from bayou.ingest.config.model import ConnectorConfig
 from bayou.ingest.config.notices import Notice
 from bayou.ingest.config.table_place import resolve_path
 from bayou.ingest.config.topic import TopicConfig
-from bayou.ingest.upsert import UpsertKeys
+from bayou.ingest.upsert_keys import UpsertKeys
 
 __all__ = ["Configuration", "Topic"]
 

@@ -20,10 +20,8 @@ from bayou.ingest.config.model import PipelineConfig
 from bayou.ingest.config.notices import missing_broker, notices, refusals
 from bayou.ingest.config.overrides import apply_environment, apply_overrides
 from bayou.ingest.config.own_files import files_in_tables
+from bayou.ingest.config.related_tables import dead_letters_path, deleted_keys_path, ledger_path
 from bayou.ingest.config.table_place import place_of_table, resolve_path
-from bayou.ingest.dead_letters import dead_letters_path
-from bayou.ingest.table_paths import ledger_path
-from bayou.ingest.upsert import deleted_keys_path
 
 __all__ = ["load_configuration"]
 

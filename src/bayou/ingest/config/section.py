@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, SecretStr, field_validator
 
-from bayou.ingest.config.clear_secrets import is_secret
+from bayou.ingest.config.plaintext_secrets import is_secret
 
 __all__ = ["Section", "checked_properties", "in_clear", "kebab", "property_text"]
 

@@ -16,7 +16,7 @@ import pyarrow.json
 from bayou.ingest.decode.inference import infer_arrow_field, merge_fields
 from bayou.ingest.decode.json_schema import is_json_text
 from bayou.ingest.decode.unknown_fields import additions
-from bayou.kernel.arrow_types import to_arrow_schema, to_arrow_type
+from bayou.kernel.arrow.types import to_arrow_schema, to_arrow_type
 from bayou.protocol.schema import ArrayType, DataType, StructField, StructType
 
 __all__ = ["ColumnReader", "NotColumnarError", "may_hold_large_integers"]

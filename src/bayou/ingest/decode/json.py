@@ -21,7 +21,7 @@ from bayou.ingest.decode.json_schema import record_validator
 from bayou.ingest.decode.nesting import RecordTooDeepError, check_json_nesting
 from bayou.ingest.decode.unknown_fields import additions, leaf_count, unknown_fields
 from bayou.ingest.decode.values import UnfitValueError, column_value
-from bayou.kernel.arrow_types import to_arrow_schema
+from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import StructField, StructType
 
 __all__ = ["DecodePlan", "Decoded", "JsonDecoder"]

@@ -21,9 +21,9 @@ import bayou
 from bayou.errors import PipelineError, PrerequisiteError
 from bayou.ingest.config import load_configuration
 from bayou.ingest.demo.flights import FLIGHTS, JSON_SCHEMA, json_records, read_flights
-from bayou.ingest.pipeline import run_pipeline
-from bayou.ingest.progress import Reporter, TopicSummary
-from bayou.ingest.session import pipeline_session, start_workers
+from bayou.ingest.events import Reporter, TopicSummary
+from bayou.ingest.runtime.pipeline import run_pipeline
+from bayou.ingest.runtime.session import pipeline_session, start_workers
 from bayou.ingest.spark_errors import translated
 from bayou.spark.kafka import EmbeddedBroker, KafkaDataSource, ProducedRecord
 

@@ -1,6 +1,6 @@
 """What can be said about topics and their tables without running anything."""
 
-from bayou.ingest.inspection.letters import Letter, LetterGroup, group_letters, list_letters
+from bayou.ingest.inspection.dead_letters import Letter, LetterGroup, group_letters, list_letters
 from bayou.ingest.inspection.mask_fields import masks_without_field
 from bayou.ingest.inspection.offset_proof import OffsetProof, PartitionProof, prove_offsets
 from bayou.ingest.inspection.run_plan import TopicPlan, plan_run
@@ -10,9 +10,9 @@ from bayou.ingest.inspection.schema_comparison import (
     schema_file_changes,
     schema_rows,
 )
-from bayou.ingest.inspection.standing import PartitionStanding, TopicStanding, topic_standings
 from bayou.ingest.inspection.table_report import TableReport, table_report
 from bayou.ingest.inspection.topic_list import ListedTopic, list_topics
+from bayou.ingest.inspection.topic_status import PartitionStanding, TopicStanding, topic_standings
 from bayou.ingest.inspection.topic_tables import TopicTables
 
 __all__ = [

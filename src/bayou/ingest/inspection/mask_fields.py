@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bayou.api import table as open_table
 from bayou.errors import StorageError
+from bayou.ingest.background_task import Errand
+from bayou.ingest.batch.rows import record_part
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.errand import Errand
-from bayou.ingest.rows import record_part
-from bayou.ingest.schema_policy import unseen_masks
-from bayou.ingest.topic_format import topic_columns
+from bayou.ingest.schema.policy import unseen_masks
+from bayou.ingest.schema.topic_format import topic_columns
 
 __all__ = ["masks_without_field"]
 

@@ -24,7 +24,7 @@ from bayou.ingest.inspection.seen_offsets import SeenOffsets, TopicOffsets, span
 from bayou.ingest.inspection.topic_tables import TopicTables
 from bayou.ingest.migration import Ledger
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan, fixed_start, next_offsets
-from bayou.kernel.row_positions import bitmap
+from bayou.kernel.deletion_vectors.row_positions import bitmap
 
 __all__ = ["OffsetProof", "PartitionProof", "prove_offsets"]
 

@@ -11,12 +11,14 @@ import pyarrow as pa
 
 from bayou.engines import for_path
 from bayou.errors import BayouError
+from bayou.ingest.background_task import all_at_once
+from bayou.ingest.batch.existing_rows import existing_offsets
+from bayou.ingest.batch.record_reader import RecordReader
+from bayou.ingest.batch.target_table import TargetTable
 from bayou.ingest.broker import describe_topic
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.dead_letter_table import DeadLetterTable
+from bayou.ingest.dead_letters.table import DeadLetterTable
 from bayou.ingest.decode import additions
-from bayou.ingest.errand import all_at_once
-from bayou.ingest.existing_rows import existing_offsets
 from bayou.ingest.inspection.kafka_records import sampled_records
 from bayou.ingest.inspection.run_cost import RunCost, run_cost
 from bayou.ingest.offsets import (
@@ -27,12 +29,10 @@ from bayou.ingest.offsets import (
     starting_offsets,
     where_it_goes_on,
 )
-from bayou.ingest.record_reader import RecordReader
-from bayou.ingest.schema_policy import SchemaPolicy, unseen_masks
-from bayou.ingest.schemas import topic_schemas
-from bayou.ingest.target_table import TargetTable
+from bayou.ingest.schema.files import topic_schemas
+from bayou.ingest.schema.policy import SchemaPolicy, unseen_masks
+from bayou.ingest.schema.topic_format import topic_columns, topic_format
 from bayou.ingest.topic_errors import topic_error
-from bayou.ingest.topic_format import topic_columns, topic_format
 
 __all__ = ["TopicPlan", "plan_run"]
 

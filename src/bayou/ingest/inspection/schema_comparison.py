@@ -8,10 +8,10 @@ from typing import Any
 
 from bayou.api import SnapshotHandle
 from bayou.errors import ConfigurationError
+from bayou.ingest.batch.rows import record_part
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.decode import record_columns
-from bayou.ingest.rows import record_part
-from bayou.ingest.schemas import topic_schemas
+from bayou.ingest.schema.files import topic_schemas
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructType
 
 __all__ = ["SchemaChange", "compare_schemas", "schema_file_changes", "schema_rows"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bayou.api import TableHandle, table
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.dead_letters import dead_letters_path
+from bayou.ingest.config.related_tables import dead_letters_path
 
 __all__ = ["TopicTables"]
 

@@ -2,8 +2,8 @@
 
 from bayou.ingest.maintenance.last_runs import LastRun, LastRuns, last_runs, task_of
 from bayou.ingest.maintenance.retention import check_retention
+from bayou.ingest.maintenance.scheduler import TopicUpkeep
 from bayou.ingest.maintenance.steps import maintain_table
-from bayou.ingest.maintenance.upkeep import TopicUpkeep
 
 __all__ = [
     "LastRun",

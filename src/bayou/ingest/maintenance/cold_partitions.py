@@ -10,7 +10,7 @@ import pyarrow.compute
 
 from bayou.api import SnapshotHandle
 from bayou.kernel import Predicate, col, lit
-from bayou.kernel.predicates.model import And, Comparison, IsNull
+from bayou.kernel.expressions.model import And, Comparison, IsNull
 from bayou.protocol import partition_values
 
 __all__ = ["SmallFiles", "partitions_with_small_files"]

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.progress import MaintenanceReport, MaintenanceTask
+from bayou.ingest.events import MaintenanceReport, MaintenanceTask
 from bayou.ingest.state import topic_folder
 
 __all__ = ["LastRun", "LastRuns", "last_runs", "task_of"]

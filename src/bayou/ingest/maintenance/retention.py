@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bayou.api import table as open_table
 from bayou.errors import ConfigurationError, StorageError
+from bayou.ingest.background_task import Errand
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.errand import Errand
 from bayou.protocol.properties import DELETED_FILE_RETENTION
 
 __all__ = ["check_retention"]

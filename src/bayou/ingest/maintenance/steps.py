@@ -11,8 +11,8 @@ from typing import Any
 
 from bayou.api import TableHandle
 from bayou.errors import CommitConflictError
+from bayou.ingest.events import MaintenanceReport, MaintenanceTask
 from bayou.ingest.maintenance.cold_partitions import SmallFiles, partitions_with_small_files
-from bayou.ingest.progress import MaintenanceReport, MaintenanceTask
 from bayou.ingest.retries import pause_before
 from bayou.ingest.topic_errors import topic_error
 

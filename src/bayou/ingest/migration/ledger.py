@@ -27,12 +27,12 @@ import pyarrow as pa
 from bayou.api import SnapshotHandle
 from bayou.engines import for_path
 from bayou.errors import ConcurrentTransactionError
+from bayou.ingest.batch.target_table import ENGINE_INFO
+from bayou.ingest.config.related_tables import ledger_path
 from bayou.ingest.migration.json_files import path_below
-from bayou.ingest.table_paths import ledger_path
-from bayou.ingest.target_table import ENGINE_INFO
 from bayou.kernel import Engine, Operation, Snapshot, Table, delete_data_files, write_data
-from bayou.kernel.arrow_types import from_arrow_schema
-from bayou.kernel.writes.uncommitted import discard_unless_committed
+from bayou.kernel.arrow.types import from_arrow_schema
+from bayou.kernel.transaction.abort_cleanup import discard_unless_committed
 
 __all__ = ["Ledger", "LedgerState", "Part", "application_id", "ledger_path", "migrated_source"]
 

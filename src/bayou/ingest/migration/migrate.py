@@ -22,7 +22,7 @@ from bayou.errors import (
     PipelineError,
 )
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.direct_writer import MIGRATED, DirectWriter, record_batch
+from bayou.ingest.events import MigrationReport
 from bayou.ingest.migration.json_files import JsonFile, is_whole, json_files, records_of
 from bayou.ingest.migration.known_files import KnownFiles, checksum_of
 from bayou.ingest.migration.ledger import (
@@ -32,8 +32,8 @@ from bayou.ingest.migration.ledger import (
     ledger_path,
     migrated_source,
 )
-from bayou.ingest.migration.made_columns import FromKafka, OldRecords
-from bayou.ingest.progress import MigrationReport
+from bayou.ingest.migration.metadata_columns import FromKafka, OldRecords
+from bayou.ingest.topic_table.writer import MIGRATED, DirectWriter, record_batch
 from bayou.kernel import Engine
 
 __all__ = ["migrate_json"]

@@ -14,12 +14,12 @@ import pyarrow.compute
 from bayou.api import table as open_table
 from bayou.engines import for_path
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.dead_letters import dead_letters_path
-from bayou.ingest.direct_writer import MIGRATED
+from bayou.ingest.config.related_tables import dead_letters_path
 from bayou.ingest.migration.json_files import JsonFile, json_files, records_of
 from bayou.ingest.migration.known_files import KnownFiles, checksum_of
 from bayou.ingest.migration.ledger import Ledger, Part
-from bayou.ingest.migration.made_columns import FromKafka, OldRecords
+from bayou.ingest.migration.metadata_columns import FromKafka, OldRecords
+from bayou.ingest.topic_table.writer import MIGRATED
 
 __all__ = ["FileCheck", "verify_migration"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bayou.ingest.progress import (
+from bayou.ingest.events import (
     AttemptFailed,
     BatchReport,
     MaintenanceReport,

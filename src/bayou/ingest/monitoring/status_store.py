@@ -10,6 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 from bayou.ingest.config import Configuration
+from bayou.ingest.events import (
+    AttemptFailed,
+    BatchReport,
+    MaintenanceReport,
+    MigrationReport,
+    RecordsLost,
+    TopicStarted,
+    TopicSummary,
+)
 from bayou.ingest.maintenance import last_runs
 from bayou.ingest.monitoring.status import (
     Histogram,
@@ -20,15 +29,6 @@ from bayou.ingest.monitoring.status import (
     TopicStatus,
 )
 from bayou.ingest.offsets import OffsetSpan
-from bayou.ingest.progress import (
-    AttemptFailed,
-    BatchReport,
-    MaintenanceReport,
-    MigrationReport,
-    RecordsLost,
-    TopicStarted,
-    TopicSummary,
-)
 from bayou.version import VERSION
 
 __all__ = ["StatusStore"]

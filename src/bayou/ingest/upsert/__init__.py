@@ -1,9 +1,9 @@
 """One row for each key: records in the order that decides, put into a table by MERGE."""
 
 from bayou.ingest.upsert.changes import Change, ChangeReader
-from bayou.ingest.upsert.deleted_keys import DeletedKeys, deleted_keys_path
+from bayou.ingest.upsert.deleted_keys import DeletedKeys
 from bayou.ingest.upsert.merging import UpsertOutcome, UpsertTable
-from bayou.ingest.upsert.ordering import (
+from bayou.ingest.upsert_keys import (
     DELETED,
     FORCED,
     UpsertKeys,
@@ -20,7 +20,6 @@ __all__ = [
     "UpsertKeys",
     "UpsertOutcome",
     "UpsertTable",
-    "deleted_keys_path",
     "key_numbers",
     "last_of_each_key",
 ]

@@ -21,8 +21,8 @@ import pyarrow.compute
 from bayou.ingest.decode import Decoded, DecodePlan, JsonDecoder
 from bayou.ingest.decode.formats import RecordDecoder
 from bayou.ingest.decode.nesting import RecordTooDeepError, check_json_nesting
-from bayou.ingest.upsert.ordering import UpsertKeys
-from bayou.kernel.arrow_types import to_arrow_schema
+from bayou.ingest.upsert_keys import UpsertKeys
+from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import STRING, StructType
 
 __all__ = ["Change", "ChangeReader"]

@@ -19,17 +19,18 @@ import pyarrow.compute
 
 from bayou.api import SnapshotHandle, table
 from bayou.errors import PipelineError
-from bayou.ingest.upsert.ordering import DELETED, FORCED, UpsertKeys, quoted
+from bayou.ingest.config.related_tables import deleted_keys_path
+from bayou.ingest.upsert_keys import DELETED, FORCED, UpsertKeys, quoted
 from bayou.kernel import Engine, Operation, Predicate, Snapshot, Table, col, lit, write_data
-from bayou.kernel.arrow_types import from_arrow_type, to_arrow_schema
-from bayou.kernel.operations.delete import delete
-from bayou.kernel.operations.merge import MergeClause, MergeDefinition, MergeSource, merge
-from bayou.kernel.predicates.model import And, Comparison, IsNull, Or
+from bayou.kernel.arrow.types import from_arrow_type, to_arrow_schema
+from bayou.kernel.commands.merge import MergeClause, MergeDefinition, MergeSource, merge
+from bayou.kernel.commands.row_changes.delete import delete
+from bayou.kernel.expressions.model import And, Comparison, IsNull, Or
 from bayou.protocol.properties import TYPE_WIDENING
 from bayou.protocol.schema import StructType
 from bayou.protocol.type_changes import is_widening
 
-__all__ = ["REMEMBERED_AT", "DeletedKeys", "deleted_keys_path", "rows_of_keys"]
+__all__ = ["REMEMBERED_AT", "DeletedKeys", "rows_of_keys"]
 
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
@@ -38,11 +39,6 @@ REMEMBERED_AT = "_remembered_at"
 
 _KAFKA_TIMESTAMP = "_kafka_timestamp"
 _BOUNDED = (pa.types.is_integer, pa.types.is_string, pa.types.is_date, pa.types.is_timestamp)
-
-
-def deleted_keys_path(table_path: str) -> str:
-    """Where the deleted keys of a target are."""
-    return f"{table_path.rstrip('/')}_deleted_keys"
 
 
 class DeletedKeys:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from bayou.ingest.progress import BatchReport
+from bayou.ingest.events import BatchReport
 from bayou.ingest.upsert.deleted_keys import DeletedKeys, rows_of_keys
-from bayou.ingest.upsert.ordering import (
+from bayou.ingest.upsert_keys import (
     DELETED,
     FORCED,
     UpsertKeys,
@@ -18,7 +18,7 @@ from bayou.ingest.upsert.ordering import (
     quoted,
 )
 from bayou.kernel import Engine, Snapshot
-from bayou.kernel.operations.merge import (
+from bayou.kernel.commands.merge import (
     MergeClause,
     MergeDefinition,
     MergeMetrics,

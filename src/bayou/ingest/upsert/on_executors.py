@@ -19,17 +19,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from bayou.engines import from_description
-from bayou.ingest.gathered import gathered_rows
+from bayou.ingest.batch.arrow_transfer import gathered_rows
 from bayou.ingest.upsert.deleted_keys import REMEMBERED_AT
 from bayou.ingest.upsert.merging import UpsertOutcome, UpsertTable
-from bayou.ingest.upsert.ordering import DELETED, FORCED, UpsertKeys, quoted
+from bayou.ingest.upsert_keys import DELETED, FORCED, UpsertKeys, quoted
 from bayou.kernel import Snapshot, Table
-from bayou.kernel.arrow_types import to_arrow_schema
-from bayou.kernel.engine_description import EngineDescription
+from bayou.kernel.arrow.types import to_arrow_schema
+from bayou.kernel.engine.description import EngineDescription
 from bayou.protocol.schema import BOOLEAN, DOUBLE, FLOAT, StructField, StructType
 from bayou.spark import enable
-from bayou.spark.tables.row_operations import merge_kept_rows
-from bayou.spark.tables.target import TargetTable
+from bayou.spark.commands.merge_by_spark import merge_kept_rows
+from bayou.spark.target import TargetTable
 from bayou.spark.types import to_spark
 
 __all__ = ["KeptRows", "merge_on_executors"]

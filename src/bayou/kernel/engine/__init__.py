@@ -4,9 +4,9 @@ The kernel does no I/O of its own. It knows what the log means and calls these p
 byte; a connector implements them or takes `bayou.engines.arrow.ArrowEngine`. Names follow Delta
 Kernel. Columns travel as `pyarrow.RecordBatch`; paths are strings, URIs for object stores
 (`s3://bucket/key`) and plain absolute paths for local files, always *decoded* (never
-percent-encoded). Iterators are lazy and can be closed: `bayou.kernel.closeable.closeable` makes one
-of a generator function. Handlers are shared by threads, an iterator belongs to one of them. What
-goes wrong is one of `bayou.errors`, raised when the item is asked for that it prevents.
+percent-encoded). Iterators are lazy and can be closed: `bayou.kernel.arrow.closeable.closeable`
+makes one of a generator function. Handlers are shared by threads, an iterator belongs to one of
+them. What goes wrong is one of `bayou.errors`, raised when the item is asked for that it prevents.
 """
 
 from bayou.kernel.engine.commit_notes import CommitNotes

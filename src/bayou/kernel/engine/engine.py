@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from bayou.kernel.engine.description import EngineDescription
 from bayou.kernel.engine.expression_handler import ExpressionHandler
 from bayou.kernel.engine.file_system import FileSystemClient
 from bayou.kernel.engine.json_handler import JsonHandler
 from bayou.kernel.engine.parquet_handler import ParquetHandler
-from bayou.kernel.engine_description import EngineDescription
 from bayou.kernel.metrics import MetricsReporter
 
 __all__ = ["Engine"]

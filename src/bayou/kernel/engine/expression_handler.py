@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from bayou.kernel.predicates.model import Expression, Predicate
+from bayou.kernel.expressions.model import Expression, Predicate
 from bayou.protocol.schema import DataType, StructType
 
 __all__ = ["ExpressionEvaluator", "ExpressionHandler", "PredicateEvaluator"]

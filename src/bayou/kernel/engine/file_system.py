@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import IO, Protocol
 
-from bayou.kernel.closeable import CloseableIterator
+from bayou.kernel.arrow.closeable import CloseableIterator
 
 __all__ = ["UNFINISHED", "ByteRange", "FileStatus", "FileSystemClient"]
 

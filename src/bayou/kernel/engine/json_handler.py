@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from bayou.kernel.closeable import CloseableIterator
+from bayou.kernel.arrow.closeable import CloseableIterator
 from bayou.kernel.engine.file_system import FileStatus
-from bayou.kernel.predicates.model import Predicate
+from bayou.kernel.expressions.model import Predicate
 
 __all__ = ["JsonHandler"]
 

@@ -8,9 +8,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from bayou.kernel.closeable import CloseableIterator
+from bayou.kernel.arrow.closeable import CloseableIterator
 from bayou.kernel.engine.file_system import FileStatus
-from bayou.kernel.predicates.model import Predicate
+from bayou.kernel.expressions.model import Predicate
 from bayou.protocol.stats import FileStatistics
 
 __all__ = [

@@ -10,7 +10,7 @@ from bayou.spark.kafka.client import require_confluent_kafka
 from bayou.spark.kafka.columns import arrow_schema, record_schema
 from bayou.spark.kafka.options import parse_options
 from bayou.spark.kafka.stream_read import KafkaStreamReader
-from bayou.spark.read_limits import HAS_LIMITS, NoStreams
+from bayou.spark.streaming.read_limits import HAS_LIMITS, NoStreams
 
 
 class KafkaDataSource(DataSource):

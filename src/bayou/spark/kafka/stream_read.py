@@ -27,7 +27,7 @@ from bayou.spark.kafka.planning import (
     selected_partitions,
 )
 from bayou.spark.kafka.ranges import limit_offsets
-from bayou.spark.read_limits import (
+from bayou.spark.streaming.read_limits import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bayou.errors import ArgumentError
+from bayou.kernel.crc.file_totals import count_files
 from bayou.kernel.engine import Engine
-from bayou.kernel.file_totals import count_files
-from bayou.kernel.table_state import TableState
-from bayou.spark.settings import MAX_INITIAL_SNAPSHOT_FILE_COUNT
+from bayou.kernel.log.table_state import TableState
+from bayou.spark.session.settings import MAX_INITIAL_SNAPSHOT_FILE_COUNT
 
 __all__ = ["check_initial_files", "refuse_more_files"]
 

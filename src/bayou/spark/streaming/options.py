@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bayou.errors import ArgumentError
-from bayou.spark.settings import MAX_INITIAL_SNAPSHOT_FILE_COUNT, TIME_ZONE
+from bayou.spark.session.settings import MAX_INITIAL_SNAPSHOT_FILE_COUNT, TIME_ZONE
 from bayou.spark.streaming.errors import illegal_option
 
 __all__ = ["DRIVER_FOLDER", "LATEST", "StreamOptions", "reads_change_feed"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bayou.errors import StreamingSourceError
-from bayou.kernel.changes.schema_evolution import (
+from bayou.kernel.log.table_state import TableState
+from bayou.kernel.table_changes.schema_changes import (
     changes_between,
     read_problem,
     widens_types,
 )
-from bayou.kernel.table_state import TableState
 from bayou.protocol.actions import Metadata
 from bayou.spark.streaming.errors import refusal
 

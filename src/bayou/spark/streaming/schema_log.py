@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayou.errors import FileMissingError, StreamingSourceError
-from bayou.kernel.changes.schema_evolution import partition_schema
 from bayou.kernel.engine import ByteRange, Engine
-from bayou.kernel.table_state import TableState
+from bayou.kernel.log.table_state import TableState
+from bayou.kernel.table_changes.schema_changes import partition_schema
 from bayou.protocol.actions import Metadata, Protocol, decode_action, encode_action
 from bayou.protocol.schema import SchemaJsonError, StructType
 from bayou.spark.streaming.errors import refusal

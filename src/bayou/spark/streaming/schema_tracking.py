@@ -12,18 +12,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from bayou.errors import FileMissingError, StreamingSourceError, VersionNotFoundError
-from bayou.kernel.changes.commit_files import CommitFiles
-from bayou.kernel.changes.schema_evolution import (
+from bayou.kernel.engine import Engine
+from bayou.kernel.log.table_state import TableState, load_table_state
+from bayou.kernel.table_changes.commit_files import CommitFiles
+from bayou.kernel.table_changes.schema_changes import (
     changes_between,
     read_problem,
     same_metadata,
     same_protocol,
     with_metadata,
 )
-from bayou.kernel.engine import Engine
-from bayou.kernel.table_state import TableState, load_table_state
 from bayou.protocol.actions import Metadata, Protocol
 from bayou.spark.streaming.errors import refusal
+from bayou.spark.streaming.log_tail import Tail
 from bayou.spark.streaming.offsets import (
     BASE_INDEX,
     METADATA_CHANGE_INDEX,
@@ -32,7 +33,6 @@ from bayou.spark.streaming.offsets import (
 )
 from bayou.spark.streaming.options import StreamOptions
 from bayou.spark.streaming.schema_log import SchemaLog, SchemaLogEntry
-from bayou.spark.streaming.tail import Tail
 
 __all__ = ["SchemaTracking"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.kernel.scan_file import ADD_TYPE
+from bayou.kernel.scan.scan_file import ADD_TYPE
 from bayou.spark.streaming.external_sort import BATCH_ROWS, evened, sorted_batches
 
 __all__ = ["DEFAULT_SORT_MEMORY", "SortedFiles"]

@@ -1,3 +1,5 @@
+"""The parts of `EngineSuite`, one for each handler of an engine."""
+
 from bayou.testing.engine_suites.expressions import ExpressionHandlerSuite
 from bayou.testing.engine_suites.files import FileSystemClientSuite
 from bayou.testing.engine_suites.json import JsonHandlerSuite

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from bayou.errors import ArgumentError, EvaluationError, PredicateError
-from bayou.kernel.arrow_types import from_arrow_schema
+from bayou.kernel.arrow.types import from_arrow_schema
 from bayou.kernel.engine import Engine
-from bayou.kernel.predicates.model import Expression, Predicate, call, col, lit
+from bayou.kernel.expressions.model import Expression, Predicate, call, col, lit
 from bayou.protocol.schema import BOOLEAN, DATE, INTEGER, LONG, STRING, DataType
 from bayou.testing.engine_suites.fixtures import HandlerSuite
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from bayou.errors import FileMissingError, PredicateError, SchemaError, StorageError
-from bayou.kernel.arrow_types import from_arrow_schema
+from bayou.kernel.arrow.types import from_arrow_schema
 from bayou.kernel.engine import (
     METADATA_COLUMN_KEY,
     ROW_INDEX,
@@ -21,7 +21,7 @@ from bayou.kernel.engine import (
     FileSplit,
     FileStatus,
 )
-from bayou.kernel.predicates.model import Predicate, col
+from bayou.kernel.expressions.model import Predicate, col
 from bayou.testing.engine_suites.fixtures import HandlerSuite
 from bayou.testing.engine_suites.parquet_files import read, with_id, write
 

@@ -27,8 +27,8 @@ from bayou.ingest.decode.formats import (
     avro_schema_columns,
 )
 from bayou.ingest.decode.formats import registry as registry_module
-from bayou.ingest.direct_writer import DirectWriter, record_batch
-from bayou.kernel.writes.schema_evolution import merge_schemas
+from bayou.ingest.topic_table.writer import DirectWriter, record_batch
+from bayou.kernel.transaction.schema_evolution import merge_schemas
 from bayou.protocol.schema import BINARY, BOOLEAN, DOUBLE, LONG, STRING, StructField, StructType
 
 AVRO = {

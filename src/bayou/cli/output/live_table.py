@@ -1,0 +1,72 @@
+"""A table of all topics that moves, for a run on a terminal that goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from bayou.cli.output.control_characters import harmless
+from bayou.ingest.monitoring import PipelineStatus, TopicStatus
+
+__all__ = ["LiveView", "live"]
+
+_STATES = {"running": "green", "stopped": "dim", "waiting": "yellow", "failed": "bold red"}
+
+
+class LiveView:
+    """What is known of a run, drawn anew whenever it is asked for."""
+
+    def __init__(self, status: Callable[[], PipelineStatus], url: str | None) -> None:
+        self._status = status
+        self._url = url
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        status = self._status()
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for name in ("topic", "state", "last commit"):
+            table.add_column(name, overflow="fold")
+        for name in ("version", "rows", "rows/s", "lag", "freshness", "dead letters"):
+            table.add_column(name, justify="right")
+        for topic in status.topics:
+            table.add_row(*_cells(topic))
+        yield table
+        for topic in status.topics:
+            if topic.error is not None:
+                yield Text.assemble(("error: ", "bold red"), harmless(topic.error))
+        where = f"{self._url}  " if self._url else ""
+        yield Text(f"{where}up {_span(status.at - status.began)}, Ctrl-C stops", style="dim")
+
+
+def live(console: Console, view: LiveView) -> Live:
+    """The view on a terminal, twice a second; a context manager."""
+    return Live(view, console=console, refresh_per_second=2, transient=False)
+
+
+def _cells(topic: TopicStatus) -> list[Text]:
+    last = "" if topic.last_commit is None else f"{_span(time.time() - topic.last_commit)} ago"
+    freshness = "" if topic.freshness is None else _span(topic.freshness)
+    if topic.objective is not None:
+        freshness += f" of {_span(topic.objective)}"
+    return [
+        Text(harmless(topic.topic), style="bold"),
+        Text(topic.state, style=_STATES[topic.state]),
+        Text(last),
+        Text("" if topic.version is None else str(topic.version)),
+        Text(f"{topic.rows:,}"),
+        Text(f"{topic.rows_per_second:,.0f}"),
+        Text("" if topic.waiting is None else f"{topic.waiting:,}"),
+        Text(freshness, style="bold red" if topic.late else ""),
+        Text(f"{topic.dead_letters:,}", style="yellow" if topic.dead_letters else ""),
+    ]
+
+
+def _span(seconds: float) -> str:
+    if seconds < 120:
+        return f"{max(0.0, seconds):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

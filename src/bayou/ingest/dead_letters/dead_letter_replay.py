@@ -1,0 +1,365 @@
+"""Dead letters decided once more: by today's schema, each at most once.
+
+Rows first, then the letters go. A replay that ends in between leaves letters whose rows are in the
+target; the next one finds them there by their offsets and lets the letters go. Two at a time can't
+both win: each counts up one transaction identifier of the target. Letters that the target doesn't
+cover yet are left alone: a run that begins there decides about their records.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.api import SnapshotHandle, TableHandle, table
+from bayou.engines import for_path
+from bayou.errors import CommitConflictError, PipelineError, SchemaError
+from bayou.ingest.batch.masks import masked
+from bayou.ingest.batch.partition_strings import with_partition_texts
+from bayou.ingest.batch.rows import RowLayout, record_part
+from bayou.ingest.config import Configuration, Topic
+from bayou.ingest.config.related_tables import dead_letters_path
+from bayou.ingest.dead_letters.upsert_replay import upsert_letters
+from bayou.ingest.decode import (
+    Decoded,
+    DecodePlan,
+    merge_fields,
+)
+from bayou.ingest.decode.formats import RecordDecoder
+from bayou.ingest.inspection import TopicTables
+from bayou.ingest.inspection.seen_offsets import TopicOffsets
+from bayou.ingest.offsets import OffsetSpan, covered_offsets
+from bayou.ingest.schema.files import topic_schemas
+from bayou.ingest.schema.new_columns import with_new_columns, within_limit
+from bayou.ingest.schema.policy import check_masks
+from bayou.ingest.schema.topic_format import topic_columns, topic_format, validated_by
+from bayou.kernel import Operation, delete_data_files, write_data
+from bayou.kernel.data_writer.data_writer import folders_show_values
+from bayou.kernel.engine import Engine
+from bayou.kernel.transaction.abort_cleanup import discard_unless_committed
+from bayou.kernel.transaction.schema_evolution import merge_schemas
+from bayou.protocol.schema import StructField, StructType
+from bayou.version import ENGINE_INFO
+
+__all__ = ["ReplayOutcome", "drop_letters", "replay_letters"]
+
+pc: Any = pyarrow.compute  # its stubs lose the kind of an array
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOutcome:
+    """What became of some dead letters.
+
+    Attributes:
+        topic: its name in the configuration.
+        replayed: rows that were added to the target.
+        already: letters whose row was there, from a replay that didn't end.
+        refused: letters that don't fit today either; they stay, with the reason they had.
+        reasons: why they don't, and how many.
+        left: letters of records that the target doesn't cover yet; they stay.
+        version: the target's version, None where nothing was added.
+    """
+
+    topic: str
+    replayed: int = 0
+    already: int = 0
+    refused: int = 0
+    reasons: Mapping[str, int]
+    left: int = 0
+    version: int | None = None
+
+
+def replay_letters(
+    configuration: Configuration, topic: Topic, *, where: str | None = None, dry_run: bool = False
+) -> ReplayOutcome:
+    """Put the letters that fit by now into the target, and take them out of the dead letters.
+
+    A pipeline that runs meanwhile isn't disturbed.
+
+    Args:
+        configuration: how to reach the store, and the schema file.
+        topic: whose letters.
+        where: SQL over the columns of the dead letters: only these.
+        dry_run: change nothing, tell what would be.
+
+    Raises:
+        PipelineError: there is no table, or a field can't be masked as the configuration says.
+        ConfigurationError: the schema file isn't usable.
+        CommitConflictError: other writers won five times in a row.
+    """
+    if topic.upsert_keys is not None:
+        done = upsert_letters(configuration, topic, where=where, dry_run=dry_run)
+        return ReplayOutcome(topic=topic.key, **asdict(done))
+    schema = topic_schemas(configuration)[topic.key]
+    attempt = 1
+    while True:
+        replay = _Replay(configuration, topic, schema, where)
+        try:
+            return replay.run(dry_run=dry_run)
+        except CommitConflictError:
+            if attempt == _ATTEMPTS:
+                raise
+        attempt += 1
+
+
+def drop_letters(configuration: Configuration, topic: Topic, *, where: str | None = None) -> int:
+    """Delete letters for good; those of records that the target doesn't cover yet stay.
+
+    Returns:
+        How many were deleted.
+
+    Raises:
+        PredicateError: `where` can't be understood.
+    """
+    tables = TopicTables.of(configuration, topic)
+    if not tables.dead_letters.exists() or not tables.target.exists():
+        return 0
+    covered = covered_offsets(topic.config.kafka_topic, tables.target.snapshot().transactions)
+    if not covered:
+        return 0
+    decided = " OR ".join(f"(partition = {p} AND offset < {o})" for p, o in covered.items())
+    ours = f"topic = '{topic.config.kafka_topic}' AND ({decided})"
+    done = tables.dead_letters.delete(f"({where}) AND {ours}" if where else ours)
+    return done.num_deleted_rows or 0
+
+
+class _Replay:
+    """One attempt, from one version of each table."""
+
+    def __init__(
+        self, configuration: Configuration, topic: Topic, schema: str | None, where: str | None
+    ) -> None:
+        options = configuration.connector.storage.storage_options()
+        self._topic = topic
+        self._name = topic.config.kafka_topic
+        self._schema = schema
+        self._format = topic_format(configuration, topic, schema)
+        self._engine: Engine = for_path(topic.table_path, options)
+        self._target: TableHandle = table(topic.table_path, engine=self._engine)
+        self._dead_letters = table(dead_letters_path(topic.table_path), options)
+        self._where = f"topic = '{self._name}'" + (f" AND ({where})" if where else "")
+        self._reasons: dict[str, int] = {}
+        self._done: list[pa.RecordBatch] = []
+        self._replayed = self._already = self._refused = self._left = 0
+
+    def run(self, *, dry_run: bool) -> ReplayOutcome:
+        if not self._target.exists():
+            raise PipelineError(
+                f"topic {self._topic.key!r}: there is no table at {self._target.path}, so that "
+                "nothing says which records were decided; run the pipeline first.",
+                topic=self._topic.key,
+            )
+        if not self._dead_letters.exists():
+            return self._outcome(None)
+        letters = self._dead_letters.snapshot()
+        snapshot = self._target.snapshot()
+        version = self._add_rows(letters, snapshot, dry_run=dry_run)
+        if not dry_run:
+            self._take_out()
+        return self._outcome(version)
+
+    def _outcome(self, version: int | None) -> ReplayOutcome:
+        return ReplayOutcome(
+            topic=self._topic.key,
+            replayed=self._replayed,
+            already=self._already,
+            refused=self._refused,
+            reasons=dict(self._reasons),
+            left=self._left,
+            version=version,
+        )
+
+    def _add_rows(
+        self, letters: SnapshotHandle, snapshot: SnapshotHandle, *, dry_run: bool
+    ) -> int | None:
+        covered = covered_offsets(self._name, snapshot.transactions)
+        seen = self._seen(letters, snapshot)
+        columns = self._columns(letters, snapshot, covered, seen)
+        layout = self._layout(columns)
+        application = f"bayou-replay/{letters.kernel.table_id}"
+        transaction = (
+            snapshot.kernel.build_update_table_transaction(ENGINE_INFO, Operation.WRITE)
+            .with_schema_evolution(True)
+            .with_schema(layout.schema)
+            .with_transaction_id(application, snapshot.transactions.get(application, -1) + 1)
+            .with_operation_parameters({"mode": "Append", "replayedFrom": self._dead_letters.path})
+            .build(self._engine)
+        )
+        folders = folders_show_values(snapshot.kernel.properties, snapshot.partition_columns)
+        rows = self._rows(letters, covered, seen, layout, folders=folders)
+        if dry_run:
+            for _ in rows:
+                pass
+            return None
+        adds = write_data(self._engine, transaction.transaction_state(self._engine), rows)
+        if not adds:
+            return None
+        with discard_unless_committed(
+            lambda: delete_data_files(self._engine, self._target.path, adds)
+        ):
+            result = transaction.commit(self._engine, adds)
+        result.run_post_commit_hooks(self._engine)
+        return result.version
+
+    def _seen(self, letters: SnapshotHandle, snapshot: SnapshotHandle) -> TopicOffsets:
+        """Which of the letters' offsets are rows of the target."""
+        seen = TopicOffsets()
+        bounds = [
+            pc.min_max(batch.column("offset")).as_py()
+            for batch in letters.to_batches(["offset"], self._where)
+            if batch.num_rows
+        ]
+        if bounds:
+            first, last = min(b["min"] for b in bounds), max(b["max"] for b in bounds)
+            within = OffsetSpan(start=first, end=last + 1)
+            seen.read(snapshot, self._name, prefix="_kafka_", within=within)
+        return seen
+
+    def _columns(
+        self,
+        letters: SnapshotHandle,
+        snapshot: SnapshotHandle,
+        covered: Mapping[int, int],
+        seen: TopicOffsets,
+    ) -> StructType:
+        """The record's columns: the table's, the schema file's, and what the letters bring."""
+        path = self._target.path
+        columns = record_part(snapshot.schema, snapshot.partition_columns, self._topic.more_columns)
+        if self._topic.config.policy != "evolve":
+            return columns
+        columns = merge_schemas(path, columns, topic_columns(self._topic, self._schema))
+        new = StructType()
+        for batch in letters.to_batches(filter=self._where):
+            waiting = self._waiting(batch, covered, seen)
+            decoded = self._decoder(self._layout(columns)).decode(waiting.column("value"))
+            new = merge_fields(new, decoded.new_fields)
+
+        def with_column(columns: StructType, field: StructField) -> StructType | None:
+            try:
+                return merge_schemas(path, columns, StructType((field,)))
+            except SchemaError:
+                return None  # its letters stay
+
+        new, _ = within_limit(columns, new, self._max_new_columns)
+        return with_new_columns(columns, new, with_column)[0]
+
+    @property
+    def _max_new_columns(self) -> int:
+        return self._topic.config.destination.delta_config.max_new_columns
+
+    def _rows(
+        self,
+        letters: SnapshotHandle,
+        covered: Mapping[int, int],
+        seen: TopicOffsets,
+        layout: RowLayout,
+        *,
+        folders: bool,
+    ) -> Iterator[pa.RecordBatch]:
+        config = self._topic.config
+        read_at = time.time_ns() // 1000
+        decoder = self._decoder(layout, discover=False)
+        for batch in letters.to_batches(filter=self._where):
+            waiting = self._waiting(batch, covered, seen, count=True)
+            decoded = decoder.decode(waiting.column("value"))
+            decoded = replace(decoded, columns=masked(decoded.columns, config.column_masks))
+            decoded = with_partition_texts(
+                decoded, config.destination.partition_columns, folders=folders
+            )
+            self._note(decoded, waiting)
+            seen.add(self._done[-1])  # a letter that is there twice becomes one row
+            if len(decoded.positions):
+                yield layout.rows(decoded, waiting, read_at)
+
+    def _waiting(
+        self,
+        batch: pa.RecordBatch,
+        covered: Mapping[int, int],
+        seen: TopicOffsets,
+        *,
+        count: bool = False,
+    ) -> pa.RecordBatch:
+        """The letters that the target covers and has no row of."""
+        partitions, offsets = batch.column("partition"), batch.column("offset")
+        wanted: Any = pa.array([False] * batch.num_rows)
+        there: Any = wanted
+        for partition in pc.unique(partitions).to_pylist():
+            ours = pc.equal(partitions, partition)
+            below = pc.and_(ours, pc.less(offsets, covered.get(partition, 0)))
+            wanted = pc.or_(wanted, below)
+            known = pa.array(seen.of(partition).once, pa.int64())
+            there = pc.or_(there, pc.and_(below, pc.is_in(offsets, known)))
+        if count:
+            self._left += batch.num_rows - (pc.sum(wanted).as_py() or 0)
+            self._already += pc.sum(there).as_py() or 0
+            self._done.append(_where_from(batch.filter(there)))
+        return _once(batch.filter(pc.and_not(wanted, there)))
+
+    def _note(self, decoded: Decoded, waiting: pa.RecordBatch) -> None:
+        self._replayed += len(decoded.positions)
+        self._refused += len(decoded.bad_positions)
+        for row in pc.value_counts(decoded.reasons).to_pylist():
+            self._reasons[row["values"]] = self._reasons.get(row["values"], 0) + row["counts"]
+        self._done.append(_where_from(waiting.take(decoded.positions)))
+
+    def _decoder(self, layout: RowLayout, *, discover: bool | None = None) -> RecordDecoder:
+        policy = self._topic.config.policy
+        return RecordDecoder(
+            self._format,
+            DecodePlan(
+                columns=layout.record,
+                json_schema=validated_by(self._topic, self._schema),
+                discover=policy == "evolve" if discover is None else discover,
+                ignore=policy == "freeze",
+                taken=layout.taken,
+                max_new_fields=self._max_new_columns,
+            ),
+        )
+
+    def _layout(self, columns: StructType) -> RowLayout:
+        check_masks(self._topic, columns)
+        config = self._topic.config
+        return RowLayout.of(
+            columns,
+            config.destination.partition_columns,
+            config.event_time,
+            self._topic.more_columns,
+        )
+
+    def _take_out(self) -> None:
+        done = pa.Table.from_batches(self._done) if self._done else None
+        if done is None or not done.num_rows:
+            return
+        self._dead_letters.merge(
+            done,
+            on=f"target.topic = '{self._name}' AND target.partition = source.partition "
+            "AND target.offset = source.offset",
+            user_metadata="replayed",
+        ).when_matched_delete().execute()
+
+
+def _once(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The first letter of each record."""
+    where = pa.table(
+        {
+            "partition": batch.column("partition"),
+            "offset": batch.column("offset"),
+            "row": pa.array(range(batch.num_rows), pa.int64()),
+        }
+    )
+    firsts = where.group_by(["partition", "offset"]).aggregate([("row", "min")])
+    if firsts.num_rows == batch.num_rows:
+        return batch
+    rows: Any = firsts.column("row_min").combine_chunks()
+    return batch.take(rows.take(pc.sort_indices(rows)))
+
+
+def _where_from(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.select(["partition", "offset"])

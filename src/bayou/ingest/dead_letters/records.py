@@ -1,0 +1,141 @@
+"""Records that became no row: a Delta table beside the target that keeps them whole.
+
+| column | type | |
+|---|---|---|
+| `reason` | string | why, in words |
+| `topic`, `partition`, `offset` | string, int, long | where the record stands in Kafka |
+| `timestamp` | timestamp | the record's Kafka timestamp |
+| `headers` | array of (`key` string, `value` binary) | null for none |
+| `key`, `value` | binary | the raw bytes |
+| `_ingestion_timestamp` | timestamp | when the batch was read |
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pyarrow as pa
+
+from bayou.ingest.decode import Decoded
+from bayou.kernel.arrow.types import to_arrow_schema, to_arrow_type
+from bayou.protocol.schema import (
+    BINARY,
+    INTEGER,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    ArrayType,
+    StructField,
+    StructType,
+)
+from bayou.spark.kafka.columns import unpack_headers
+
+__all__ = [
+    "DEAD_LETTER_SCHEMA",
+    "HEADERS",
+    "dead_letter_rows",
+    "fingerprints",
+    "unread_rows",
+]
+
+HEADERS = ArrayType(
+    element_type=StructType(
+        (
+            StructField(name="key", data_type=STRING),
+            StructField(name="value", data_type=BINARY),
+        )
+    )
+)
+"""The type of a column of headers."""
+
+DEAD_LETTER_SCHEMA = StructType(
+    (
+        StructField(name="reason", data_type=STRING, nullable=False),
+        StructField(name="topic", data_type=STRING, nullable=False),
+        StructField(name="partition", data_type=INTEGER, nullable=False),
+        StructField(name="offset", data_type=LONG, nullable=False),
+        StructField(name="timestamp", data_type=TIMESTAMP),
+        StructField(
+            name="headers",
+            data_type=HEADERS,
+        ),
+        StructField(name="key", data_type=BINARY),
+        StructField(name="value", data_type=BINARY),
+        StructField(name="_ingestion_timestamp", data_type=TIMESTAMP, nullable=False),
+    )
+)
+
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+
+def fingerprints(records: pa.RecordBatch | pa.Table) -> list[bytes]:
+    """One for each record, by its Kafka timestamp, key and value.
+
+    An offset alone doesn't identify a record: a recreated topic has the same offsets.
+
+    Args:
+        records: columns of the Kafka source, or rows of the dead letters.
+    """
+    moments = records.column("timestamp").cast(_TIMESTAMP).cast(pa.int64()).to_pylist()
+    keys, values = records.column("key").to_pylist(), records.column("value").to_pylist()
+    found = []
+    for parts in zip(moments, keys, values, strict=True):
+        digest = hashlib.blake2b(digest_size=16)
+        for part in parts:
+            text = part if isinstance(part, bytes) else str(part).encode()
+            digest.update(b"%d %d " % (isinstance(part, bytes), len(text)) + text)
+        found.append(digest.digest())
+    return found
+
+
+def dead_letter_rows(
+    decoded: Decoded, source: pa.RecordBatch, ingestion_timestamp: int
+) -> pa.RecordBatch:
+    """Rows for the refused records of a decoded batch.
+
+    Args:
+        decoded: positions in `source` and reasons.
+        source: columns of the Kafka source, headers packed.
+        ingestion_timestamp: microseconds since the epoch.
+    """
+    refused = source.take(decoded.bad_positions)
+    return _rows(refused, decoded.reasons, ingestion_timestamp)
+
+
+def unread_rows(source: pa.RecordBatch, reason: str, ingestion_timestamp: int) -> pa.RecordBatch:
+    """Rows for records that were refused for one reason before they were read.
+
+    Args:
+        source: columns of the Kafka source, headers packed.
+        reason: why, in words.
+        ingestion_timestamp: microseconds since the epoch.
+    """
+    reasons: Any = pa.repeat(pa.scalar(reason), source.num_rows)
+    return _rows(source, reasons, ingestion_timestamp)
+
+
+def _rows(
+    refused: pa.RecordBatch, reasons: pa.Array[Any], ingestion_timestamp: int
+) -> pa.RecordBatch:
+    from_kafka: list[pa.Array[Any]] = [
+        header_lists(refused.column(field.name), to_arrow_type(field.data_type))
+        if field.name == "headers"
+        else refused.column(field.name).cast(to_arrow_type(field.data_type))
+        for field in DEAD_LETTER_SCHEMA.fields[1:-1]
+    ]
+    read_at = pa.repeat(pa.scalar(ingestion_timestamp, _TIMESTAMP), refused.num_rows)
+    columns = [reasons, *from_kafka, read_at]
+    return pa.RecordBatch.from_arrays(columns, schema=to_arrow_schema(DEAD_LETTER_SCHEMA))
+
+
+def header_lists(packed: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+    """Headers of the Kafka source as lists of `key` and `value`: packed ones, or such lists."""
+    if pa.types.is_list(packed.type):
+        return packed.cast(kind)
+    values: list[Any] = packed.to_pylist()
+    unpacked = [
+        None if value is None else [{"key": k, "value": v} for k, v in unpack_headers(value) or ()]
+        for value in values
+    ]
+    return pa.array(unpacked, kind)

@@ -1,0 +1,125 @@
+"""The schema files of a configuration, read and checked against what the topics ask of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from bayou.errors import ConfigurationError
+from bayou.ingest.batch.masks import has_field, unfit_mask
+from bayou.ingest.batch.rows import KAFKA_COLUMNS, TIME_PARTS
+from bayou.ingest.config import Configuration, Topic
+from bayou.ingest.decode import read_json_schema
+from bayou.ingest.schema.key_columns import unfit_key
+from bayou.ingest.schema.topic_format import topic_columns
+from bayou.kernel.arrow.types import to_arrow_schema
+from bayou.protocol.schema import DATE, TIMESTAMP, StructType
+
+__all__ = ["topic_schemas"]
+
+
+def topic_schemas(configuration: Configuration) -> Mapping[str, str | None]:
+    """The JSON Schema's text of every topic, None for a topic that has none.
+
+    Raises:
+        ConfigurationError: a file isn't usable, or a column that the topic names isn't in it.
+    """
+    return {topic.key: _schema(configuration, topic) for topic in configuration.topics}
+
+
+def _schema(configuration: Configuration, topic: Topic) -> str | None:
+    if topic.schema_file is None:
+        return None
+    if topic.config.decode == "avro":
+        return _avro_schema(configuration, topic, topic.schema_file)
+    text = read_json_schema(topic.schema_file)
+    columns = topic_columns(topic, text)
+    fields = columns.names
+    taken = {n.lower() for n in (*KAFKA_COLUMNS.names, *topic.more_columns)}
+    reserved = [n for n in fields if n.lower() in taken]
+    if reserved:
+        raise ConfigurationError(
+            f"{topic.schema_file}: the property {reserved[0]!r} has the name of a column that the "
+            "pipeline makes; rename it.",
+            file=str(topic.schema_file),
+        )
+    known = {*fields, *KAFKA_COLUMNS.names, *TIME_PARTS}
+    config = topic.config
+    destination = config.destination
+    named = {"partition-columns": destination.partition_columns}
+    if config.column_timestamps:
+        named["timestamp-formats"] = tuple(config.column_timestamps)
+    if config.event_time is not None:
+        named["event-time"] = (config.event_time,)
+    for key, wanted in named.items():
+        missing = [c for c in wanted if c not in known]
+        if missing:
+            section = "destination." if key == "partition-columns" else ""
+            path = f"connector.topics.{topic.key}.{section}{key}"
+            raise ConfigurationError(
+                f"{configuration.file}: {path}: {missing[0]!r} isn't a property in "
+                f"{topic.schema_file}",
+                file=configuration.file,
+                key=path,
+            )
+    _check_event_time(configuration, topic, columns)
+    _check_keys(configuration, topic, columns)
+    _check_masks(configuration, topic, columns)
+    return text
+
+
+def _avro_schema(configuration: Configuration, topic: Topic, file: Path) -> str:
+    try:
+        text = file.read_text(encoding="utf-8")
+        columns = topic_columns(topic, text)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{file}: not an Avro schema: {error}", file=str(file)) from error
+    _check_event_time(configuration, topic, columns)
+    _check_keys(configuration, topic, columns)
+    _check_masks(configuration, topic, columns)
+    return text
+
+
+def _check_keys(configuration: Configuration, topic: Topic, columns: StructType) -> None:
+    destination = topic.config.destination
+    named = {"key-columns": destination.upsert_keys}
+    if destination.upsert_keys and destination.ordering_column is not None:
+        named["ordering-column"] = (destination.ordering_column,)
+    for key, names in named.items():
+        for reason in filter(None, (unfit_key(name, columns) for name in names)):
+            path = f"connector.topics.{topic.key}.destination.{key}"
+            raise ConfigurationError(
+                f"{configuration.file}: {path}: {reason} in {topic.schema_file}",
+                file=configuration.file,
+                key=path,
+            )
+
+
+def _check_masks(configuration: Configuration, topic: Topic, columns: StructType) -> None:
+    """A path that leads nowhere would leave in clear what it was to mask."""
+    schema = to_arrow_schema(columns)
+    for path, mask in topic.config.masks.items():
+        paths = topic.config.column_paths(path)
+        reason = next(filter(None, (unfit_mask(schema, found, mask) for found in paths)), None)
+        if reason is None and not any(has_field(schema, found) for found in paths):
+            reason = f"{path!r} isn't a field"
+        if reason is not None:
+            key = f"connector.topics.{topic.key}.masks"
+            raise ConfigurationError(
+                f"{configuration.file}: {key}: {reason} in {topic.schema_file}",
+                file=configuration.file,
+                key=key,
+            )
+
+
+def _check_event_time(configuration: Configuration, topic: Topic, columns: StructType) -> None:
+    name = topic.config.event_time
+    field = None if name is None else columns.get(name)
+    if field is not None and field.data_type not in (TIMESTAMP, DATE):
+        path = f"connector.topics.{topic.key}.event-time"
+        raise ConfigurationError(
+            f"{configuration.file}: {path}: {name!r} is a {field.data_type} in "
+            f"{topic.schema_file}; name a property of the format date-time or date",
+            file=configuration.file,
+            key=path,
+        )

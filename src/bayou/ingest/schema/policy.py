@@ -1,0 +1,253 @@
+"""Which columns a topic's rows have, and what becomes of fields that the table doesn't have.
+
+| `schema-policy` | a field without a column |
+|---|---|
+| `evolve` | becomes a nullable column in the commit of its rows |
+| `freeze` | is left out; the row is taken, and the commit says which fields it lacks |
+| `dead-letter` | makes its record a dead letter |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bayou.errors import PipelineError
+from bayou.ingest.batch.masks import has_field, unfit_mask
+from bayou.ingest.batch.record_reader import RecordReading
+from bayou.ingest.batch.rows import TIME_PARTS, RowLayout
+from bayou.ingest.batch.target_table import TargetTable
+from bayou.ingest.config import Topic
+from bayou.ingest.decode import DecodePlan, leaf_count, widened
+from bayou.ingest.decode.formats import RecordFormat
+from bayou.ingest.schema.key_columns import check_keys
+from bayou.ingest.schema.new_columns import with_new_columns, within_limit
+from bayou.ingest.schema.topic_format import validated_by
+from bayou.ingest.upsert import DELETED, FORCED
+from bayou.kernel.arrow.types import to_arrow_schema
+from bayou.protocol.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, StructField, StructType
+
+__all__ = ["SchemaPolicy", "check_masks", "told_in_history", "unseen_masks"]
+
+
+def told_in_history(left_out: Sequence[str], new_columns: Sequence[str]) -> dict[str, str]:
+    """What a commit says of fields: those that rows lack, and columns that it adds to the table."""
+    found = {"leftOut": ", ".join(left_out), "newColumns": ", ".join(new_columns)}
+    return {name: text for name, text in found.items() if text}
+
+
+def check_masks(topic: Topic, columns: StructType) -> None:
+    """Check masks against the columns of a record; fields that aren't there are passed over.
+
+    Raises:
+        PipelineError: a column can't be masked so, and would stay in clear.
+    """
+    reason = _unfit_masks(topic, columns)
+    if reason is not None:
+        raise PipelineError(f"topic {topic.key!r}: masks: {reason}.", topic=topic.key)
+
+
+def _unfit_masks(topic: Topic, columns: StructType) -> str | None:
+    schema = to_arrow_schema(columns)
+    found = (unfit_mask(schema, path, mask) for path, mask in topic.config.column_masks.items())
+    return next((reason for reason in found if reason is not None), None)
+
+
+def unseen_masks(topic: Topic, columns: StructType) -> tuple[str, ...]:
+    """Masks of fields that no column is of; none while there are no columns, which tell nothing.
+
+    With `flatten` an object that is dropped as a whole has no column, so of such nothing is known.
+    """
+    config = topic.config
+    if not columns.fields:
+        return ()
+    schema = to_arrow_schema(columns)
+    return tuple(
+        path
+        for path, mask in config.masks.items()
+        if not (config.flatten is not None and mask == "drop")
+        and not any(has_field(schema, found) for found in config.column_paths(path))
+    )
+
+
+class SchemaPolicy:
+    """The columns of one topic's rows.
+
+    Args:
+        target: opened.
+        json_schema: text of the topic's schema file, None for none.
+        schema_columns: its columns.
+    """
+
+    def __init__(
+        self,
+        topic: Topic,
+        target: TargetTable,
+        *,
+        json_schema: str | None,
+        schema_columns: StructType,
+    ) -> None:
+        self._topic = topic
+        self._target = target
+        self._json_schema = json_schema
+        self._schema_columns = schema_columns
+        self._refused_names: frozenset[str] = frozenset()
+        self._unmaskable: frozenset[str] = frozenset()
+        self._over_limit: frozenset[str] = frozenset()
+        self._full = False  # no room for any new column in this batch
+        self._leaves: int | None = None  # of the table, before the columns of this batch
+
+    def columns(self) -> StructType:
+        """The record's fields that have a column, those of the schema file included.
+
+        Here a batch begins: what the one before refused for its type may come with another.
+
+        Raises:
+            PipelineError: the schema file doesn't fit the table.
+        """
+        self._unmaskable = self._over_limit = frozenset()
+        self._full = False
+        known = self._target.columns
+        merged = self._target.merged(known, self._schema_columns)
+        if known.fields and merged != known and self._topic.config.policy != "evolve":
+            new = [n for n in merged.names if n not in known.names]
+            raise PipelineError(
+                f"topic {self._topic.key!r}: schema-file has fields that {self._target.path} "
+                f"doesn't have ({', '.join(new) or 'nested or wider ones'}); set schema-policy: "
+                "evolve (or enable-schema-evolution: true) to add them, or take them out.",
+                topic=self._topic.key,
+            )
+        self._leaves = leaf_count(merged) if known.fields else None
+        return merged
+
+    def layout(self, columns: StructType) -> RowLayout:
+        """The table's columns for records with these fields.
+
+        Raises:
+            PipelineError: event time, another timestamp or a key can't be what they are.
+        """
+        config = self._topic.config
+        layout = RowLayout.of(
+            columns,
+            config.destination.partition_columns,
+            config.event_time,
+            self._topic.more_columns,
+        )
+        check_keys(self._topic, layout)
+        check_masks(self._topic, columns)
+        self._check_timestamps(columns)
+        if layout.time_parts and config.event_time is not None and columns.fields:
+            field = columns.get(config.event_time)
+            if field is None or field.data_type not in (TIMESTAMP, TIMESTAMP_NTZ, DATE):
+                kind = "isn't a field" if field is None else f"has type {field.data_type}"
+                raise PipelineError(
+                    f"topic {self._topic.key!r}: event-time {config.event_time!r} {kind}; name a "
+                    "field that the schema-file gives the format date-time or date, or say what it "
+                    "is by timestamp-formats.",
+                    topic=self._topic.key,
+                )
+        return layout
+
+    def _check_timestamps(self, columns: StructType) -> None:
+        """A column of another type would refuse all of them; texts take them as ISO 8601."""
+        for name in self._topic.config.column_timestamps:
+            field = columns.get(name)
+            if field is not None and field.data_type not in (TIMESTAMP, STRING):
+                raise PipelineError(
+                    f"topic {self._topic.key!r}: timestamp-formats: {name!r} is a "
+                    f"{field.data_type} in {self._target.path}, which takes no timestamps; take it "
+                    "out of timestamp-formats, or write to another table-path.",
+                    topic=self._topic.key,
+                )
+
+    def plan(self, layout: RowLayout) -> DecodePlan:
+        """How records become rows of a layout; without any column yet all fields are new ones."""
+        policy = self._topic.config.policy
+        taken = layout.taken
+        if not layout.record.fields and self._target.version is None:
+            # Records have yet to tell whether they have these.
+            taken -= frozenset(layout.time_parts)
+        return DecodePlan(
+            columns=layout.record,
+            json_schema=validated_by(self._topic, self._json_schema),
+            discover=(policy == "evolve" and not self._full) or not layout.record.fields,
+            ignore=policy == "freeze" and bool(layout.record.fields),
+            widens=policy == "evolve" and self._target.widens,
+            taken=taken
+            | self._refused_names
+            | self._unmaskable
+            | self._over_limit
+            | {DELETED, FORCED},
+            over_limit=self._over_limit,
+            max_new_fields=None if self._leaves is None else self._max_new_columns,
+        )
+
+    def reading(self, layout: RowLayout, format: RecordFormat, read_at: int) -> RecordReading:
+        """How the topic's records become rows of a layout.
+
+        Args:
+            layout: of `layout`.
+            format: what values are.
+            read_at: microseconds since the epoch, for all rows.
+        """
+        return RecordReading(
+            plan=self.plan(layout),
+            layout=layout,
+            ingestion_timestamp=read_at,
+            format=format,
+            masks=self._topic.config.column_masks,
+            upsert=self._topic.upsert_keys,
+            debezium=self._topic.config.decode == "debezium",
+            partition_columns=self._topic.config.destination.partition_columns,
+            folders=self._target.folders_show_values,
+        )
+
+    def widened(self, columns: StructType, new_fields: StructType) -> StructType:
+        """Columns with new fields; one that can't be a column is refused from then on.
+
+        A field beyond `max-new-columns` is refused for the rest of the batch.
+        """
+        if self._target.widens:
+            columns = widened(columns, new_fields)
+        new_fields = self._within_limit(columns, new_fields)
+        if not self._masks_bind:
+            columns, refused = with_new_columns(columns, new_fields, self._with_column)
+            self._refused_names |= refused
+            return columns
+        possible, never = with_new_columns(columns, new_fields, self._with_column)
+        columns, refused = with_new_columns(columns, possible, self._with_masked_column)
+        self._refused_names |= never
+        self._unmaskable |= refused
+        return columns
+
+    def without_limit(self) -> None:
+        """Let this batch add any number of columns; it begins with `columns`."""
+        self._leaves = None
+
+    @property
+    def _max_new_columns(self) -> int:
+        return self._topic.config.destination.delta_config.max_new_columns
+
+    def _within_limit(self, columns: StructType, new_fields: StructType) -> StructType:
+        if self._leaves is None:
+            return new_fields
+        room = max(0, self._max_new_columns - (leaf_count(columns) - self._leaves))
+        found, refused = within_limit(columns, new_fields, room)
+        self._over_limit |= refused
+        self._full = bool(refused) and leaf_count(found) == room
+        return found
+
+    @property
+    def _masks_bind(self) -> bool:
+        """Whether masks say which columns may come; of a table's first ones they are checked."""
+        return bool(self._topic.config.masks) and self._target.version is not None
+
+    def _with_masked_column(self, columns: StructType, field: StructField) -> StructType | None:
+        wider = self._with_column(columns, field)
+        return None if wider is None or _unfit_masks(self._topic, wider) is not None else wider
+
+    def _with_column(self, columns: StructType, field: StructField) -> StructType | None:
+        partitions = self._topic.config.destination.partition_columns
+        meant = {name.lower() for name in partitions if name in TIME_PARTS}
+        if field.name.lower() in meant and field.name not in partitions:
+            return None  # the pipeline makes the one that is meant
+        return self._target.with_column(columns, field)

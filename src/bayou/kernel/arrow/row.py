@@ -1,0 +1,170 @@
+"""One row of any schema, and batches of which some rows count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from bayou.errors import ArgumentError
+from bayou.kernel.arrow.closeable import closeable
+from bayou.kernel.arrow.ipc import batch_from_bytes, batch_to_bytes
+from bayou.kernel.arrow.serialization import WireFormat
+
+__all__ = ["FilteredColumnarBatch", "Row"]
+
+_AnyArray: TypeAlias = Any
+"""A `pa.Array` of a type known at run time."""
+
+
+class Row:
+    """One row: a schema and a value for each of its fields; immutable.
+
+    `row["name"]` gives a value as Python knows it: a struct is a `Row`, a list a list, a map a
+    dictionary (a list of pairs where its keys are structs, lists or maps), null is None. Two rows
+    are equal where schema and values are.
+
+    Args:
+        batch: a batch of this one row.
+    """
+
+    __slots__ = ("_batch",)
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+
+    @classmethod
+    def of(cls, schema: pa.Schema, values: Mapping[str, Any]) -> Row:
+        """The row of some Python values, of those that pyarrow takes for the fields' types.
+
+        Raises:
+            ArgumentError: a value that isn't one of its field's type.
+        """
+        try:
+            return Row(pa.RecordBatch.from_pylist([dict(values)], schema=schema))
+        except (pa.ArrowException, OverflowError, TypeError) as error:
+            raise ArgumentError(
+                f"The values don't fit the row's schema: {error}.", argument="values"
+            ) from error
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the fields, with their metadata."""
+        return self.to_batch().schema
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of a field.
+
+        Raises:
+            ArgumentError: no field of this name, or several.
+        """
+        batch = self.to_batch()
+        if len(batch.schema.get_all_field_indices(name)) != 1:
+            raise ArgumentError(
+                f"The row has not one field {name!r}; it has {', '.join(batch.schema.names)}.",
+                argument="name",
+            )
+        return _value(batch.column(name), 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Values by name, those of nested structs too."""
+        return {name: _plain(self[name]) for name in self.schema.names}
+
+    def to_batch(self) -> pa.RecordBatch:
+        """The row as a batch: what of it Python can't hold is here."""
+        return self._batch
+
+    def to_bytes(self) -> bytes:
+        """For another process: schema and values. A connector may as well send its own format."""
+        return _WIRE.encode(batch_to_bytes(self.to_batch()))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Row:
+        """The inverse of `to_bytes`.
+
+        Raises:
+            SerializationError: not such bytes, or of a newer version of the package.
+        """
+        return _WIRE.decode(data, lambda body: Row(batch_from_bytes(body)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Row):
+            return NotImplemented
+        return self.to_batch().equals(other.to_batch(), check_metadata=True)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.to_dict()!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class FilteredColumnarBatch:
+    """A batch and which of its rows count; all of them where `selection` is None."""
+
+    data: pa.RecordBatch
+    selection: pa.BooleanArray | None = None
+
+    @property
+    def num_selected(self) -> int:
+        """How many rows count."""
+        if self.selection is None:
+            return self.data.num_rows
+        return self.selection.true_count
+
+    def selected(self) -> pa.RecordBatch:
+        """The rows that count, as a batch of their own."""
+        if self.selection is None or self.selection.true_count == len(self.selection):
+            return self.data
+        return self.data.filter(self.selection)
+
+    @closeable
+    def rows(self) -> Iterator[Row]:
+        """The rows that count, one by one; what is done with many rows is done in columns."""
+        batch = self.selected()
+        for index in range(batch.num_rows):
+            yield Row(batch.slice(index, 1))
+
+
+_WIRE = WireFormat("row", 1, bytes)
+
+
+def _value(array: _AnyArray, index: int) -> Any:
+    """A value of an array as Python knows it."""
+    kind = array.type
+    if isinstance(array, pa.ExtensionArray):
+        return _value(array.storage, index)
+    if not array[index].is_valid:
+        return None
+    if pa.types.is_struct(kind):
+        return Row(pa.RecordBatch.from_struct_array(array.slice(index, 1)))
+    if pa.types.is_map(kind):
+        entries = array[index].values
+        keys, items = entries.field(0), entries.field(1)
+        pairs = [(_value(keys, i), _value(items, i)) for i in range(len(entries))]
+        return pairs if pa.types.is_nested(kind.key_type) else dict(pairs)
+    if _is_list(kind):
+        elements = array[index].values
+        return [_value(elements, i) for i in range(len(elements))]
+    return array[index].as_py()
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    types = pa.types
+    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case Row():
+            return value.to_dict()
+        case dict():
+            return {key: _plain(item) for key, item in value.items()}
+        case list():
+            return [_plain(item) for item in value]
+        case tuple():
+            return tuple(_plain(item) for item in value)
+        case _:
+            return value

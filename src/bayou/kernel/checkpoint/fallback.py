@@ -1,0 +1,60 @@
+"""All live files of a version without its checkpoint, which can't be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from bayou.errors import CorruptTableError, TableError
+from bayou.kernel.checkpoint.contents import locate_checkpoint_files
+from bayou.kernel.checkpoint.parsed_stats import full_stats_type
+from bayou.kernel.engine import Engine
+from bayou.kernel.log.slices import replay_checkpoint_adds
+from bayou.kernel.log.table_state import load_table_state
+from bayou.kernel.scan.scan_file import ADD_TYPE
+from bayou.kernel.scan.source import ScanSource
+from bayou.kernel.table_features.column_mapping import to_physical_schema
+
+__all__ = ["live_files_without_checkpoint"]
+
+
+def live_files_without_checkpoint(
+    engine: Engine, source: ScanSource, error: CorruptTableError
+) -> pa.StructArray:
+    """The files by older files of the log, `ADD_TYPE`; they are all in memory.
+
+    Args:
+        source: of a version that has a checkpoint.
+        error: what is wrong with that.
+
+    Raises:
+        CorruptTableError: `error`, where the checkpoint is needed.
+    """
+    assert source.checkpoint is not None
+    try:
+        state = load_table_state(
+            engine,
+            source.table,
+            source.version,
+            without=[f.path for f in source.checkpoint.files],
+            catalog=source.catalog,
+        )
+    except TableError:
+        raise error from None
+    contents = state.checkpoint_contents
+    if contents is None and state.log_segment.checkpoint is not None:
+        contents = locate_checkpoint_files(engine, source.table, state.log_segment.checkpoint)
+    columns = [field.name for field in ADD_TYPE]
+    parsed = full_stats_type(to_physical_schema(source.schema, source.column_mapping))
+    touched = state.replay_state.touched
+    parts: list[Any] = [*state.tail]
+    for split in () if contents is None else contents.splits:
+        with replay_checkpoint_adds(
+            engine, source.table, split, touched, columns, parsed=parsed
+        ) as found:
+            for adds, untouched in found:
+                parts.append(adds if untouched is None else adds.filter(untouched))
+    live = pa.concat_arrays(parts)
+    assert isinstance(live, pa.StructArray)
+    return live

@@ -1,0 +1,117 @@
+"""The rows of a version's checkpoint, batch by batch, and what is counted of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.kernel.checkpoint.add_files import CheckpointAdds
+from bayou.kernel.checkpoint.contents import CheckpointContents
+from bayou.kernel.checkpoint.format import CheckpointFormat
+from bayou.kernel.checkpoint.schema import METADATA_SCHEMA, actions_to_array
+from bayou.kernel.checkpoint.state_files import (
+    checkpoint_adds,
+    checkpoint_tombstones,
+    tail_tombstones,
+)
+from bayou.kernel.engine import Engine, FileSplit
+from bayou.kernel.log.file_action_keys import TouchedKeys
+from bayou.kernel.log.table_state import TableState
+from bayou.protocol.actions import Action
+
+__all__ = ["RowCounts", "metadata_rows", "part_rows", "tail_rows"]
+
+pc: Any = pyarrow.compute
+
+
+class RowCounts:
+    """What went by: actions, adds, and the bytes of the files added."""
+
+    def __init__(self) -> None:
+        self.actions = 0
+        self.adds = 0
+        self.bytes = 0
+
+    def count(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches, counted."""
+        for batch in batches:
+            self.actions += batch.num_rows
+            adds: Any = batch.column("add")
+            self.adds += batch.num_rows - adds.null_count
+            self.bytes += pc.sum(pc.struct_field(adds, "size")).as_py() or 0
+            yield batch
+
+
+def metadata_rows(
+    state: TableState, layout: CheckpointFormat, now: int
+) -> Iterator[pa.RecordBatch]:
+    """Everything but files: protocol, metadata, transactions that haven't expired, domains."""
+    retention = state.table_properties.transaction_retention_ms
+    transactions = [
+        t
+        for t in state.transaction_actions.values()
+        if retention is None or t.last_updated is None or t.last_updated > now - retention
+    ]
+    domains = [d for d in state.domain_actions.values() if not d.removed]
+    kinds: dict[str, list[Action]] = {
+        "protocol": [state.protocol],
+        "metaData": [state.metadata],
+        "txn": [*transactions],
+        "domainMetadata": [*domains],
+    }
+    for name in METADATA_SCHEMA.names:
+        if kinds[name]:
+            yield layout.batch(name, actions_to_array(name, kinds[name]))
+
+
+def tail_rows(
+    engine: Engine,
+    state: TableState,
+    behind: CheckpointContents | None,
+    layout: CheckpointFormat,
+    expired: int,
+) -> Iterator[pa.RecordBatch]:
+    """Files that aren't in the Parquet files of the checkpoint behind the version.
+
+    Args:
+        expired: time in ms up to which tombstones are left out.
+    """
+    for adds in state.tail:
+        if len(adds):
+            yield layout.batch("add", layout.adds(engine, CheckpointAdds(adds)))
+    for removes in tail_tombstones(state, behind):
+        yield from _tombstones(layout, removes, expired)
+
+
+def part_rows(
+    engine: Engine,
+    table: str,
+    split: FileSplit,
+    layout: CheckpointFormat,
+    *,
+    touched: TouchedKeys,
+    expired: int,
+) -> Iterator[pa.RecordBatch]:
+    """Files of a part of the checkpoint behind the version, those that still count.
+
+    Args:
+        expired: as for `tail_rows`.
+    """
+    for files in checkpoint_adds(
+        engine, table, split, touched, columns=layout.columns, parsed=layout.source_type
+    ):
+        yield layout.batch("add", layout.adds(engine, files))
+    for removes in checkpoint_tombstones(engine, table, split, touched):
+        yield from _tombstones(layout, removes, expired)
+
+
+def _tombstones(
+    layout: CheckpointFormat, removes: pa.StructArray, expired: int
+) -> Iterator[pa.RecordBatch]:
+    times = pc.fill_null(pc.struct_field(removes, "deletionTimestamp"), 0)
+    kept = removes.filter(pc.greater(times, expired))
+    if len(kept):
+        yield layout.batch("remove", kept)

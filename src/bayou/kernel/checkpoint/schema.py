@@ -1,0 +1,157 @@
+"""The columns of a checkpoint (PROTOCOL.md, Checkpoint Schema)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from bayou.kernel.scan.scan_file import ADD_TYPE, DELETION_VECTOR_TYPE
+from bayou.protocol.actions import Action, RemoveFile
+
+__all__ = [
+    "CHECKPOINT_SCHEMA",
+    "METADATA_SCHEMA",
+    "REMOVE_TYPE",
+    "SIDECAR_SCHEMA",
+    "actions_to_array",
+    "checkpoint_batch",
+    "removes_to_array",
+]
+
+_STRING_MAP = pa.map_(pa.string(), pa.string())
+_STRINGS = pa.list_(pa.field("element", pa.string()))
+
+REMOVE_TYPE = pa.struct(
+    [
+        pa.field("path", pa.string()),
+        pa.field("deletionTimestamp", pa.int64()),
+        pa.field("dataChange", pa.bool_()),
+        pa.field("extendedFileMetadata", pa.bool_()),
+        pa.field("partitionValues", _STRING_MAP),
+        pa.field("size", pa.int64()),
+        pa.field("deletionVector", DELETION_VECTOR_TYPE),
+        pa.field("baseRowId", pa.int64()),
+        pa.field("defaultRowCommitVersion", pa.int64()),
+    ]
+)
+METADATA_SCHEMA = pa.schema(
+    [
+        pa.field(
+            "protocol",
+            pa.struct(
+                [
+                    pa.field("minReaderVersion", pa.int32()),
+                    pa.field("minWriterVersion", pa.int32()),
+                    pa.field("readerFeatures", _STRINGS),
+                    pa.field("writerFeatures", _STRINGS),
+                ]
+            ),
+        ),
+        pa.field(
+            "metaData",
+            pa.struct(
+                [
+                    pa.field("id", pa.string()),
+                    pa.field("name", pa.string()),
+                    pa.field("description", pa.string()),
+                    pa.field(
+                        "format",
+                        pa.struct(
+                            [pa.field("provider", pa.string()), pa.field("options", _STRING_MAP)]
+                        ),
+                    ),
+                    pa.field("schemaString", pa.string()),
+                    pa.field("partitionColumns", _STRINGS),
+                    pa.field("createdTime", pa.int64()),
+                    pa.field("configuration", _STRING_MAP),
+                ]
+            ),
+        ),
+        pa.field(
+            "txn",
+            pa.struct(
+                [
+                    pa.field("appId", pa.string()),
+                    pa.field("version", pa.int64()),
+                    pa.field("lastUpdated", pa.int64()),
+                ]
+            ),
+        ),
+        pa.field(
+            "domainMetadata",
+            pa.struct(
+                [
+                    pa.field("domain", pa.string()),
+                    pa.field("configuration", pa.string()),
+                    pa.field("removed", pa.bool_()),
+                ]
+            ),
+        ),
+    ]
+)
+"""Everything but files."""
+
+SIDECAR_SCHEMA = pa.schema(
+    [
+        pa.field(
+            "checkpointMetadata",
+            pa.struct([pa.field("version", pa.int64()), pa.field("tags", _STRING_MAP)]),
+        ),
+        pa.field(
+            "sidecar",
+            pa.struct(
+                [
+                    pa.field("path", pa.string()),
+                    pa.field("sizeInBytes", pa.int64()),
+                    pa.field("modificationTime", pa.int64()),
+                    pa.field("tags", _STRING_MAP),
+                ]
+            ),
+        ),
+    ]
+)
+"""What only the V2 spec has."""
+
+CHECKPOINT_SCHEMA = pa.schema(
+    [*METADATA_SCHEMA, pa.field("add", ADD_TYPE), pa.field("remove", REMOVE_TYPE)]
+)
+
+
+def checkpoint_batch(name: str, values: pa.StructArray) -> pa.RecordBatch:
+    """A batch of a checkpoint whose rows are actions of one kind."""
+    columns = [
+        values if f.name == name else pa.nulls(len(values), f.type) for f in CHECKPOINT_SCHEMA
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=CHECKPOINT_SCHEMA)
+
+
+def actions_to_array(name: str, actions: Sequence[Action]) -> pa.StructArray:
+    """Actions that aren't files as the column of a checkpoint; meant for few."""
+    return _struct_array(actions, METADATA_SCHEMA.field(name).type)
+
+
+def removes_to_array(removes: Sequence[RemoveFile]) -> pa.StructArray:
+    """Tombstones as one struct column of type `REMOVE_TYPE`."""
+    return _struct_array(removes, REMOVE_TYPE)
+
+
+def _struct_array(actions: Sequence[Action], kind: Any) -> pa.StructArray:
+    values = [_maps_as_pairs(msgspec.to_builtins(a), kind) for a in actions]
+    array: Any = pa.array(values, kind)
+    assert isinstance(array, pa.StructArray)
+    return array
+
+
+def _maps_as_pairs(value: Any, kind: pa.DataType) -> Any:
+    """The form that Arrow takes a map in: a list of pairs."""
+    if value is None:
+        return None
+    if pa.types.is_map(kind):
+        return list(value.items())
+    if pa.types.is_struct(kind):
+        known = {f.name: f.type for f in kind}
+        return {k: _maps_as_pairs(v, known[k]) for k, v in value.items() if k in known}
+    return value

@@ -1,0 +1,106 @@
+"""All files of a version, live ones and tombstones, as columns and batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from bayou.errors import StorageError
+from bayou.kernel.checkpoint.add_files import CheckpointAdds, StatsForm, read_checkpoint_adds
+from bayou.kernel.checkpoint.contents import (
+    CheckpointContents,
+    locate_checkpoint_files,
+    unreadable_checkpoint,
+)
+from bayou.kernel.checkpoint.schema import REMOVE_TYPE, removes_to_array
+from bayou.kernel.engine import Engine, FileSplit
+from bayou.kernel.log.file_action_keys import TouchedKeys
+from bayou.kernel.log.table_state import TableState
+from bayou.kernel.scan.scan_file import ADD_TYPE
+
+__all__ = ["checkpoint_adds", "checkpoint_behind", "checkpoint_tombstones", "tail_tombstones"]
+
+_EVERYTHING = tuple(f.name for f in ADD_TYPE)
+_FORMS: tuple[StatsForm, ...] = ("json", "struct")
+
+
+def checkpoint_behind(engine: Engine, state: TableState) -> CheckpointContents | None:
+    """The checkpoint behind a version, None for none.
+
+    Raises:
+        CorruptTableError: it can't be read.
+    """
+    checkpoint = state.log_segment.checkpoint
+    if checkpoint is None:
+        return None
+    return state.checkpoint_contents or locate_checkpoint_files(engine, state.path, checkpoint)
+
+
+def checkpoint_adds(
+    engine: Engine,
+    table: str,
+    split: FileSplit,
+    touched: TouchedKeys,
+    *,
+    columns: Sequence[str] = _EVERYTHING,
+    parsed: pa.DataType | None = None,
+    forms: Sequence[StatsForm] = _FORMS,
+) -> Iterator[CheckpointAdds]:
+    """Files of a part of a checkpoint that the commits behind it left alone.
+
+    Args:
+        columns: fields of `ADD_TYPE` to read; the others are null.
+        parsed: struct type of the statistics that are wanted as columns, see
+            `read_checkpoint_adds`.
+        forms: of the statistics, the first of them that is there.
+
+    Raises:
+        CorruptTableError: the file is gone or isn't a checkpoint.
+    """
+    with read_checkpoint_adds(engine, table, split, columns, parsed=parsed, forms=forms) as batches:
+        for batch in batches:
+            untouched = touched.untouched(batch.adds)
+            if untouched is None:
+                yield batch
+                continue
+            statistics: Any = batch.parsed
+            yield CheckpointAdds(
+                batch.adds.filter(untouched),
+                None if statistics is None else statistics.filter(untouched),
+            )
+
+
+def checkpoint_tombstones(
+    engine: Engine, table: str, split: FileSplit, touched: TouchedKeys
+) -> Iterator[pa.StructArray]:
+    """Tombstones of a part of a checkpoint that still stand, `REMOVE_TYPE`.
+
+    Raises:
+        CorruptTableError: the file is gone or isn't a checkpoint.
+    """
+    schema = pa.schema([pa.field("remove", REMOVE_TYPE)])
+    try:
+        for batch in engine.parquet.read_parquet_files([split], schema):
+            removes: Any = batch.column("remove")
+            if removes.null_count == len(removes):
+                continue
+            removes = removes.drop_null()
+            untouched = touched.untouched(removes)
+            yield removes if untouched is None else removes.filter(untouched)
+    except StorageError as error:
+        raise unreadable_checkpoint(table, split.path, error) from error
+
+
+def tail_tombstones(
+    state: TableState, behind: CheckpointContents | None
+) -> Iterator[pa.StructArray]:
+    """Tombstones outside of the checkpoint's Parquet files: of commits, of a JSON checkpoint."""
+    if behind is not None and behind.removes:
+        own = removes_to_array(behind.removes)
+        untouched = state.replay_state.touched.untouched(own)
+        yield own if untouched is None else own.filter(untouched)
+    if state.replay_state.removes:
+        yield removes_to_array(state.replay_state.removes)
+    yield from state.replay_state.long_removes

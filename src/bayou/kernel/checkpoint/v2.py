@@ -1,0 +1,144 @@
+"""Checkpoints with sidecars (PROTOCOL.md, V2 Spec): files apart from what else the log says."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from bayou.kernel.checkpoint.format import CheckpointFormat
+from bayou.kernel.checkpoint.schema import CHECKPOINT_SCHEMA, METADATA_SCHEMA, SIDECAR_SCHEMA
+from bayou.kernel.engine import Engine, FileStatus
+from bayou.kernel.log.segment import log_path
+from bayou.protocol.file_names import SIDECAR_DIRECTORY, checkpoint_file_name
+
+__all__ = ["sidecar_path", "write_top_file", "write_v2_checkpoint"]
+
+_FILES = ("add", "remove")
+# With the columns of files too, always null: delta-spark asks for them.
+_TOP = pa.schema([*CHECKPOINT_SCHEMA, *SIDECAR_SCHEMA])
+_ROWS_OF_A_SIDECAR = 1_000_000
+
+
+def write_v2_checkpoint(
+    engine: Engine,
+    table: str,
+    version: int,
+    layout: CheckpointFormat,
+    batches: Iterable[pa.RecordBatch],
+) -> FileStatus:
+    """Write sidecars of at most about a million files each, then the file that names them.
+
+    Names are unique, so that writers of one version don't meet. A writer that dies leaves sidecars
+    that nothing names.
+
+    Args:
+        batches: the checkpoint's actions, `layout.schema`, a batch of one kind each.
+
+    Returns:
+        Status of the top-level file; its size is that of all files.
+    """
+    rest: list[pa.RecordBatch] = []
+    sidecars: list[FileStatus] = []
+    files = _files(batches, rest)
+    schema = layout.file_schema
+    first = next(files, None)
+    while first is not None:
+        group = _Group(first, files)
+        path = sidecar_path(table)
+        sidecars.append(engine.parquet.write_parquet_file_atomically(path, schema, group))
+        first = group.following
+    return write_top_file(engine, table, version, rest, sidecars)
+
+
+def sidecar_path(table: str) -> str:
+    """A new sidecar of a table."""
+    return f"{log_path(table)}/{SIDECAR_DIRECTORY}/{uuid.uuid4()}.parquet"
+
+
+def write_top_file(
+    engine: Engine,
+    table: str,
+    version: int,
+    rest: Sequence[pa.RecordBatch],
+    sidecars: Sequence[FileStatus],
+    *,
+    path: str | None = None,
+) -> FileStatus:
+    """Write the file that names the sidecars: the checkpoint is there when it is.
+
+    Args:
+        rest: what isn't files, with the columns of `METADATA_SCHEMA`.
+        path: of the file; None: a name of its own.
+
+    Returns:
+        Its status; the size is that of all files.
+    """
+    top = path or f"{log_path(table)}/{checkpoint_file_name(version, str(uuid.uuid4()))}"
+    status = engine.parquet.write_parquet_file_atomically(
+        top, _TOP, _top_batches(version, rest, sidecars)
+    )
+    return FileStatus(
+        path=status.path,
+        size=status.size + sum(s.size for s in sidecars),
+        modification_time=status.modification_time,
+    )
+
+
+class _Group:
+    """Batches of one sidecar; afterwards `following` is the first one of the next."""
+
+    def __init__(self, first: pa.RecordBatch, files: Iterator[pa.RecordBatch]) -> None:
+        self.following: pa.RecordBatch | None = first
+        self._files = files
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        rows = 0
+        while self.following is not None and rows < _ROWS_OF_A_SIDECAR:
+            rows += self.following.num_rows
+            yield self.following
+            self.following = next(self._files, None)
+
+
+def _files(
+    batches: Iterable[pa.RecordBatch], rest: list[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The batches of files; what isn't one is put into `rest`, and is few."""
+    for batch in batches:
+        if all(batch.column(n).null_count == batch.num_rows for n in _FILES):
+            rest.append(batch.select(METADATA_SCHEMA.names))
+        else:
+            yield batch.select(list(_FILES))
+
+
+def _top_batches(
+    version: int, rest: Sequence[pa.RecordBatch], sidecars: Sequence[FileStatus]
+) -> Iterator[pa.RecordBatch]:
+    yield _top_batch({"checkpointMetadata": [{"version": version}]}, 1)
+    for batch in rest:
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        yield _top_batch(columns, batch.num_rows)
+    if sidecars:
+        named = [
+            {
+                "path": s.path.rsplit("/", 1)[-1],
+                "sizeInBytes": s.size,
+                "modificationTime": s.modification_time,
+            }
+            for s in sidecars
+        ]
+        yield _top_batch({"sidecar": named}, len(named))
+
+
+def _top_batch(columns: dict[str, Any], rows: int) -> pa.RecordBatch:
+    arrays = []
+    for field in _TOP:
+        values = columns.get(field.name)
+        if values is None:
+            arrays.append(pa.nulls(rows, field.type))
+        else:
+            given = values if isinstance(values, pa.Array) else pa.array(values, field.type)
+            arrays.append(given)
+    return pa.RecordBatch.from_arrays(arrays, schema=_TOP)

@@ -1,0 +1,89 @@
+"""A V2 checkpoint once more, under the classic name (PROTOCOL.md, Classic checkpoint, V2 Spec).
+
+Where old commits are gone, readers that know no V2 checkpoints see nothing of a table whose
+checkpoints all have unique names. One under the classic name tells them what the table asks of its
+readers, and that they can't read it.
+"""
+
+from __future__ import annotations
+
+from bayou.kernel.checkpoint.contents import read_checkpoint
+from bayou.kernel.checkpoint.format import CheckpointFormat
+from bayou.kernel.checkpoint.rows import metadata_rows
+from bayou.kernel.checkpoint.schema import METADATA_SCHEMA
+from bayou.kernel.checkpoint.v2 import write_top_file
+from bayou.kernel.checkpoint.write import checkpoint_rows
+from bayou.kernel.engine import ByteRange, Engine
+from bayou.kernel.log.listing import Checkpoint
+from bayou.kernel.log.segment import log_path
+from bayou.kernel.log.table_state import TableState, load_table_state
+from bayou.protocol import features
+from bayou.protocol.file_names import (
+    ClassicCheckpoint,
+    MultiPartCheckpoint,
+    UuidCheckpoint,
+    checkpoint_file_name,
+    list_prefix,
+    parse_log_file,
+)
+
+__all__ = ["write_compatibility_checkpoint"]
+
+
+def write_compatibility_checkpoint(engine: Engine, state: TableState) -> str | None:
+    """Write what a version's checkpoint says under the classic name too; its sidecars are shared.
+
+    Repeatable; nothing where the table has no V2 checkpoints, or its newest has such a name.
+
+    Returns:
+        The file's path, None for none.
+
+    Raises:
+        CorruptTableError: the checkpoint can't be read.
+        StorageError: the store failed.
+    """
+    newest = state.log_segment.checkpoint
+    if newest is None or features.V2_CHECKPOINT not in features.all_features(state.protocol):
+        return None
+    top = newest.files[0]
+    if not isinstance(parse_log_file(_name(top.path)), UuidCheckpoint):
+        return None
+    if _has_classic(engine, state.path, newest.version):
+        return None
+    path = f"{log_path(state.path)}/{checkpoint_file_name(newest.version)}"
+    if top.path.endswith(".parquet"):
+        engine.files.put(path, b"".join(engine.files.read_files([ByteRange(path=top.path)])))
+    else:
+        _write_from_json(engine, state, newest, path)
+    return path
+
+
+def _has_classic(engine: Engine, table: str, version: int) -> bool:
+    with engine.files.list_from(f"{log_path(table)}/{list_prefix(version)}") as statuses:
+        for status in statuses:
+            match parse_log_file(_name(status.path)):
+                case ClassicCheckpoint(version=found) | MultiPartCheckpoint(version=found):
+                    if found == version:
+                        return True
+                case None:
+                    continue
+                case other if getattr(other, "version", version) > version:
+                    break
+    return False
+
+
+def _write_from_json(engine: Engine, state: TableState, newest: Checkpoint, path: str) -> None:
+    contents = read_checkpoint(engine, state.path, newest)
+    at = load_table_state(engine, state.path, newest.version, catalog=state.catalog)
+    layout = CheckpointFormat.of(at.schema, at.partition_columns, at.properties)
+    if contents.adds or contents.removes:
+        engine.parquet.write_parquet_file_atomically(
+            path, layout.schema, checkpoint_rows(engine, at, layout)
+        )
+        return
+    rest = [batch.select(METADATA_SCHEMA.names) for batch in metadata_rows(at, layout, 0)]
+    write_top_file(engine, state.path, newest.version, rest, contents.files, path=path)
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]

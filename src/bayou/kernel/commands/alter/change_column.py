@@ -1,0 +1,319 @@
+"""A column's type, nullability, default, comment or place changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bayou.errors import SchemaError, UnsupportedFeatureError
+from bayou.kernel.commands.alter.alteration import (
+    Alteration,
+    AlterationMetrics,
+    as_json,
+    with_schema,
+)
+from bayou.kernel.commands.alter.existing_rows import refuse_nulls
+from bayou.kernel.commands.alter.field_metadata import check_default, described
+from bayou.kernel.commands.alter.schema_paths import (
+    ColumnPath,
+    Position,
+    field_at,
+    path_text,
+    spelled,
+    with_changed_field,
+)
+from bayou.kernel.engine import Engine
+from bayou.kernel.log.table_state import TableState
+from bayou.kernel.operation import Operation
+from bayou.kernel.table_features.column_dependencies import refuse_if_used
+from bayou.kernel.transaction.metadata_update import preview_version
+from bayou.protocol import features
+from bayou.protocol.column_rules import (
+    CHAR_VARCHAR_KEY,
+    CURRENT_DEFAULT_KEY,
+    GENERATION_EXPRESSION_KEY,
+    IDENTITY_START_KEY,
+)
+from bayou.protocol.schema import STRING, StructField, StructType
+from bayou.protocol.type_changes import is_widening, with_type_changes
+from bayou.protocol.type_string import length_limits
+
+__all__ = [
+    "change_column",
+    "change_comment",
+    "change_default",
+    "change_nullability",
+    "change_position",
+    "change_type",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """One column changed in one commit."""
+
+    engine: Engine
+    state: TableState
+    path: ColumnPath
+    engine_info: str
+
+    def commit(
+        self,
+        schema: StructType,
+        *,
+        position: Position = None,
+        reads_rows: bool = False,
+        features_needed: tuple[str, ...] = (),
+    ) -> AlterationMetrics:
+        field = field_at(self.state.path, schema, self.path)
+        parameters: dict[str, object] = {"column": as_json(described(self.path, field))}
+        if position is not None:
+            parameters["position"] = f"AFTER {position}" if position else "FIRST"
+        alteration = Alteration(
+            engine=self.engine,
+            state=self.state,
+            engine_info=self.engine_info,
+            operation=Operation.CHANGE_COLUMN,
+            parameters=parameters,
+            reads_rows=reads_rows,
+        )
+        metadata = with_schema(self.state, schema)
+        return alteration.commit(
+            lambda builder: builder.with_metadata(metadata).with_features(features_needed)
+        )
+
+    def edited(self, change: Callable[[StructField], StructField]) -> StructType:
+        return with_changed_field(self.state.path, self.state.schema, self.path, change)
+
+
+def change_type(
+    engine: Engine, state: TableState, path: ColumnPath, to: StructField, *, engine_info: str
+) -> AlterationMetrics:
+    """Give a column a wider type: every value stays what it is, and files stay as they are.
+
+    A char or varchar may get a higher limit, or none, in any table.
+
+    Args:
+        to: carries the type, and the limit of a char or varchar; its name doesn't matter.
+
+    Raises:
+        SchemaError: the change isn't a widening that PROTOCOL.md knows, or something rests on the
+            column.
+        UnsupportedFeatureError: the table has no type widening, which this takes.
+    """
+    return change_column(engine, state, path, to=to, engine_info=engine_info)
+
+
+def change_column(
+    engine: Engine,
+    state: TableState,
+    path: ColumnPath,
+    *,
+    to: StructField | None = None,
+    comment: str | None = None,
+    position: Position = None,
+    engine_info: str,
+) -> AlterationMetrics:
+    """Change a column's type, comment and place in one commit; None leaves one as it is.
+
+    Args:
+        to, position: see `change_type` and `change_position`.
+
+    Raises:
+        SchemaError, UnsupportedFeatureError: see `change_type`, `change_comment` and
+            `change_position`.
+    """
+    path = spelled(state.path, state.schema, path)
+    schema = state.schema if to is None else _retyped(state, path, to)
+    if comment is not None:
+        _check_commented(state, path)
+        schema = with_changed_field(
+            state.path, schema, path, lambda f: _with_metadata(f, "comment", comment)
+        )
+    if position is not None:
+        schema = with_changed_field(state.path, schema, path, lambda f: f, position)
+    if schema == state.schema and comment is None and position is None:
+        return AlterationMetrics(version=state.version, num_commits=0)
+    change = _Change(engine=engine, state=state, path=path, engine_info=engine_info)
+    return change.commit(schema, position=position)
+
+
+def _retyped(state: TableState, path: ColumnPath, to: StructField) -> StructType:
+    """The schema with a wider type of a column; as it is where it has the type."""
+    table = state.path
+    field = field_at(table, state.schema, path)
+    if field.data_type == STRING == to.data_type:
+        return with_changed_field(
+            table, state.schema, path, lambda f: _with_limit(table, path, f, to)
+        )
+    if field.data_type == to.data_type:
+        return state.schema
+    if not is_widening(field.data_type, to.data_type):
+        raise SchemaError(
+            f"Column {path_text(path)!r} of {table} can't become {to.data_type} from "
+            f"{field.data_type}: that isn't a widening of types that files can keep. Add a column "
+            "of that type, and fill it.",
+            table=table,
+            column=path_text(path),
+        )
+    if state.properties.get("delta.enableTypeWidening", "false").strip().lower() != "true":
+        raise UnsupportedFeatureError(
+            f"Column {path_text(path)!r} of {table} can't become {to.data_type}: the table has no "
+            "type widening, which its readers then must know. Turn it on first: "
+            "alter.set_properties({'delta.enableTypeWidening': 'true'}).",
+            table=table,
+            features=[features.TYPE_WIDENING],
+        )
+    if IDENTITY_START_KEY in field.metadata:
+        raise SchemaError(
+            f"Column {path_text(path)!r} of {table} is an identity column and stays of type "
+            f"{field.data_type}.",
+            table=table,
+            column=path_text(path),
+        )
+    refuse_if_used(state, path, f"changed to {to.data_type}")
+    if GENERATION_EXPRESSION_KEY in field.metadata:
+        raise SchemaError(
+            f"Column {path_text(path)!r} of {table} is generated; its expression gives "
+            f"{field.data_type}.",
+            table=table,
+            column=path_text(path),
+        )
+    schema = with_changed_field(table, state.schema, path, lambda f: f.with_data_type(to.data_type))
+    return with_type_changes(state.schema, schema, preview_version(state))
+
+
+def change_nullability(
+    engine: Engine, state: TableState, path: ColumnPath, nullable: bool, *, engine_info: str
+) -> AlterationMetrics:
+    """Set NOT NULL, once all rows were found to keep it, or drop it.
+
+    Raises:
+        SchemaError: an unknown column, or the inside of an array or map.
+        ConstraintViolationError: a row has a null there.
+    """
+    table = state.path
+    path = spelled(table, state.schema, path)
+    if _column_of(state.schema, path) != path:
+        raise SchemaError(
+            f"{table}: {path_text(path)!r} is the inside of an array or map; whether it may be "
+            "null can't be changed.",
+            table=table,
+            column=path_text(path),
+        )
+    if field_at(table, state.schema, path).nullable == nullable:
+        return AlterationMetrics(version=state.version, num_commits=0)
+    change = _Change(engine=engine, state=state, path=path, engine_info=engine_info)
+    schema = change.edited(lambda f: replace(f, nullable=nullable))
+    if nullable:
+        return change.commit(schema)
+    refuse_nulls(engine, state, schema.select([path[0]]).fields[0])
+    return change.commit(schema, reads_rows=True, features_needed=(features.INVARIANTS,))
+
+
+def change_default(
+    engine: Engine, state: TableState, path: ColumnPath, default: str | None, *, engine_info: str
+) -> AlterationMetrics:
+    """Set the value for rows that come without the column, or drop it; rows that are there stay.
+
+    Args:
+        default: SQL; None drops it.
+
+    Raises:
+        SchemaError: an unknown column, a generated or identity column, or a text that can't be one.
+        UnsupportedFeatureError: the table lacks the feature.
+    """
+    path = spelled(state.path, state.schema, path)
+    field = field_at(state.path, state.schema, path)
+    change = _Change(engine=engine, state=state, path=path, engine_info=engine_info)
+    if default is None:
+        if CURRENT_DEFAULT_KEY not in field.metadata:
+            return AlterationMetrics(version=state.version, num_commits=0)
+        return change.commit(change.edited(lambda f: _with_metadata(f, CURRENT_DEFAULT_KEY, None)))
+    if len(path) > 1 or {GENERATION_EXPRESSION_KEY, IDENTITY_START_KEY} & set(field.metadata):
+        raise SchemaError(
+            f"Column {path_text(path)!r} of {state.path} can't have a default: it is "
+            + ("inside of another." if len(path) > 1 else "generated, or an identity column."),
+            table=state.path,
+            column=path_text(path),
+        )
+    check_default(engine, state, path_text(path), field.data_type, default)
+    return change.commit(change.edited(lambda f: _with_metadata(f, CURRENT_DEFAULT_KEY, default)))
+
+
+def change_comment(
+    engine: Engine, state: TableState, path: ColumnPath, comment: str | None, *, engine_info: str
+) -> AlterationMetrics:
+    """Set a column's comment; None takes it away.
+
+    Raises:
+        SchemaError: an unknown column, or the inside of an array or map.
+    """
+    path = spelled(state.path, state.schema, path)
+    _check_commented(state, path)
+    change = _Change(engine=engine, state=state, path=path, engine_info=engine_info)
+    return change.commit(change.edited(lambda f: _with_metadata(f, "comment", comment)))
+
+
+def change_position(
+    engine: Engine, state: TableState, path: ColumnPath, position: str, *, engine_info: str
+) -> AlterationMetrics:
+    """Move a column within the table, or a field within its struct.
+
+    Args:
+        position: name of the field to stand behind; empty: first.
+
+    Raises:
+        SchemaError: an unknown column or neighbour.
+    """
+    path = spelled(state.path, state.schema, path)
+    schema = with_changed_field(state.path, state.schema, path, lambda f: f, position)
+    change = _Change(engine=engine, state=state, path=path, engine_info=engine_info)
+    return change.commit(schema, position=position)
+
+
+def _check_commented(state: TableState, path: ColumnPath) -> None:
+    if _column_of(state.schema, path) != path:
+        raise SchemaError(
+            f"{state.path}: {path_text(path)!r} is the inside of an array or map and can't have a "
+            "comment.",
+            table=state.path,
+            column=path_text(path),
+        )
+
+
+def _with_metadata(field: StructField, key: str, value: str | None) -> StructField:
+    metadata = {k: v for k, v in field.metadata.items() if k != key}
+    return replace(field, metadata=metadata if value is None else {**metadata, key: value})
+
+
+def _with_limit(table: str, path: ColumnPath, field: StructField, to: StructField) -> StructField:
+    """A string column with another limit, where every value that was allowed still is."""
+    before = next(iter(length_limits(field)), None)
+    after = next(iter(length_limits(to)), None)
+    fits = after is None or (
+        before is not None and before.kind == "varchar" and after.most >= before.most
+    )
+    if not fits or (after is not None and after.kind == "char"):
+        raise SchemaError(
+            f"Column {path_text(path)!r} of {table} can't become {after} from "
+            f"{before or 'string'}: values that are there may be longer.",
+            table=table,
+            column=path_text(path),
+        )
+    return _with_metadata(field, CHAR_VARCHAR_KEY, None if after is None else str(after))
+
+
+def _column_of(schema: StructType, path: ColumnPath) -> ColumnPath:
+    """The path of the innermost struct field that leads to a path."""
+    level: Any = schema
+    column: ColumnPath = ()
+    for index, step in enumerate(path):
+        if isinstance(level, StructType):
+            column = path[: index + 1]
+            level = next(f.data_type for f in level if f.name == step)
+        else:
+            names = {"element": "element_type", "key": "key_type", "value": "value_type"}
+            level = getattr(level, names[step])
+    return column

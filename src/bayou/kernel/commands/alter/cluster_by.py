@@ -1,0 +1,47 @@
+"""By which columns a table is clustered (PROTOCOL.md, Clustered Table)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bayou.kernel.commands.alter.alteration import Alteration, AlterationMetrics
+from bayou.kernel.commands.alter.schema_paths import ColumnPath, path_text
+from bayou.kernel.engine import Engine
+from bayou.kernel.log.table_state import TableState
+from bayou.kernel.operation import Operation
+from bayou.kernel.table_features.clustering import checked_clustering_columns
+from bayou.protocol import features
+
+__all__ = ["cluster_by"]
+
+
+def cluster_by(
+    engine: Engine, state: TableState, paths: Sequence[ColumnPath], *, engine_info: str
+) -> AlterationMetrics:
+    """Cluster the table by columns from the next OPTIMIZE on; without any it no longer is.
+
+    Files stay where they are. A table that never was clustered becomes one: its writers must know
+    the feature then.
+
+    Raises:
+        SchemaError: an unknown column, one named twice, more than four, one without statistics, or
+            a partitioned table.
+    """
+    clustered = features.CLUSTERING in features.writer_features(state.protocol)
+    if not paths and not clustered:
+        return AlterationMetrics(version=state.version, num_commits=0)
+    columns = checked_clustering_columns(
+        state.path, state.schema, state.properties, state.partition_columns, paths
+    )
+    before = state.clustering_columns
+    alteration = Alteration(
+        engine=engine,
+        state=state,
+        engine_info=engine_info,
+        operation=Operation.CLUSTER_BY,
+        parameters={
+            "oldClusteringColumns": ",".join(path_text(path) for path in before),
+            "newClusteringColumns": ",".join(path_text(path) for path in columns),
+        },
+    )
+    return alteration.commit(lambda builder: builder.with_clustering_columns(columns))

@@ -1,0 +1,411 @@
+"""How each feature that can be dropped leaves a table: its traces first, the protocol last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from bayou.errors import FeatureInUseError
+from bayou.kernel.checkpoint.state_files import checkpoint_behind
+from bayou.kernel.commands.alter.alteration import Alteration, as_json, with_schema
+from bayou.kernel.commands.alter.feature_traces import (
+    drop_column_mapping,
+    purge_deletion_vectors,
+    rewrite_widened_files,
+    tombstone_deletion_vectors,
+)
+from bayou.kernel.commands.alter.field_metadata import described
+from bayou.kernel.commands.alter.row_tracking import without_row_ids
+from bayou.kernel.commands.alter.schema_paths import ColumnPath
+from bayou.kernel.engine import Engine
+from bayou.kernel.log.replay import CommitActions
+from bayou.kernel.log.table_state import TableState, load_table_state
+from bayou.kernel.operation import Operation
+from bayou.kernel.scan.scan import ScanBuilder
+from bayou.kernel.transaction.builder import TransactionBuilder
+from bayou.protocol import column_rules, features, properties
+from bayou.protocol.actions import AddFile, Metadata, RemoveFile
+from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
+from bayou.protocol.type_changes import TYPE_CHANGES_KEY
+
+__all__ = ["REMOVALS", "Dropping", "FeatureRemoval"]
+
+MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
+_ENABLEMENT = (
+    "delta.inCommitTimestampEnablementTimestamp",
+    "delta.inCommitTimestampEnablementVersion",
+)
+
+
+class Dropping:
+    """A feature on its way out: the table as it is now, and what was committed."""
+
+    def __init__(self, engine: Engine, state: TableState, name: str, engine_info: str) -> None:
+        self.engine = engine
+        self.state = state
+        self.name = name
+        self.engine_info = engine_info
+        self.commits = 0
+
+    def commit(
+        self,
+        operation: Operation,
+        parameters: Mapping[str, object],
+        change: Callable[[TransactionBuilder], TransactionBuilder] = lambda builder: builder,
+        *,
+        reads_rows: bool = False,
+    ) -> None:
+        """Commit, and go on from there.
+
+        Args:
+            reads_rows: it rests on what was found in all files, so that an append is a conflict.
+        """
+        alteration = Alteration(
+            engine=self.engine,
+            state=self.state,
+            engine_info=self.engine_info,
+            operation=operation,
+            parameters=parameters,
+            reads_rows=reads_rows,
+        )
+        self.went_on(alteration.commit(change).num_commits)
+
+    def went_on(self, commits: int) -> None:
+        """Commits were made: read the table again."""
+        self.commits += commits
+        self.state = load_table_state(self.engine, self.state.path, catalog=self.state.catalog)
+
+    def unset(self, *keys: str) -> bool:
+        """Unset properties where the table has them; whether it had."""
+        there = [key for key in keys if key in self.state.properties]
+        if there:
+            self.commit(
+                Operation.UNSET_TABLE_PROPERTIES,
+                {"properties": as_json(there), "ifExists": True},
+                lambda builder: builder.with_table_properties_removed(there),
+            )
+        return bool(there)
+
+    def set(self, values: Mapping[str, str]) -> None:
+        """Set properties."""
+        self.commit(
+            Operation.SET_TABLE_PROPERTIES,
+            {"properties": as_json(dict(values))},
+            lambda builder: builder.with_table_properties(values),
+        )
+
+    def in_use(self, message: str) -> FeatureInUseError:
+        """An error about the feature."""
+        return FeatureInUseError(
+            f"{self.state.path} can't lose the feature {self.name!r}: {message}",
+            table=self.state.path,
+            feature=self.name,
+        )
+
+
+_Traces: TypeAlias = Callable[[Dropping], None]
+_Check: TypeAlias = Callable[[Dropping], bool]
+_Uses: TypeAlias = Callable[[CommitActions], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureRemoval:
+    """How one feature goes.
+
+    Attributes:
+        remove_traces: commits what makes the latest version do without; None: it does.
+        is_clean: whether it does.
+        is_in_commit: whether an older version, by its commit, uses the feature; None: none does.
+        needs_history: readers of older versions must know the feature, so that those need
+            protection.
+        properties: that go with the protocol's change.
+        domain: that goes with it.
+    """
+
+    remove_traces: _Traces | None = None
+    is_clean: _Check | None = None
+    is_in_commit: _Uses | None = None
+    needs_history: bool = False
+    properties: tuple[str, ...] = ()
+    domain: str | None = None
+
+
+def _refuse_constraints(dropping: Dropping) -> None:
+    names = list(column_rules.check_constraints(dropping.state.properties))
+    if names:
+        raise dropping.in_use(
+            f"it has the CHECK constraints {', '.join(names)}. Drop them first "
+            "(alter.drop_constraint)."
+        )
+
+
+def _remove_deletion_vectors(dropping: Dropping) -> None:
+    dropping.unset(properties.DELETION_VECTORS.key)
+    if not _has_no_vectors(dropping):
+        dropping.went_on(
+            purge_deletion_vectors(dropping.engine, dropping.state, dropping.engine_info)
+        )
+    dropping.went_on(
+        tombstone_deletion_vectors(dropping.engine, dropping.state, dropping.engine_info)
+    )
+
+
+def _has_no_vectors(dropping: Dropping) -> bool:
+    if properties.DELETION_VECTORS.read(dropping.state.properties):
+        return False
+    scan = ScanBuilder(dropping.state).build()
+    with scan.scan_files(dropping.engine).flat_map(lambda batch: batch.rows()) as files:
+        return all(file.deletion_vector is None for file in files)
+
+
+def _vector_in_commit(commit: CommitActions) -> bool:
+    return any(
+        (isinstance(action, AddFile | RemoveFile) and action.deletion_vector is not None)
+        or _has_property(action, properties.DELETION_VECTORS.key, "true")
+        for action in commit.actions
+    )
+
+
+def _has_property(action: object, key: str, value: str) -> bool:
+    return isinstance(action, Metadata) and action.configuration.get(key, "").lower() == value
+
+
+def _remove_type_changes(dropping: Dropping) -> None:
+    dropping.unset(properties.TYPE_WIDENING.key)
+    found = list(_widened(dropping.state.schema, ()))
+    if not found:
+        return
+    dropping.went_on(rewrite_widened_files(dropping.engine, dropping.state, dropping.engine_info))
+    columns = [
+        described(path, field, with_type_changes=True)
+        for path, field in _widened(dropping.state.schema, ())
+    ]
+    metadata = with_schema(dropping.state, _without_changes(dropping.state.schema))
+    dropping.commit(
+        Operation.DROP_FEATURE,
+        {"columns": as_json(columns)},
+        lambda builder: builder.with_metadata(metadata),
+    )
+
+
+def _has_no_type_changes(dropping: Dropping) -> bool:
+    enabled = properties.TYPE_WIDENING.read(dropping.state.properties)
+    return not enabled and next(iter(_widened(dropping.state.schema, ())), None) is None
+
+
+def _type_change_in_commit(commit: CommitActions) -> bool:
+    return any(
+        isinstance(action, Metadata) and TYPE_CHANGES_KEY in action.schema_string
+        for action in commit.actions
+    )
+
+
+def _widened(data_type: DataType, path: ColumnPath) -> list[tuple[ColumnPath, StructField]]:
+    match data_type:
+        case StructType(fields):
+            found: list[tuple[ColumnPath, StructField]] = []
+            for field in fields:
+                inner = (*path, field.name)
+                if TYPE_CHANGES_KEY in field.metadata:
+                    found.append((inner, field))
+                found += _widened(field.data_type, inner)
+            return found
+        case ArrayType():
+            return _widened(data_type.element_type, (*path, "element"))
+        case MapType():
+            return [
+                *_widened(data_type.key_type, (*path, "key")),
+                *_widened(data_type.value_type, (*path, "value")),
+            ]
+        case _:
+            return []
+
+
+def _without_changes(schema: StructType) -> StructType:
+    return StructType.from_json(_stripped(schema).to_json())
+
+
+def _remove_mapping(dropping: Dropping) -> None:
+    if dropping.state.column_mapping != "none":
+        dropping.went_on(drop_column_mapping(dropping.engine, dropping.state, dropping.engine_info))
+    dropping.unset(properties.COLUMN_MAPPING_MODE.key)
+
+
+def _has_no_mapping(dropping: Dropping) -> bool:
+    return dropping.state.column_mapping == "none"
+
+
+def _mapping_in_commit(commit: CommitActions) -> bool:
+    return any(
+        isinstance(action, Metadata)
+        and action.configuration.get(properties.COLUMN_MAPPING_MODE.key, "none").lower() != "none"
+        for action in commit.actions
+    )
+
+
+def _suspend_row_tracking(dropping: Dropping) -> None:
+    if _has_no_row_ids(dropping):
+        return
+    dropping.set(
+        {properties.ROW_TRACKING.key: "false", properties.ROW_TRACKING_SUSPENDED.key: "true"}
+    )
+    dropping.state, commits = without_row_ids(
+        dropping.engine, dropping.state, engine_info=dropping.engine_info
+    )
+    dropping.commits += commits
+
+
+def _has_no_row_ids(dropping: Dropping) -> bool:
+    suspended = properties.ROW_TRACKING_SUSPENDED.read(dropping.state.properties)
+    if properties.ROW_TRACKING.read(dropping.state.properties) or not suspended:
+        return False
+    scan = ScanBuilder(dropping.state).with_whole_adds().build()
+    with scan.scan_files(dropping.engine).flat_map(lambda batch: batch.rows()) as files:
+        return all(file.add.base_row_id is None for file in files)
+
+
+def _remove_domains(dropping: Dropping) -> None:
+    domains = list(dropping.state.domain_metadata)
+    if not domains:
+        return
+
+    def change(builder: TransactionBuilder) -> TransactionBuilder:
+        for domain in domains:
+            builder = builder.with_delta_domain(domain, None)
+        return builder
+
+    dropping.commit(
+        Operation.DOMAIN_METADATA_CLEANUP, {"domainMetadataRemovedCount": len(domains)}, change
+    )
+
+
+def _stop_timestamps(dropping: Dropping) -> None:
+    key = properties.IN_COMMIT_TIMESTAMPS.key
+    there = [k for k in _ENABLEMENT if k in dropping.state.properties]
+    enabled = properties.IN_COMMIT_TIMESTAMPS.read(dropping.state.properties)
+    if there or enabled:
+        dropping.commit(
+            Operation.UNSET_TABLE_PROPERTIES,
+            {"properties": as_json([*there, *([key] if enabled else [])]), "ifExists": True},
+            lambda builder: builder.with_table_properties_removed(there).with_table_properties(
+                {key: "false"} if enabled else {}
+            ),
+        )
+
+
+def _has_no_timestamps(dropping: Dropping) -> bool:
+    return not (
+        properties.IN_COMMIT_TIMESTAMPS.read(dropping.state.properties)
+        or any(key in dropping.state.properties for key in _ENABLEMENT)
+    )
+
+
+def _go_classic(dropping: Dropping) -> None:
+    if properties.CHECKPOINT_POLICY.read(dropping.state.properties) == "v2":
+        dropping.set({properties.CHECKPOINT_POLICY.key: "classic"})
+
+
+def _is_classic(dropping: Dropping) -> bool:
+    if properties.CHECKPOINT_POLICY.read(dropping.state.properties) == "v2":
+        return False
+    behind = checkpoint_behind(dropping.engine, dropping.state)
+    checkpoint = dropping.state.log_segment.checkpoint
+    return behind is None or (checkpoint is not None and not checkpoint.uuid_named)
+
+
+def _v2_in_commit(commit: CommitActions) -> bool:
+    return any(_has_property(a, properties.CHECKPOINT_POLICY.key, "v2") for a in commit.actions)
+
+
+_WIDENING = FeatureRemoval(
+    remove_traces=_remove_type_changes,
+    is_clean=_has_no_type_changes,
+    is_in_commit=_type_change_in_commit,
+    needs_history=True,
+)
+
+REMOVALS: Mapping[str, FeatureRemoval] = {
+    features.CHECK_CONSTRAINTS: FeatureRemoval(
+        remove_traces=_refuse_constraints,
+        is_clean=lambda d: not column_rules.check_constraints(d.state.properties),
+    ),
+    features.DELETION_VECTORS: FeatureRemoval(
+        remove_traces=_remove_deletion_vectors,
+        is_clean=_has_no_vectors,
+        is_in_commit=_vector_in_commit,
+        needs_history=True,
+    ),
+    features.TYPE_WIDENING: _WIDENING,
+    features.TYPE_WIDENING_PREVIEW: _WIDENING,
+    features.COLUMN_MAPPING: FeatureRemoval(
+        remove_traces=_remove_mapping,
+        is_clean=_has_no_mapping,
+        is_in_commit=_mapping_in_commit,
+        needs_history=True,
+    ),
+    features.ROW_TRACKING: FeatureRemoval(
+        remove_traces=_suspend_row_tracking,
+        is_clean=_has_no_row_ids,
+        properties=(
+            properties.ROW_TRACKING.key,
+            properties.ROW_TRACKING_SUSPENDED.key,
+            "delta.rowTracking.materializedRowIdColumnName",
+            "delta.rowTracking.materializedRowCommitVersionColumnName",
+        ),
+        domain="delta.rowTracking",
+    ),
+    features.DOMAIN_METADATA: FeatureRemoval(
+        remove_traces=_remove_domains,
+        is_clean=lambda d: not d.state.domain_metadata,
+    ),
+    features.IN_COMMIT_TIMESTAMP: FeatureRemoval(
+        remove_traces=_stop_timestamps, is_clean=_has_no_timestamps
+    ),
+    features.V2_CHECKPOINT: FeatureRemoval(
+        remove_traces=_go_classic,
+        is_clean=_is_classic,
+        is_in_commit=_v2_in_commit,
+        needs_history=True,
+    ),
+    features.VACUUM_PROTOCOL_CHECK: FeatureRemoval(needs_history=True),
+    features.MATERIALIZE_PARTITION_COLUMNS: FeatureRemoval(
+        properties=(properties.MATERIALIZE_PARTITION_COLUMNS.key,)
+    ),
+    features.CHECKPOINT_PROTECTION: FeatureRemoval(
+        properties=("delta.requireCheckpointProtectionBeforeVersion",)
+    ),
+}
+"""Features that can be dropped, as delta-spark drops them; the others stay."""
+
+
+def _stripped(schema: StructType) -> StructType:
+    def of_type(data_type: DataType) -> DataType:
+        match data_type:
+            case StructType():
+                return _stripped(data_type)
+            case ArrayType():
+                return ArrayType(
+                    element_type=of_type(data_type.element_type),
+                    contains_null=data_type.contains_null,
+                )
+            case MapType():
+                return MapType(
+                    key_type=of_type(data_type.key_type),
+                    value_type=of_type(data_type.value_type),
+                    value_contains_null=data_type.value_contains_null,
+                )
+            case _:
+                return data_type
+
+    return StructType(
+        tuple(
+            StructField(
+                name=field.name,
+                data_type=of_type(field.data_type),
+                nullable=field.nullable,
+                metadata={k: v for k, v in field.metadata.items() if k != TYPE_CHANGES_KEY},
+            )
+            for field in schema
+        )
+    )

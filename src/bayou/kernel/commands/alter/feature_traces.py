@@ -1,0 +1,243 @@
+"""What a feature left in data files, taken out of them: files are rewritten, rows stay."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.kernel.arrow.types import to_arrow_type
+from bayou.kernel.checkpoint.state_files import (
+    checkpoint_behind,
+    checkpoint_tombstones,
+    tail_tombstones,
+)
+from bayou.kernel.commands.alter.alteration import Alteration, with_schema
+from bayou.kernel.commands.optimize.optimize import reading_and_writing
+from bayou.kernel.commands.optimize.rewrite import Rewrite, rewrite
+from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, run_plan
+from bayou.kernel.commands.vacuum.table_folder import TableFolder
+from bayou.kernel.data_writer.data_writer import delete_data_files
+from bayou.kernel.engine import Engine, FileSplit
+from bayou.kernel.log.table_state import TableState
+from bayou.kernel.operation import Operation
+from bayou.kernel.scan.scan import ScanBuilder
+from bayou.kernel.scan.scan_file import ScanFile
+from bayou.kernel.scan.transform import naming_data_file
+from bayou.kernel.table_features.column_mapping import (
+    physical_name,
+    to_physical_schema,
+    without_mapping,
+)
+from bayou.kernel.transaction.abort_cleanup import discard_unless_committed
+from bayou.kernel.transaction.builder import TransactionBuilder
+from bayou.kernel.transaction.commit_contents import num_records
+from bayou.kernel.transaction.remove_files import remove_of
+from bayou.kernel.transaction.schema_evolution import check_names
+from bayou.protocol.actions import AddFile, RemoveFile
+from bayou.protocol.file_names import data_file_path_to_uri
+from bayou.protocol.properties import COLUMN_MAPPING_MODE
+from bayou.protocol.schema import ArrayType, DataType, MapType, StructType
+
+__all__ = [
+    "drop_column_mapping",
+    "purge_deletion_vectors",
+    "rewrite_widened_files",
+    "tombstone_deletion_vectors",
+]
+
+pc: Any = pyarrow.compute
+
+_REQUESTS = 16
+_MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
+
+
+def purge_deletion_vectors(engine: Engine, state: TableState, engine_info: str) -> int:
+    """Rewrite the files that have deletion vectors; gives the number of commits."""
+    files = [file for file in _files(engine, state) if file.deletion_vector is not None]
+    return _reorganize(engine, state, engine_info, files, {"predicate": "[]", "applyPurge": True})
+
+
+def tombstone_deletion_vectors(engine: Engine, state: TableState, engine_info: str) -> int:
+    """Remove the files of deletion vectors that older versions need, as if they were data files.
+
+    Whoever doesn't know deletion vectors then keeps them as long as other removed files.
+
+    Returns:
+        The number of commits.
+    """
+    retained = time.time_ns() // 1_000_000 - state.table_properties.deleted_file_retention_ms
+    found: dict[str, None] = {}
+    plain: set[str] = set()
+    folder = TableFolder(engine, state.path)
+    for tombstones in _tombstones(engine, state):
+        times = pc.fill_null(pc.struct_field(tombstones, "deletionTimestamp"), 0)
+        removes = tombstones.filter(pc.greater_equal(times, retained))
+        vectors = pc.struct_field(removes, "deletionVector")
+        plain.update(pc.struct_field(removes, "path").filter(pc.is_null(vectors)).to_pylist())
+        for vector in vectors.drop_null().to_pylist():
+            path = folder.vector_path(vector["storageType"], vector["pathOrInlineDv"])
+            if path is not None:
+                found[data_file_path_to_uri(path)] = None
+    now = time.time_ns() // 1_000_000
+    actions = [
+        RemoveFile(path=path, deletion_timestamp=now, data_change=False)
+        for path in found
+        if path not in plain
+    ]
+    if not actions:
+        return 0
+    alteration = Alteration(
+        engine=engine,
+        state=state,
+        engine_info=engine_info,
+        operation=Operation.DELETION_VECTOR_TOMBSTONES,
+        parameters={},
+    )
+    return alteration.commit(actions=actions).num_commits
+
+
+def rewrite_widened_files(engine: Engine, state: TableState, engine_info: str) -> int:
+    """Rewrite the files that hold a column in another type than the table; gives the number of
+    commits. The footer of every file is read.
+    """
+    schema = to_physical_schema(state.schema, state.column_mapping)
+    files = list(_files(engine, state))
+
+    def is_narrower(file: ScanFile) -> bool:
+        with naming_data_file(state.path, file.status.path):
+            footer = engine.parquet.read_footer(file.status).schema
+        return any(
+            _differs(field.type, known.data_type)
+            for field in footer
+            if (known := schema.get(field.name)) is not None
+        )
+
+    with ThreadPoolExecutor(_REQUESTS, thread_name_prefix="bayou-footers") as pool:
+        narrower = list(pool.map(is_narrower, files))
+    chosen = [file for file, wanted in zip(files, narrower, strict=True) if wanted]
+    return _reorganize(engine, state, engine_info, chosen, {"predicate": "[]"})
+
+
+def drop_column_mapping(engine: Engine, state: TableState, engine_info: str) -> int:
+    """Rewrite all files so that they name columns as the table does; gives the number of commits.
+
+    Raises:
+        SchemaError: a name that needs column mapping.
+    """
+    schema = without_mapping(state.schema)
+    check_names(state.path, schema, mapped=False)
+    configuration = {
+        key: value
+        for key, value in state.properties.items()
+        if key not in (COLUMN_MAPPING_MODE.key, _MAX_COLUMN_ID)
+    }
+    builder = (
+        TransactionBuilder(
+            table=state.path,
+            read_state=state,
+            engine_info=engine_info,
+            operation=Operation.REMOVE_COLUMN_MAPPING,
+        )
+        .with_metadata(with_schema(state, schema, configuration=configuration))
+        .with_files_checked()
+    )
+    clustered = state.clustering_columns
+    if clustered:
+        builder = builder.with_clustering_columns(clustered)
+    transaction = builder.build(engine)
+    writing = transaction.transaction_state(engine)
+    _, reading = reading_and_writing(engine, state, engine_info)
+    names = {
+        physical_name(state.schema.select([column]).fields[0]): column
+        for column in state.partition_columns
+    }
+    transaction.record_read()
+    added: list[AddFile] = []
+    removed: list[AddFile] = []
+    with discard_unless_committed(lambda: delete_data_files(engine, state.path, added)):
+        for file in _files(engine, state):
+            item = Rewrite(state=writing, scan_state=reading, files=(file,), partition_names=names)
+            added += rewrite(engine, item)
+            removed.append(file.add)
+        now = time.time_ns() // 1_000_000
+        result = transaction.commit(
+            engine,
+            [*added, *(remove_of(add, now, data_change=False) for add in removed)],
+            operation_metrics=_rewrite_metrics(added, removed),
+        )
+    result.run_post_commit_hooks(engine)
+    return 1
+
+
+def _rewrite_metrics(added: list[AddFile], removed: list[AddFile]) -> Mapping[str, object]:
+    return {
+        "numRewrittenFiles": len(removed),
+        "numOutputBytes": sum(add.size for add in added),
+        "numRemovedBytes": sum(add.size for add in removed),
+        "numCopiedRows": sum(num_records(add.stats) or 0 for add in added),
+        "numOutputFiles": len(added),
+    }
+
+
+def _reorganize(
+    engine: Engine,
+    state: TableState,
+    engine_info: str,
+    files: list[ScanFile],
+    parameters: Mapping[str, object],
+) -> int:
+    if not files:
+        return 0
+    writing, reading = reading_and_writing(engine, state, engine_info)
+    plan = RewritePlan(
+        state=state,
+        operation=Operation.REORG,
+        parameters=parameters,
+        where=None,
+        items=tuple(Rewrite(state=writing, scan_state=reading, files=(f,)) for f in files),
+        considered=len(files),
+        partitions=len({tuple(f.partition_values.items()) for f in files}),
+        started=time.time_ns() // 1_000_000,
+    )
+    return run_plan(engine, plan, engine_info).num_batches
+
+
+def _files(engine: Engine, state: TableState) -> Iterator[ScanFile]:
+    scan = ScanBuilder(state).with_whole_adds().build()
+    with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
+        yield from files
+
+
+def _tombstones(engine: Engine, state: TableState) -> Iterator[Any]:
+    behind = checkpoint_behind(engine, state)
+    for file in () if behind is None else behind.files:
+        split = FileSplit(path=file.path, size=file.size)
+        yield from checkpoint_tombstones(engine, state.path, split, state.replay_state.touched)
+    yield from tail_tombstones(state, behind)
+
+
+def _differs(have: Any, data_type: DataType) -> bool:
+    """Whether a file's column has another type than the table's, at any depth."""
+    match data_type:
+        case StructType() if pa.types.is_struct(have):
+            return any(
+                _differs(child.type, known.data_type)
+                for child in have
+                if (known := data_type.get(child.name)) is not None
+            )
+        case ArrayType() if pa.types.is_list(have):
+            return _differs(have.value_type, data_type.element_type)
+        case MapType() if pa.types.is_map(have):
+            return _differs(have.key_type, data_type.key_type) or _differs(
+                have.item_type, data_type.value_type
+            )
+        case StructType() | ArrayType() | MapType():
+            return True
+        case _:
+            wanted: bool = have != to_arrow_type(data_type)
+            return wanted

@@ -1,0 +1,128 @@
+"""Row tracking for a table that has files already (PROTOCOL.md, Row Tracking).
+
+First the protocol names the feature, so that every file from then on comes with ids. Then the files
+that have none are added again, with ids and otherwise as they are. The property comes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+import msgspec
+
+from bayou.errors import ConcurrentDeleteReadError
+from bayou.kernel.commands.alter.alteration import Alteration
+from bayou.kernel.commands.alter.protocol import add_feature
+from bayou.kernel.engine import Engine
+from bayou.kernel.log.table_state import TableState, load_table_state
+from bayou.kernel.operation import Operation
+from bayou.kernel.scan.scan import ScanBuilder
+from bayou.protocol import features
+from bayou.protocol.actions import AddFile
+
+__all__ = ["enable_row_tracking", "without_row_ids"]
+
+_FILES_A_COMMIT = 100_000
+_ATTEMPTS = 50
+
+
+def enable_row_tracking(
+    engine: Engine, state: TableState, *, engine_info: str
+) -> tuple[TableState, int]:
+    """Give ids to all rows; the table then may be given `delta.enableRowTracking`.
+
+    Returns:
+        The table as it is then, and the number of commits that it took.
+
+    Raises:
+        ArgumentError: a file whose statistics don't tell the number of its rows.
+    """
+    commits = 0
+    if features.ROW_TRACKING not in features.writer_features(state.protocol):
+        commits += add_feature(
+            engine, state, features.ROW_TRACKING, engine_info=engine_info
+        ).num_commits
+        state = _again(engine, state)
+    state, done = _recommit(
+        engine,
+        state,
+        engine_info=engine_info,
+        operation=Operation.ROW_TRACKING_BACKFILL,
+        change=lambda add: add if add.base_row_id is None else None,
+    )
+    return state, commits + done
+
+
+def without_row_ids(
+    engine: Engine, state: TableState, *, engine_info: str
+) -> tuple[TableState, int]:
+    """Take the ids from all files of a table whose row tracking is suspended.
+
+    Returns:
+        The table as it is then, and the number of commits that it took.
+    """
+
+    def change(add: AddFile) -> AddFile | None:
+        if add.base_row_id is None and add.default_row_commit_version is None:
+            return None
+        return msgspec.structs.replace(add, base_row_id=None, default_row_commit_version=None)
+
+    return _recommit(
+        engine,
+        state,
+        engine_info=engine_info,
+        operation=Operation.ROW_TRACKING_UNBACKFILL,
+        change=change,
+    )
+
+
+def _recommit(
+    engine: Engine,
+    state: TableState,
+    *,
+    engine_info: str,
+    operation: Operation,
+    change: Callable[[AddFile], AddFile | None],
+) -> tuple[TableState, int]:
+    """Add files again, some at a time, until none is left for which `change` gives one.
+
+    A file that another writer removes or changes meanwhile must not come back: the commit then
+    fails, and the table is read again.
+    """
+    commits = lost = 0
+    while True:
+        adds = list(islice(_changed_files(engine, state, change), _FILES_A_COMMIT))
+        if not adds:
+            return state, commits
+        alteration = Alteration(
+            engine=engine,
+            state=state,
+            engine_info=engine_info,
+            operation=operation,
+            parameters={"batchId": str(commits)},
+            reads_paths=frozenset(add.path for add in adds),
+        )
+        try:
+            alteration.commit(actions=adds)
+            commits += 1
+        except ConcurrentDeleteReadError:
+            lost += 1
+            if lost > _ATTEMPTS:
+                raise
+        state = _again(engine, state)
+
+
+def _changed_files(
+    engine: Engine, state: TableState, change: Callable[[AddFile], AddFile | None]
+) -> Iterator[AddFile]:
+    scan = ScanBuilder(state).with_statistics().build()
+    with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
+        for file in files:
+            changed = change(file.add)
+            if changed is not None:
+                yield msgspec.structs.replace(changed, data_change=False)
+
+
+def _again(engine: Engine, state: TableState) -> TableState:
+    return load_table_state(engine, state.path, catalog=state.catalog)

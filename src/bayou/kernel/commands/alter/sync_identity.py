@@ -1,0 +1,82 @@
+"""`SYNC IDENTITY`: made values begin behind those that users gave."""
+
+from __future__ import annotations
+
+from bayou.errors import SchemaError
+from bayou.kernel.commands.alter.alteration import (
+    Alteration,
+    AlterationMetrics,
+    as_json,
+    with_schema,
+)
+from bayou.kernel.commands.alter.existing_rows import extreme_value
+from bayou.kernel.commands.alter.field_metadata import described
+from bayou.kernel.commands.alter.schema_paths import (
+    ColumnPath,
+    field_at,
+    path_text,
+    spelled,
+    with_changed_field,
+)
+from bayou.kernel.engine import Engine
+from bayou.kernel.log.table_state import TableState
+from bayou.kernel.operation import Operation
+from bayou.protocol.column_rules import IdentityColumn, identity_of, with_high_water_mark
+
+__all__ = ["sync_identity"]
+
+
+def sync_identity(
+    engine: Engine, state: TableState, path: ColumnPath, *, engine_info: str
+) -> AlterationMetrics:
+    """Move the mark of an identity column to its furthest value, never back; the column is read.
+
+    Raises:
+        SchemaError: no such column, or it isn't an identity column.
+        CommitConflictError: rows were written meanwhile.
+    """
+    table = state.path
+    path = spelled(table, state.schema, path)
+    field = field_at(table, state.schema, path)
+    column = identity_of(field) if len(path) == 1 else None
+    if column is None:
+        raise SchemaError(
+            f"SYNC IDENTITY is for identity columns, and {path_text(path)!r} of {table} isn't one "
+            "(DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN).",
+            table=table,
+            column=path_text(path),
+        )
+    furthest = extreme_value(engine, state, field.name, highest=column.step > 0)
+    mark = None if furthest is None else _mark(column, furthest)
+    if mark is None:
+        return AlterationMetrics(version=state.version, num_commits=0)
+    alteration = Alteration(
+        engine=engine,
+        state=state,
+        engine_info=engine_info,
+        operation=Operation.CHANGE_COLUMN,
+        parameters={"column": as_json(described(path, field))},
+        reads_rows=True,
+    )
+    schema = with_changed_field(table, state.schema, path, lambda f: with_high_water_mark(f, mark))
+    metadata = with_schema(state, schema)
+    return alteration.commit(lambda builder: builder.with_metadata(metadata))
+
+
+def _mark(column: IdentityColumn, furthest: int) -> int | None:
+    """The new mark, None where the old one stays."""
+    sign = 1 if column.step > 0 else -1
+    old = column.high_water_mark
+    mark = _made_value(column, furthest)
+    if old is not None and (old - mark) * sign > 0:
+        mark = old
+    if old is not None and (old - column.start) * sign < 0:
+        return mark  # it was wrong: whatever is better
+    begun = (furthest - column.start) * sign >= 0  # else the start would be left out
+    return mark if begun and mark != old else None
+
+
+def _made_value(column: IdentityColumn, value: int) -> int:
+    """The value itself where it is one that is made, else the next one in the step's direction."""
+    steps = -(-(value - column.start) // column.step)
+    return column.start + column.step * steps

@@ -1,0 +1,122 @@
+"""The ON condition of a merge: what of it is equal keys, and what isn't."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from bayou.kernel.commands.merge.name_resolution import SOURCE, TARGET, sides_of
+from bayou.kernel.expressions.model import And, Comparison, Expression, Literal, Predicate
+from bayou.kernel.expressions.resolution import type_of
+from bayou.kernel.expressions.types import comparison_type
+from bayou.protocol.schema import BOOLEAN, StructType
+
+__all__ = ["JoinKey", "MergeCondition", "conjunction", "conjuncts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinKey:
+    """Two expressions that must be equal, one of each side.
+
+    Attributes:
+        arrow_type: the type in which they are compared.
+        null_safe: NULL equals NULL (`<=>`); else it equals nothing.
+    """
+
+    target: Expression
+    source: Expression
+    arrow_type: pa.DataType
+    null_safe: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeCondition:
+    """A condition over joined rows in parts, all of which must be true.
+
+    Attributes:
+        keys: equalities.
+        target_filter: what only the target's columns decide, None for nothing.
+        source_filter: what only the source's columns decide, or constants.
+        residual: the rest, to be looked at pair by pair.
+    """
+
+    keys: tuple[JoinKey, ...]
+    target_filter: Predicate | None
+    source_filter: Predicate | None
+    residual: Predicate | None
+
+    @classmethod
+    def of(cls, predicate: Predicate, schema: StructType) -> MergeCondition:
+        """Take apart what `JoinedNames.predicate` gave.
+
+        Args:
+            schema: of the joined rows.
+        """
+        keys: list[JoinKey] = []
+        parts: dict[str, list[Predicate]] = {"target": [], "source": [], "both": []}
+        for part in conjuncts(predicate):
+            key = _key(part, schema)
+            sides = sides_of(part)
+            if key is not None:
+                keys.append(key)
+            elif TARGET not in sides:
+                parts["source"].append(part)
+            else:
+                parts["both" if SOURCE in sides else "target"].append(part)
+        return cls(
+            keys=tuple(keys),
+            target_filter=conjunction(parts["target"]),
+            source_filter=conjunction(parts["source"]),
+            residual=conjunction(parts["both"]),
+        )
+
+    @property
+    def predicate(self) -> Predicate:
+        """The parts as one condition again; `of` takes it apart as it was."""
+        parts: list[Predicate] = [
+            Comparison("<=>" if key.null_safe else "=", key.target, key.source) for key in self.keys
+        ]
+        parts += [p for p in (self.target_filter, self.source_filter, self.residual) if p]
+        return conjunction(parts) or Literal(True, BOOLEAN)
+
+    @property
+    def target_expressions(self) -> tuple[Expression, ...]:
+        """What must be known of a target row to find its matches."""
+        parts: list[Expression] = [key.target for key in self.keys]
+        parts += [p for p in (self.target_filter, self.residual) if p is not None]
+        return tuple(parts)
+
+
+def conjuncts(predicate: Predicate) -> Iterator[Predicate]:
+    """The operands of nested ANDs, in order."""
+    if isinstance(predicate, And):
+        for operand in predicate.operands:
+            yield from conjuncts(operand)
+    else:
+        yield predicate
+
+
+def conjunction(parts: Sequence[Predicate]) -> Predicate | None:
+    """The inverse of `conjuncts`; None for no parts."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return And(tuple(parts))
+
+
+def _key(part: Predicate, schema: StructType) -> JoinKey | None:
+    if not isinstance(part, Comparison) or part.op not in ("=", "<=>"):
+        return None
+    left, right = part.left, part.right
+    match sorted(sides_of(left)), sorted(sides_of(right)):
+        case ["target"], ["source"]:
+            pass
+        case ["source"], ["target"]:
+            left, right = right, left
+        case _:
+            return None
+    common = comparison_type(type_of(left, schema), type_of(right, schema))
+    if common is None or pa.types.is_null(common):
+        return None
+    return JoinKey(target=left, source=right, arrow_type=common, null_safe=part.op == "<=>")

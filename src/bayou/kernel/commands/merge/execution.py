@@ -1,0 +1,373 @@
+"""MERGE: planned and committed here, its work done here or elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from pyroaring import BitMap64
+
+from bayou.kernel.arrow.closeable import CloseableIterator
+from bayou.kernel.commands.merge.candidate_files import may_change, may_match
+from bayou.kernel.commands.merge.clauses import ClauseAction, ClauseKind, MergeClause
+from bayou.kernel.commands.merge.metrics import MergeMetrics
+from bayou.kernel.commands.merge.plan import MergeDefinition, MergePlan
+from bayou.kernel.commands.merge.result import MergeOutcome
+from bayou.kernel.commands.merge.source import MergeSource
+from bayou.kernel.commands.merge.task import MergeWork
+from bayou.kernel.commands.row_changes.operation import commit_row_changes, history_metrics
+from bayou.kernel.commands.row_changes.result import RowChanges
+from bayou.kernel.commands.row_changes.state import RowChangeState
+from bayou.kernel.engine import Engine
+from bayou.kernel.log.table_state import TableState
+from bayou.kernel.operation import Operation
+from bayou.kernel.scan.scan import ScanBuilder
+from bayou.kernel.scan.scan_file import ScanFile
+from bayou.kernel.scan.scan_state import ROW_INDEX_COLUMN
+from bayou.kernel.transaction.builder import TransactionBuilder
+from bayou.kernel.transaction.transaction import Transaction
+from bayou.protocol.column_rules import identity_of
+from bayou.protocol.properties import TYPE_WIDENING
+from bayou.protocol.schema import StructField, StructType
+
+__all__ = [
+    "MergeOperation",
+    "check_merge",
+    "commit_merge",
+    "merge",
+    "merge_counts",
+    "merge_parameters",
+]
+
+
+def merge(
+    engine: Engine,
+    table: TableState,
+    source: MergeSource,
+    definition: MergeDefinition,
+    *,
+    engine_info: str,
+    user_metadata: str | None = None,
+    started: float | None = None,
+    transaction_ids: Mapping[str, int] | None = None,
+    table_properties: Mapping[str, str] | None = None,
+) -> MergeMetrics:
+    """Merge rows into a table, and commit; nothing is committed where nothing changes.
+
+    Files that the source's keys can't be in are left out by partition values and statistics. Of the
+    others those columns are read that the conditions name; then a deletion vector marks the rows
+    that change (`delta.enableDeletionVectors`), or the rest is copied to a new file. A merge that
+    only inserts adds files and touches none.
+
+    Args:
+        table: the version that is read.
+        started: `time.perf_counter()` before the source was read, for the metrics.
+        transaction_ids: version by application id (PROTOCOL.md, Transaction Identifiers); with
+            them a commit is made also where no row changes.
+        table_properties: that the commit sets.
+
+    Raises:
+        MultipleMatchesError: several source rows match one row that a clause may change.
+        PredicateError, ArgumentError, SchemaError: the definition can't be understood, or doesn't
+            fit the table; a value that can't be computed or doesn't fit its column.
+        ConstraintViolationError: a new row breaks a rule, or the table is append-only.
+        CommitConflictError: another writer's commit won and doesn't go with this one.
+        UnsupportedFeatureError, DataFileError, CommitFailedError: as the names say.
+    """
+    operation = MergeOperation(
+        engine,
+        table,
+        source,
+        definition,
+        engine_info=engine_info,
+        user_metadata=user_metadata,
+        started=started,
+        transaction_ids=transaction_ids,
+        table_properties=table_properties,
+    )
+    with operation.files(engine) as files:
+        outcome = operation.work.run(engine, operation.source, files, inserting=True)
+    return operation.commit(engine, outcome)
+
+
+class MergeOperation:
+    """A merge under way, in the process that commits.
+
+    `files` and `work` may go to any number of workers (`MergeWork.run`), and their outcomes come
+    back (`MergeOutcome.combined`); then the source's rows that match nothing are inserted, here or
+    by workers (`unmatched`, `MergeWork.insert`), and all of it is committed.
+
+    Args:
+        started: `time.perf_counter()` before the source was read, for the metrics.
+        application: whose progress the commit records, also where nothing changes.
+        transaction_ids, table_properties: see `merge`.
+
+    Raises:
+        PredicateError, ArgumentError, SchemaError, ConstraintViolationError,
+        UnsupportedFeatureError: as `merge`.
+
+    Attributes:
+        work: what is done to the files.
+        source: the source with its keys hashed.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        table: TableState,
+        source: MergeSource,
+        definition: MergeDefinition,
+        *,
+        engine_info: str,
+        user_metadata: str | None = None,
+        started: float | None = None,
+        application: tuple[str, int] | None = None,
+        transaction_ids: Mapping[str, int] | None = None,
+        table_properties: Mapping[str, str] | None = None,
+    ) -> None:
+        self._started = time.perf_counter() if started is None else started
+        self._plan = check_merge(table, source.schema, definition)
+        by_kind = {kind: [c for c in definition.clauses if c.kind == kind] for kind in _TAKING}
+        self._taking = [clause for kind in _TAKING for clause in by_kind[kind]]
+        progress = list((transaction_ids or {}).items())
+        progress += [] if application is None else [application]
+        self._commits_progress = bool(progress)
+        transaction = _transaction(
+            table, self._plan, definition, engine_info=engine_info, user_metadata=user_metadata
+        ).with_table_properties(table_properties or {})
+        for name, version in progress:
+            transaction = transaction.with_transaction_id(name, version)
+        self._transaction = transaction.build(engine)
+        builder = (
+            ScanBuilder(table)
+            .with_read_schema(table.schema.select(list(self._plan.deciding_columns)))
+            .with_metadata_columns([ROW_INDEX_COLUMN])
+        )
+        work = MergeWork(
+            plan=self._plan,
+            state=RowChangeState.of(engine, self._transaction),
+            read=builder.build().scan_state(engine),
+        )
+        self.source = work.prepare(source)
+        self._matching = may_match(
+            self._plan.condition, self.source.matcher, table.partition_columns
+        )
+        if not self._plan.not_matched_by_source:
+            # Row groups without a match don't matter.
+            builder = builder.with_filter(self._matching)
+            work = replace(work, read=builder.build().scan_state(engine))
+        self.work = work
+        self._source_seconds = time.perf_counter() - self._started
+
+    def files(self, engine: Engine) -> CloseableIterator[ScanFile]:
+        """Files that may have rows that change; they, and the reason, count at the commit."""
+        return self._transaction.read_files(engine, may_change(self._plan, self._matching))
+
+    def unmatched(self, outcome: MergeOutcome) -> BitMap64:
+        """Rows of the source that are to be inserted where a clause takes them.
+
+        Args:
+            outcome: of all files.
+        """
+        if not self._plan.not_matched:
+            return BitMap64()
+        return BitMap64(range(self.source.rows.num_rows)) - outcome.matched
+
+    def records_changes(self, outcome: MergeOutcome) -> bool:
+        """Whether inserted rows go to change data files, too.
+
+        Args:
+            outcome: of all files.
+        """
+        return self.work.state.records_changes and bool(outcome.changes.removed)
+
+    def commit(self, engine: Engine, outcome: MergeOutcome) -> MergeMetrics:
+        """Commit; nothing is committed where nothing changes.
+
+        Args:
+            outcome: of all files, and of what was inserted.
+
+        Raises:
+            CommitConflictError: another writer's commit won; what was written has been deleted.
+            CommitFailedError: as the name says.
+        """
+        counts = {**self._counts(outcome), **self._times(outcome.changes.scan_seconds)}
+        version = commit_merge(
+            engine,
+            self._transaction,
+            outcome.changes,
+            counts,
+            commits_progress=self._commits_progress,
+        )
+        return MergeMetrics(version=version, **counts)
+
+    def _counts(self, outcome: MergeOutcome) -> dict[str, Any]:
+        """Fields of `MergeMetrics` but for times and version."""
+        return merge_counts(
+            outcome.changes,
+            list(zip(self._taking, outcome.taken, strict=False)),
+            self.source.rows.num_rows,
+        )
+
+    def _times(self, scan_seconds: float) -> dict[str, int]:
+        elapsed = time.perf_counter() - self._started
+        rest = max(0.0, elapsed - self._source_seconds - scan_seconds)
+        return {
+            "execution_time_ms": round(elapsed * 1000),
+            "materialize_source_time_ms": round(self._source_seconds * 1000),
+            "scan_time_ms": round(scan_seconds * 1000),
+            "rewrite_time_ms": round(rest * 1000),
+        }
+
+
+def check_merge(table: TableState, source: StructType, definition: MergeDefinition) -> MergePlan:
+    """What a merge would do, for any rows of the source's columns; nothing is read.
+
+    Raises:
+        PredicateError, ArgumentError, SchemaError: as `merge`.
+    """
+    return MergePlan.build(
+        table.path,
+        table.schema,
+        source,
+        definition,
+        widens=TYPE_WIDENING.read(table.properties),
+    )
+
+
+_TAKING: tuple[ClauseKind, ...] = ("MATCHED", "NOT MATCHED BY SOURCE")
+"""Clauses that take rows of the target, in the order in which outcomes count them."""
+
+
+def merge_counts(
+    changes: RowChanges, taken: Sequence[tuple[MergeClause, int]], source_rows: int | None
+) -> dict[str, Any]:
+    """Fields of `MergeMetrics` but for times and version.
+
+    Args:
+        taken: clauses that take rows of the target, and how many each took.
+        source_rows: None where nobody has counted them.
+    """
+
+    def rows(action: ClauseAction, kind: ClauseKind) -> int:
+        return sum(n for c, n in taken if (c.action, c.kind) == (action, kind))
+
+    updated = [rows("update", kind) for kind in _TAKING]
+    deleted = [rows("delete", kind) for kind in _TAKING]
+    vectors = {
+        name.replace("num_", "num_target_", 1): count
+        for name, count in changes.vector_counts().items()
+    }
+    return {
+        "num_source_rows": source_rows,
+        "num_target_rows_inserted": changes.num_inserted_rows,
+        "num_target_rows_updated": sum(updated),
+        "num_target_rows_matched_updated": updated[0],
+        "num_target_rows_not_matched_by_source_updated": updated[1],
+        "num_target_rows_deleted": sum(deleted),
+        "num_target_rows_matched_deleted": deleted[0],
+        "num_target_rows_not_matched_by_source_deleted": deleted[1],
+        "num_target_rows_copied": changes.num_copied_rows,
+        "num_output_rows": changes.num_inserted_rows + sum(updated) + changes.num_copied_rows,
+        "num_target_files_added": len(changes.added),
+        "num_target_files_removed": changes.num_removed_files,
+        "num_target_bytes_added": sum(add.size for add in changes.added),
+        "num_target_bytes_removed": changes.num_removed_bytes,
+        "num_target_change_files_added": len(changes.change_files),
+        **vectors,
+    }
+
+
+def commit_merge(
+    engine: Engine,
+    transaction: Transaction,
+    changes: RowChanges,
+    counts: dict[str, Any],
+    *,
+    commits_progress: bool = False,
+) -> int:
+    """Commit what a merge has written; nothing is committed where nothing changes.
+
+    Args:
+        counts: for the history.
+        commits_progress: see `commit_row_changes`.
+
+    Returns:
+        The version afterwards.
+
+    Raises:
+        CommitConflictError, CommitFailedError: see `commit_row_changes`.
+    """
+    metrics = history_metrics(counts)
+    return commit_row_changes(
+        engine,
+        transaction,
+        changes,
+        metrics,
+        commits_progress=commits_progress or transaction.changes_metadata,
+    )
+
+
+def _transaction(
+    table: TableState,
+    plan: MergePlan,
+    definition: MergeDefinition,
+    *,
+    engine_info: str,
+    user_metadata: str | None,
+) -> TransactionBuilder:
+    builder = (
+        TransactionBuilder(
+            table=table.path,
+            read_state=table,
+            engine_info=engine_info,
+            operation=Operation.MERGE,
+        )
+        .with_operation_parameters(merge_parameters(definition))
+        .with_user_metadata(user_metadata)
+    )
+    if plan.explicit_identity:
+        builder = builder.with_schema(_without_made_identity(plan))
+    elif plan.schema != table.schema:
+        builder = builder.with_schema(plan.schema)
+    return builder.with_schema_evolution(definition.schema_evolution)
+
+
+def _without_made_identity(plan: MergePlan) -> StructType:
+    """The columns that new rows bring, where they bring identity columns."""
+    fields: list[StructField] = []
+    for field in plan.schema:
+        if identity_of(field) is None:
+            fields.append(field)
+        elif field.name in plan.explicit_identity:
+            fields.append(replace(field, metadata={}))
+    return StructType(tuple(fields))
+
+
+def merge_parameters(definition: MergeDefinition) -> dict[str, object]:
+    """`operationParameters` as delta-spark writes them: texts of JSON."""
+    kinds: tuple[tuple[ClauseKind, str], ...] = (
+        ("MATCHED", "matchedPredicates"),
+        ("NOT MATCHED", "notMatchedPredicates"),
+        ("NOT MATCHED BY SOURCE", "notMatchedBySourcePredicates"),
+    )
+    parameters: dict[str, object] = {"predicate": _json([str(definition.on)])}
+    for kind, name in kinds:
+        parameters[name] = _json(
+            [
+                {
+                    **({} if c.condition is None else {"predicate": str(c.condition)}),
+                    "actionType": c.action,
+                }
+                for c in definition.clauses
+                if c.kind == kind
+            ]
+        )
+    return parameters
+
+
+def _json(value: Sequence[object]) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,148 @@
+"""A merge's plan as plain values, to be part of other bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from bayou.errors import SerializationError
+from bayou.kernel.commands.merge.assignments import (
+    ColumnValue,
+    Fields,
+    Given,
+    Kept,
+    Made,
+    Nothing,
+)
+from bayou.kernel.commands.merge.clauses import ClauseAction
+from bayou.kernel.commands.merge.condition import MergeCondition
+from bayou.kernel.commands.merge.name_resolution import JoinedNames
+from bayou.kernel.commands.merge.plan import MergePlan, PlannedClause
+from bayou.kernel.expressions.serialization import from_wire, to_wire
+from bayou.protocol.schema import StructType, data_type_from_json, data_type_to_json
+
+__all__ = ["WirePlan", "plan_from_wire", "plan_to_wire"]
+
+
+class _WireClause(msgspec.Struct, frozen=True, array_like=True):
+    action: ClauseAction
+    condition: list[Any] | None
+    values: list[list[Any]]
+
+
+class WirePlan(msgspec.Struct, frozen=True, array_like=True):
+    """What a `MergePlan` is on its way."""
+
+    table: str
+    target: str
+    source: str
+    target_alias: str
+    source_alias: str
+    schema: str
+    joined: str
+    on: list[Any]
+    matched: list[_WireClause]
+    not_matched: list[_WireClause]
+    not_matched_by_source: list[_WireClause]
+    explicit_identity: list[str]
+
+
+def plan_to_wire(plan: MergePlan) -> WirePlan:
+    """A plan.
+
+    Raises:
+        SerializationError: it has an expression of a kind of the caller's own.
+    """
+    return WirePlan(
+        plan.table,
+        plan.names.target.to_json(),
+        plan.names.source.to_json(),
+        plan.names.target_alias,
+        plan.names.source_alias,
+        plan.schema.to_json(),
+        plan.joined.to_json(),
+        to_wire(plan.condition.predicate),
+        _clauses_to_wire(plan.matched),
+        _clauses_to_wire(plan.not_matched),
+        _clauses_to_wire(plan.not_matched_by_source),
+        sorted(plan.explicit_identity),
+    )
+
+
+def plan_from_wire(wire: WirePlan) -> MergePlan:
+    """The inverse of `plan_to_wire`.
+
+    Raises:
+        SerializationError, SchemaError, ValueError: it isn't one.
+    """
+    names = JoinedNames(
+        target=StructType.from_json(wire.target),
+        source=StructType.from_json(wire.source),
+        target_alias=wire.target_alias,
+        source_alias=wire.source_alias,
+    )
+    return MergePlan(
+        table=wire.table,
+        names=names,
+        schema=StructType.from_json(wire.schema),
+        joined=StructType.from_json(wire.joined),
+        condition=MergeCondition.of(from_wire(wire.on), names.schema),
+        matched=_clauses_from_wire(wire.matched),
+        not_matched=_clauses_from_wire(wire.not_matched),
+        not_matched_by_source=_clauses_from_wire(wire.not_matched_by_source),
+        explicit_identity=frozenset(wire.explicit_identity),
+    )
+
+
+def _clauses_to_wire(clauses: Sequence[PlannedClause]) -> list[_WireClause]:
+    return [
+        _WireClause(
+            clause.action,
+            None if clause.condition is None else to_wire(clause.condition),
+            [_value_to_wire(value) for value in clause.values],
+        )
+        for clause in clauses
+    ]
+
+
+def _clauses_from_wire(clauses: Sequence[_WireClause]) -> tuple[PlannedClause, ...]:
+    return tuple(
+        PlannedClause(
+            action=wire.action,
+            condition=None if wire.condition is None else from_wire(wire.condition),
+            values=tuple(_value_from_wire(value) for value in wire.values),
+        )
+        for wire in clauses
+    )
+
+
+def _value_to_wire(value: ColumnValue) -> list[Any]:
+    match value:
+        case Given(expression, data_type, keeps_fields):
+            return ["given", to_wire(expression), data_type_to_json(data_type), keeps_fields]
+        case Kept():
+            return ["kept"]
+        case Nothing():
+            return ["nothing"]
+        case Made():
+            return ["made"]
+        case Fields(children):
+            return ["fields", *map(_value_to_wire, children)]
+
+
+def _value_from_wire(wire: Sequence[Any]) -> ColumnValue:
+    match wire:
+        case ["given", expression, data_type, bool(keeps_fields)]:
+            return Given(from_wire(expression), data_type_from_json(data_type), keeps_fields)
+        case ["kept"]:
+            return Kept()
+        case ["nothing"]:
+            return Nothing()
+        case ["made"]:
+            return Made()
+        case ["fields", *children]:
+            return Fields(tuple(_value_from_wire(child) for child in children))
+        case _:
+            raise SerializationError(f"{wire!r} isn't a value that this version knows.")

@@ -1,0 +1,83 @@
+"""OPTIMIZE of a clustered table (PROTOCOL.md, Clustered Table), planned as delta-spark does."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from bayou.kernel.commands.optimize.bin_packing import packed
+from bayou.kernel.commands.optimize.optimize import (
+    optimize_parameters,
+    reading_and_writing,
+    target_size,
+)
+from bayou.kernel.commands.optimize.rewrite import Rewrite
+from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan
+from bayou.kernel.commands.optimize.row_order import RowOrder
+from bayou.kernel.commands.optimize.z_cubes import (
+    CLUSTERING_PROVIDER,
+    CUBE_BYTES,
+    LARGE_CUBE_BYTES,
+    files_to_cluster,
+    new_cube_tags,
+)
+from bayou.kernel.engine import Engine
+from bayou.kernel.log.table_state import TableState
+from bayou.kernel.operation import Operation
+from bayou.kernel.scan.scan import ScanBuilder
+from bayou.kernel.table_features.column_mapping import physical_path
+
+__all__ = ["plan_clustering"]
+
+
+def plan_clustering(
+    engine: Engine,
+    state: TableState,
+    engine_info: str,
+    *,
+    full: bool = False,
+    target_bytes: int | None = None,
+    cube_bytes: int = CUBE_BYTES,
+    large_cube_bytes: int = LARGE_CUBE_BYTES,
+) -> RewritePlan:
+    """New files of a clustered table, and its small cubes, along the Hilbert curve.
+
+    Args:
+        full: also what was clustered by other columns.
+        cube_bytes: size of a new cube at most.
+        large_cube_bytes: cubes from this size on stay.
+
+    Raises:
+        UnsupportedFeatureError: the table can't be written.
+    """
+    started = time.time_ns() // 1_000_000
+    target = target_size(state, target_bytes)
+    writing, reading = reading_and_writing(engine, state, engine_info)
+    paths = state.clustering_columns
+    names = [".".join(path) for path in paths]
+    with ScanBuilder(state).with_whole_adds().build().scan_files(engine) as batches:
+        chosen = files_to_cluster(batches, names, large_cube_bytes=large_cube_bytes, full=full)
+    items = [
+        Rewrite(
+            state=writing,
+            scan_state=reading,
+            files=tuple(members),
+            order=RowOrder(curve="hilbert", columns=paths),
+            num_files=max(1, sum(file.size for file in members) // target),
+            statistics_columns=tuple(".".join(physical_path(state.schema, path)) for path in paths),
+            tags=new_cube_tags(names),
+            clustering_provider=CLUSTERING_PROVIDER,
+        )
+        for members in packed(chosen.files, max(cube_bytes, large_cube_bytes))
+    ]
+    return RewritePlan(
+        state=state,
+        operation=Operation.OPTIMIZE,
+        parameters=optimize_parameters(None, cluster_by=names, full=full),
+        where=None,
+        items=tuple(items),
+        considered=chosen.considered,
+        partitions=min(1, len(items)),
+        started=started,
+        clustering=replace(chosen.stats, num_output_zcubes=len(items)),
+    )

@@ -1,0 +1,318 @@
+"""Rewrites of a table's files, planned, run and committed.
+
+A plan belongs to the process that commits. Its items (`Rewrite`) may run anywhere; `run_plan` runs
+them here, side by side, and commits batch after batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+from bayou.errors import (
+    BayouError,
+    MetadataChangedError,
+    ProtocolChangedError,
+)
+from bayou.kernel.commands.optimize.metrics import (
+    FileSizeMetrics,
+    OptimizeMetrics,
+    ZOrderStats,
+    history_metrics,
+)
+from bayou.kernel.commands.optimize.rewrite import Rewrite, rewrite
+from bayou.kernel.commands.optimize.z_cubes import ClusteringStats
+from bayou.kernel.data_writer.data_writer import delete_data_files
+from bayou.kernel.engine import Engine
+from bayou.kernel.expressions.model import Literal, Predicate
+from bayou.kernel.log.table_state import TableState, load_table_state
+from bayou.kernel.operation import Operation
+from bayou.kernel.scan.scan import ScanBuilder
+from bayou.kernel.transaction.abort_cleanup import discard_unless_committed
+from bayou.kernel.transaction.builder import TransactionBuilder
+from bayou.kernel.transaction.commit_result import TransactionCommitResult
+from bayou.kernel.transaction.remove_files import remove_of
+from bayou.kernel.transaction.transaction import Transaction
+from bayou.protocol.actions import Action, AddFile
+
+__all__ = [
+    "RewriteLimits",
+    "RewritePlan",
+    "RewriteResult",
+    "RunItems",
+    "commit_rewrites",
+    "run_plan",
+]
+
+_LOG = logging.getLogger(__name__)
+
+_REPEATS = 5
+"""How often a commit is made anew behind a change of metadata that doesn't matter to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteLimits:
+    """What running a plan may take.
+
+    Attributes:
+        batch_bytes: of files that one commit replaces, about; a failure loses what wasn't
+            committed yet.
+        parallelism: items that run at the same time.
+        memory_bytes: for rows that wait to be ordered, of all items that run.
+    """
+
+    batch_bytes: int = 16 << 30
+    parallelism: int = 2
+    memory_bytes: int = 512 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewritePlan:
+    """Which files of a version are rewritten, and what the commits say.
+
+    Attributes:
+        state: the version.
+        operation, parameters: for `commitInfo`.
+        where: what the files were chosen by; None for all.
+        items: files that are rewritten together; none of two items.
+        considered: how many live files there were to choose from.
+        partitions: in how many partitions files are rewritten.
+        started: ms since the epoch.
+        is_zorder: whether rows are put along a Z-order.
+        clustering: what was found of a clustered table.
+    """
+
+    state: TableState
+    operation: Operation
+    parameters: Mapping[str, object]
+    where: Predicate | None
+    items: tuple[Rewrite, ...]
+    considered: int
+    partitions: int
+    started: int
+    is_zorder: bool = False
+    clustering: ClusteringStats | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteResult:
+    """An item and the new files that it gave."""
+
+    item: Rewrite
+    added: tuple[AddFile, ...]
+
+    @property
+    def removed(self) -> tuple[AddFile, ...]:
+        """The files it replaces."""
+        return tuple(file.add for file in self.item.files)
+
+
+RunItems: TypeAlias = Callable[[Sequence[Rewrite]], Sequence[Sequence[AddFile]]]
+"""Runs `rewrite` for each item, anywhere, and gives what that gave, in the order of the items.
+
+Where one fails it deletes the new files of the others before it raises.
+"""
+
+
+def run_plan(
+    engine: Engine,
+    plan: RewritePlan,
+    engine_info: str,
+    limits: RewriteLimits | None = None,
+    *,
+    run_items: RunItems | None = None,
+) -> OptimizeMetrics:
+    """Run the items and commit them; no commit for no items.
+
+    Where it fails, batches that were committed before stand, and the new files of the others are
+    deleted.
+
+    Args:
+        run_items: runs the items of a batch in other processes; None: threads of this one do.
+
+    Raises:
+        CommitConflictError: another writer removed or changed a file that was rewritten.
+        CommitFailedError, DataFileError, StorageError: as `Transaction.commit` and `rewrite`.
+    """
+    limits = limits or RewriteLimits()
+    done: list[RewriteResult] = []
+    version: int | None = None
+    batches = _batches(plan.items, limits.batch_bytes)
+    for batch in batches:
+        if run_items is None:
+            results = _run(engine, batch, limits)
+        else:
+            written = zip(batch, run_items(batch), strict=True)
+            results = [RewriteResult(item=item, added=tuple(adds)) for item, adds in written]
+        with discard_unless_committed(partial(_discard, engine, plan.state.path, results)):
+            committed = commit_rewrites(engine, plan, results, engine_info)
+        committed.run_post_commit_hooks(engine)
+        version = committed.version
+        done += results
+    return _metrics(plan, done, len(batches), version)
+
+
+def commit_rewrites(
+    engine: Engine, plan: RewritePlan, results: Sequence[RewriteResult], engine_info: str
+) -> TransactionCommitResult:
+    """Commit some items of a plan, behind whatever else was committed since.
+
+    Appends never stand in the way. A change of metadata doesn't as long as the table's columns
+    stay what they are.
+
+    Raises:
+        CommitConflictError: another writer removed or changed one of the files.
+        CommitFailedError: retries used up, or the store failed.
+    """
+    added = [add for result in results for add in result.added]
+    removed = [add for result in results for add in result.removed]
+    now = _now()
+    actions: list[Action] = [*added, *(remove_of(a, now, data_change=False) for a in removed)]
+    vectors = [a.deletion_vector for a in removed if a.deletion_vector is not None]
+    metrics = history_metrics(added, removed, vectors)
+    tags = {"delta.rowTracking.preserved": "true"} if _keeps_row_ids(results) else None
+    state = plan.state
+    for attempt in range(_REPEATS + 1):
+        transaction = _transaction(engine, plan, state, engine_info)
+        transaction.record_read(plan.where or Literal(True), [add.path for add in removed])
+        try:
+            return transaction.commit(engine, actions, operation_metrics=metrics, tags=tags)
+        except (MetadataChangedError, ProtocolChangedError):
+            latest = load_table_state(engine, state.path, catalog=state.catalog)
+            if attempt == _REPEATS or not _still_fits(engine, plan, latest, removed):
+                raise
+            state = latest
+    raise AssertionError  # the last attempt returns or raises
+
+
+def _transaction(
+    engine: Engine, plan: RewritePlan, state: TableState, engine_info: str
+) -> Transaction:
+    return (
+        TransactionBuilder(
+            table=state.path, read_state=state, engine_info=engine_info, operation=plan.operation
+        )
+        .with_operation_parameters(plan.parameters)
+        .build(engine)
+    )
+
+
+def _still_fits(
+    engine: Engine, plan: RewritePlan, latest: TableState, removed: Sequence[AddFile]
+) -> bool:
+    """Whether files written for the plan's version can stand in a later one."""
+    before = plan.state
+    if (
+        latest.table_id != before.table_id
+        or latest.schema != before.schema
+        or latest.partition_columns != before.partition_columns
+        or latest.column_mapping != before.column_mapping
+        or _row_tracking(latest) != _row_tracking(before)
+    ):
+        return False
+    wanted = {add.key for add in removed}
+    scan = ScanBuilder(latest).with_filter(plan.where).with_whole_adds().build()
+    with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
+        wanted.difference_update(file.add.key for file in files)
+    return not wanted
+
+
+def _row_tracking(state: TableState) -> dict[str, str]:
+    return {k: v for k, v in state.properties.items() if "rowtracking" in k.lower()}
+
+
+def _keeps_row_ids(results: Sequence[RewriteResult]) -> bool:
+    return any(
+        result.item.scan_state.row_tracking and result.item.scan_state.metadata_columns
+        for result in results
+    )
+
+
+def _batches(items: Sequence[Rewrite], most_bytes: int) -> list[list[Rewrite]]:
+    batches: list[list[Rewrite]] = []
+    size = 0
+    for item in items:
+        if not batches or size + item.size > most_bytes:
+            batches.append([])
+            size = 0
+        batches[-1].append(item)
+        size += item.size
+    return batches
+
+
+def _run(engine: Engine, batch: Sequence[Rewrite], limits: RewriteLimits) -> list[RewriteResult]:
+    """The results of a batch's items; where one fails, the new files of the others are deleted."""
+    workers = max(1, min(limits.parallelism, len(batch)))
+    memory = limits.memory_bytes // workers
+
+    def run(item: Rewrite) -> RewriteResult:
+        return RewriteResult(item=item, added=tuple(rewrite(engine, item, memory_bytes=memory)))
+
+    if workers == 1:
+        results: list[RewriteResult] = []
+        try:
+            results.extend(map(run, batch))
+        except BaseException:
+            _discard(engine, batch[0].state.table, results)
+            raise
+        return results
+    with ThreadPoolExecutor(workers, thread_name_prefix="bayou-rewrite") as pool:
+        futures = [pool.submit(run, item) for item in batch]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            done = [f for f in futures if not f.cancelled() and f.exception() is None]
+            _discard(engine, batch[0].state.table, [f.result() for f in done])
+            raise
+
+
+def _discard(engine: Engine, table: str, results: Sequence[RewriteResult]) -> None:
+    adds = [add for result in results for add in result.added]
+    try:
+        delete_data_files(engine, table, adds)
+    except BayouError as error:
+        _LOG.warning("%d files of a failed rewrite of %s stay: %s", len(adds), table, error)
+
+
+def _metrics(
+    plan: RewritePlan, done: Sequence[RewriteResult], num_batches: int, version: int | None
+) -> OptimizeMetrics:
+    added = [add.size for result in done for add in result.added]
+    removed = [add for result in done for add in result.removed]
+    vectors = [a.deletion_vector for a in removed if a.deletion_vector is not None]
+    columns = len(plan.state.schema.fields)
+    indexed = plan.state.table_properties.data_skipping_column_count
+    return OptimizeMetrics(
+        version=version,
+        num_files_added=len(added),
+        num_files_removed=len(removed),
+        files_added=FileSizeMetrics.of(added),
+        files_removed=FileSizeMetrics.of([add.size for add in removed]),
+        partitions_optimized=plan.partitions,
+        num_bins=len(plan.items),
+        num_batches=num_batches,
+        total_considered_files=plan.considered,
+        total_files_skipped=plan.considered - len(removed),
+        num_deletion_vectors_removed=len(vectors),
+        num_deleted_rows_removed=sum(vector.cardinality for vector in vectors),
+        num_output_cubes=sum(result.item.order is not None for result in done),
+        num_table_columns=columns,
+        num_table_columns_with_stats=columns if indexed < 0 else min(columns, indexed),
+        start_time_ms=plan.started,
+        end_time_ms=_now(),
+        z_order_stats=ZOrderStats.of([add.size for add in removed], plan.partitions)
+        if plan.is_zorder
+        else None,
+        clustering_stats=plan.clustering,
+    )
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

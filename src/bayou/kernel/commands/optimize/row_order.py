@@ -1,0 +1,351 @@
+"""Rows of many files in the order of a space-filling curve, in bounded memory.
+
+A first pass over the ordering columns draws a sample and counts the rows. Each column's sample
+cuts its values into ranges of about as many rows, whose numbers are the coordinates on the curve;
+the positions of the sampled rows on it cut the rows into buckets. A second pass puts every row
+into its bucket (on the local disk where they don't fit), and the buckets are sorted one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.errors import SchemaError
+from bayou.kernel.arrow.closeable import CloseableIterator, closeable
+from bayou.kernel.commands.optimize.read_ahead import read_in_order
+from bayou.kernel.commands.optimize.row_buckets import RowBuckets
+from bayou.kernel.commands.optimize.space_filling_curve import (
+    Curve,
+    bits_per_dimension,
+    curve_positions,
+)
+from bayou.kernel.engine import Engine
+from bayou.kernel.scan.scan_file import ScanFile
+from bayou.kernel.scan.scan_state import ScanState
+from bayou.protocol.schema import StructType
+
+__all__ = [
+    "OrderedRows",
+    "RowOrder",
+    "RowPositions",
+    "RowSample",
+    "ordered_rows",
+    "row_positions",
+    "sampled_rows",
+]
+
+pc: Any = pyarrow.compute
+
+_SAMPLE_ROWS = 100_000
+_MOST_BUCKETS = 512
+_BATCH_ROWS = 65_536
+
+
+class RowOrder(msgspec.Struct, frozen=True, array_like=True):
+    """An order of rows.
+
+    Attributes:
+        curve: on which they lie.
+        columns: logical paths of the ordering columns.
+    """
+
+    curve: Curve
+    columns: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowPositions:
+    """Where rows are on a curve, by the ranges that a sample gave.
+
+    Attributes:
+        bounds: of each column, the least value of each range but the first, ascending.
+        sampled: positions of the sampled rows, ascending.
+        num_rows: how many rows there are in all.
+    """
+
+    order: RowOrder
+    bounds: tuple[pa.Array[Any], ...]
+    sampled: pa.Array[Any]
+    num_rows: int
+
+    def of(self, batch: pa.RecordBatch) -> pa.Array[Any]:
+        """The position of each row of a batch that has the ordering columns, int64."""
+        values = [_values(batch, path) for path in self.order.columns]
+        numbers = [_range_numbers(b, v) for b, v in zip(self.bounds, values, strict=True)]
+        return curve_positions(self.order.curve, numbers, bits_per_dimension(len(numbers)))
+
+    def bucket_of(self, positions: pa.Array[Any], cuts: pa.Array[Any]) -> pa.Array[Any]:
+        """In which part between `cut_points` each position is, from 0."""
+        return _range_numbers(cuts, positions)
+
+    def cut_points(self, parts: int) -> pa.Array[Any]:
+        """Positions at which parts of about the same number of rows begin, but for the first."""
+        return _quantiles(self.sampled, parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSample:
+    """Ordering columns of some rows, each row as likely as the others; pickles.
+
+    Attributes:
+        rows: a column for each of the order's; None without any row.
+        share: of the rows that were seen, how many are here, about.
+        seen: how many rows there were.
+    """
+
+    rows: pa.RecordBatch | None
+    share: float
+    seen: int
+
+    @classmethod
+    def positions(cls, order: RowOrder, samples: Sequence[RowSample]) -> RowPositions:
+        """Where rows are on the curve, by samples of all of them."""
+        share = min((s.share for s in samples), default=1.0)
+        kept = [s._thinned(share) for s in samples]
+        found = [rows for rows in kept if rows is not None and rows.num_rows]
+        if not found:
+            return RowPositions(
+                order=order, bounds=(), sampled=pa.array([], pa.int64()), num_rows=0
+            )
+        rows = pa.Table.from_batches(found).combine_chunks().to_batches()[0]
+        bits = bits_per_dimension(len(order.columns))
+        bounds = tuple(_bounds(column, 1 << bits) for column in rows.columns)
+        numbers = [_range_numbers(b, v) for b, v in zip(bounds, rows.columns, strict=True)]
+        positions = curve_positions(order.curve, numbers, bits)
+        return RowPositions(
+            order=order,
+            bounds=bounds,
+            sampled=positions.take(pc.sort_indices(positions)),
+            num_rows=sum(s.seen for s in samples),
+        )
+
+    def _thinned(self, share: float) -> pa.RecordBatch | None:
+        """So many of the rows as a smaller share would have."""
+        if self.rows is None or share >= self.share:
+            return self.rows
+        drawn = pc.random(self.rows.num_rows, initializer=self.seen)
+        return self.rows.filter(pc.less(drawn, share / self.share))
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedRows:
+    """Rows in their order, to be read once."""
+
+    num_rows: int
+    _batches: CloseableIterator[pa.RecordBatch]
+
+    def cut(self, parts: int) -> Iterator[CloseableIterator[pa.RecordBatch]]:
+        """The rows in parts of about the same length; each is read to its end before the next."""
+        length = max(1, -(-self.num_rows // max(1, parts)))
+        cutter = _Cutter(self._batches)
+        while cutter.has_more():
+            yield CloseableIterator(cutter.next_rows(length))
+
+
+def row_positions(
+    engine: Engine, state: ScanState, files: Sequence[ScanFile], order: RowOrder
+) -> RowPositions:
+    """Sample the ordering columns of some files.
+
+    Raises:
+        DataFileError: a file or its deletion vector is missing or damaged.
+    """
+    return RowSample.positions(order, [sampled_rows(engine, state, files, order)])
+
+
+def sampled_rows(
+    engine: Engine, state: ScanState, files: Sequence[ScanFile], order: RowOrder
+) -> RowSample:
+    """Some rows of some files, their ordering columns only; see `RowSample.positions`.
+
+    Raises:
+        DataFileError: a file or its deletion vector is missing or damaged.
+    """
+    names = dict.fromkeys(path[0] for path in order.columns)
+    narrow = replace(
+        state,
+        logical_schema=StructType(tuple(f for f in state.logical_schema if f.name in names)),
+        metadata_columns=(),
+    )
+    sample = _Sample()
+    with read_in_order(engine, narrow, files) as batches:
+        for batch in batches:
+            columns = [_values(batch, path) for path in order.columns]
+            sample.add(pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))]))
+    return RowSample(rows=sample.rows(), share=sample.share, seen=sample.seen)
+
+
+@contextmanager
+def ordered_rows(
+    engine: Engine,
+    state: ScanState,
+    files: Sequence[ScanFile],
+    order: RowOrder,
+    *,
+    memory_bytes: int,
+) -> Iterator[OrderedRows]:
+    """The rows of some files in an order.
+
+    Args:
+        memory_bytes: what rows that wait may take; more waits on the local disk.
+
+    Raises:
+        DataFileError: a file or its deletion vector is missing or damaged.
+        StorageError: the local disk refused.
+    """
+    positions = row_positions(engine, state, files, order)
+    with (
+        read_in_order(engine, state, files) as batches,
+        RowBuckets(memory_bytes) as buckets,
+        _sorted(buckets, batches, positions, memory_bytes) as rows,
+    ):
+        yield OrderedRows(positions.num_rows, rows)
+
+
+@closeable
+def _sorted(
+    buckets: RowBuckets,
+    batches: Iterator[pa.RecordBatch],
+    positions: RowPositions,
+    memory_bytes: int,
+) -> Iterator[pa.RecordBatch]:
+    cuts: pa.Array[Any] | None = None
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        if cuts is None:
+            size = batch.nbytes / batch.num_rows * positions.num_rows
+            # A bucket is sorted into a copy of itself.
+            parts = 1 if size <= memory_bytes / 2 else 1 + int(4 * size / memory_bytes)
+            cuts = positions.cut_points(min(parts, _MOST_BUCKETS))
+        found = positions.of(batch)
+        buckets.add(batch, found, _range_numbers(cuts, found))
+    for number in range(0 if cuts is None else len(cuts) + 1):
+        table, waited = buckets.take(number)
+        if table.num_rows:
+            ordered = table.take(pc.sort_indices(waited))
+            yield from ordered.to_batches(max_chunksize=_BATCH_ROWS)
+
+
+class _Sample:
+    """Some of the rows, each as likely as the others; the same for the same rows.
+
+    Attributes:
+        seen: how many rows were added.
+    """
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self._share = 1.0
+        self._kept: list[pa.RecordBatch] = []
+        self._num_kept = 0
+
+    @property
+    def share(self) -> float:
+        """Of the rows that were added, how many are kept, about."""
+        return self._share
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self.seen += batch.num_rows
+        self._keep(batch if self._share == 1 else self._some(batch, self._share))
+        while self._num_kept > 2 * _SAMPLE_ROWS:
+            self._share /= 2
+            kept, self._kept, self._num_kept = self._kept, [], 0
+            for old in kept:
+                self._keep(self._some(old, 0.5))
+
+    def rows(self) -> pa.RecordBatch | None:
+        """What was kept, as one batch; None without any row."""
+        if not self._num_kept:
+            return None
+        return pa.Table.from_batches(self._kept).combine_chunks().to_batches()[0]
+
+    def _keep(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            self._kept.append(batch)
+            self._num_kept += batch.num_rows
+
+    def _some(self, batch: pa.RecordBatch, share: float) -> pa.RecordBatch:
+        drawn = pc.random(batch.num_rows, initializer=self.seen + self._num_kept)
+        return batch.filter(pc.less(drawn, share))
+
+
+class _Cutter:
+    """Batches cut into runs of rows."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._rest: pa.RecordBatch | None = None
+
+    def has_more(self) -> bool:
+        while self._rest is None or self._rest.num_rows == 0:
+            self._rest = next(self._batches, None)
+            if self._rest is None:
+                return False
+        return True
+
+    def next_rows(self, length: int) -> Iterator[pa.RecordBatch]:
+        while length and self.has_more():
+            assert self._rest is not None  # has_more says so
+            piece = self._rest.slice(0, length)
+            self._rest = self._rest.slice(piece.num_rows)
+            length -= piece.num_rows
+            yield piece
+
+
+def _values(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array[Any]:
+    """A column, or a field nested in one, in a type that can be sorted.
+
+    Raises:
+        SchemaError: of a type that has no order here.
+    """
+    values: Any = batch.column(path[0])
+    if len(path) > 1:
+        for step in path[1:]:
+            values = pc.struct_field(values, values.type.get_field_index(step))
+    kind = values.type
+    if pa.types.is_boolean(kind):
+        values = values.cast(pa.int8())
+    elif pa.types.is_nested(kind) or pa.types.is_null(kind):
+        name = ".".join(path)
+        raise SchemaError(
+            f"Rows can't be ordered by column {name!r} of type {kind}: it has no order. Name "
+            "columns of numbers, texts or times.",
+            table="",
+            column=name,
+        )
+    ordered: pa.Array[Any] = values
+    return ordered
+
+
+def _bounds(values: pa.Array[Any], ranges: int) -> pa.Array[Any]:
+    known = values.drop_null()
+    return _quantiles(known.take(pc.sort_indices(known)), ranges)
+
+
+def _quantiles(ordered: pa.Array[Any], parts: int) -> pa.Array[Any]:
+    """Distinct values at which `parts` parts of ascending values begin, but for the first."""
+    indices = sorted({i * len(ordered) // parts for i in range(1, parts)})
+    found = ordered.take(pa.array(indices, pa.int64())) if len(ordered) else ordered
+    distinct: pa.Array[Any] = pc.unique(found)
+    return distinct
+
+
+def _range_numbers(bounds: pa.Array[Any], values: pa.Array[Any]) -> pa.Array[Any]:
+    """How many of the ascending bounds aren't above each value; null counts as the least."""
+    if len(bounds) == 0:
+        return pa.repeat(pa.scalar(0, pa.int64()), len(values))
+    both = pa.concat_arrays([bounds, values.cast(bounds.type)])
+    # Stable: a bound stands before the values that equal it.
+    order = pc.array_sort_indices(both, null_placement="at_start").cast(pa.int64())
+    is_bound = pc.less(order, len(bounds))
+    passed = pc.cumulative_sum(is_bound.cast(pa.int64()))
+    numbers: pa.Array[Any] = passed.take(pc.inverse_permutation(order))
+    return numbers.slice(len(bounds))

@@ -1,0 +1,200 @@
+"""What DELETE and UPDATE have in common: a transaction, a condition, files, a commit.
+
+The process that commits has a `RowOperation`. Its `work` and the files may go to any number of
+others (`RowWork.run`), whose outcomes are one by `RowChanges.combined`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from bayou.kernel.arrow.closeable import closeable
+from bayou.kernel.commands.row_changes.candidate_files import Matching
+from bayou.kernel.commands.row_changes.result import RowChanges
+from bayou.kernel.commands.row_changes.row_search import Candidate
+from bayou.kernel.commands.row_changes.state import RowChangeState
+from bayou.kernel.commands.row_changes.task import RowWork
+from bayou.kernel.engine import Engine
+from bayou.kernel.expressions.model import Expression, Predicate
+from bayou.kernel.expressions.sql.parser import parse_predicate
+from bayou.kernel.log.table_state import TableState
+from bayou.kernel.operation import Operation
+from bayou.kernel.transaction.abort_cleanup import discard_unless_committed
+from bayou.kernel.transaction.builder import TransactionBuilder
+from bayou.kernel.transaction.transaction import Transaction
+
+__all__ = ["RowOperation", "commit_row_changes", "history_metrics"]
+
+
+@dataclass(slots=True, kw_only=True)
+class RowOperation:
+    """A row operation under way, in the process that commits.
+
+    Attributes:
+        predicate: which rows it is about, None for all.
+        matching: finds the files.
+        work: what is done to them, here or elsewhere.
+        commits_progress: the commit is made where no row matches, too, for the application's sake.
+    """
+
+    transaction: Transaction
+    predicate: Predicate | None
+    matching: Matching
+    work: RowWork
+    commits_progress: bool = False
+    _started: float = field(default_factory=time.perf_counter)
+
+    @classmethod
+    def begin(
+        cls,
+        engine: Engine,
+        table: TableState,
+        operation: Operation,
+        where: Predicate | str | None,
+        *,
+        without_condition: Sequence[str],
+        assigned: Mapping[str, Expression | str] | None = None,
+        shown: str | None = None,
+        engine_info: str,
+        user_metadata: str | None,
+        application: tuple[str, int] | None = None,
+    ) -> RowOperation:
+        """Begin a transaction on a version.
+
+        Args:
+            without_condition: what the history shows where there is no condition.
+            assigned: see `RowWork`.
+            shown: what the history shows of the condition; None: the condition.
+            application: whose progress the commit records; see
+                `TransactionBuilder.with_transaction_id`.
+
+        Raises:
+            PredicateError: the condition can't be understood.
+            ConstraintViolationError: the table is append-only.
+            UnsupportedFeatureError: the table can't be written.
+        """
+        started = time.perf_counter()
+        predicate = parse_predicate(where) if isinstance(where, str) else where
+        conditions = list(without_condition)
+        if shown is not None or where is not None:
+            conditions = [str(where) if shown is None else shown]
+        builder = (
+            TransactionBuilder(
+                table=table.path, read_state=table, engine_info=engine_info, operation=operation
+            )
+            .with_operation_parameters({"predicate": msgspec.json.encode(conditions).decode()})
+            .with_user_metadata(user_metadata)
+        )
+        if application is not None:
+            builder = builder.with_transaction_id(*application)
+        transaction = builder.build(engine)
+        transaction.check_rows_may_be_removed()
+        matching = Matching(engine, table, predicate)
+        return cls(
+            transaction=transaction,
+            predicate=predicate,
+            matching=matching,
+            work=RowWork(
+                state=RowChangeState.of(engine, transaction),
+                search=matching.search,
+                assigned=assigned,
+            ),
+            commits_progress=application is not None and operation is not Operation.DELETE,
+            _started=started,
+        )
+
+    @closeable
+    def candidates(self, engine: Engine) -> Iterator[Candidate]:
+        """Files that may have matching rows; they count when the commit meets others.
+
+        Raises:
+            EvaluationError: the condition fails for a file's partition values.
+        """
+        paths: list[str] = []
+        try:
+            with self.matching.candidates(engine) as candidates:
+                for candidate in candidates:
+                    paths.append(candidate.file.path)
+                    yield candidate
+        finally:
+            self.transaction.record_read(self.predicate, paths)
+
+    def run(self, engine: Engine, *, data_change: bool = True) -> RowChanges:
+        """All of the work, in this process; see `RowWork.run`."""
+        with self.candidates(engine) as files:
+            return self.work.run(engine, files, data_change=data_change)
+
+    def counts(self, changes: RowChanges) -> dict[str, Any]:
+        """What DELETE and UPDATE both tell; times in milliseconds."""
+        elapsed = time.perf_counter() - self._started
+        return {
+            "num_removed_files": changes.num_removed_files,
+            "num_added_files": len(changes.added),
+            "num_copied_rows": changes.num_copied_rows,
+            **changes.vector_counts(),
+            "num_added_change_files": len(changes.change_files),
+            "num_removed_bytes": changes.num_removed_bytes,
+            "num_added_bytes": sum(add.size for add in changes.added),
+            "execution_time_ms": round(elapsed * 1000),
+            "scan_time_ms": round(changes.scan_seconds * 1000),
+            "rewrite_time_ms": round(max(0.0, elapsed - changes.scan_seconds) * 1000),
+        }
+
+    def commit(self, engine: Engine, changes: RowChanges, counts: Mapping[str, int | None]) -> int:
+        """Commit what was written; see `commit_row_changes`."""
+        return commit_row_changes(
+            engine,
+            self.transaction,
+            changes,
+            history_metrics(counts),
+            commits_progress=self.commits_progress,
+        )
+
+
+def commit_row_changes(
+    engine: Engine,
+    transaction: Transaction,
+    changes: RowChanges,
+    metrics: Mapping[str, object],
+    *,
+    commits_progress: bool = False,
+) -> int:
+    """Commit, and run what the commit makes due; nothing is committed where nothing changes.
+
+    Where the commit surely didn't happen, or the table had it already by the application's
+    progress, what was written is deleted.
+
+    Args:
+        metrics: for the history.
+        commits_progress: commit where nothing changes, too: an application's progress does.
+
+    Returns:
+        The version afterwards.
+
+    Raises:
+        CommitConflictError, CommitFailedError: see `Transaction.commit`.
+    """
+    actions = changes.actions
+    if not actions and not commits_progress:
+        return transaction.read_version
+    with discard_unless_committed(lambda: changes.discard(engine, transaction.table)):
+        result = transaction.commit(engine, actions, operation_metrics=metrics)
+    if result.already_committed:
+        changes.discard(engine, transaction.table)
+    result.run_post_commit_hooks(engine)
+    return result.version
+
+
+def history_metrics(counts: Mapping[str, int | None]) -> dict[str, object]:
+    """Counts under the names that they have in the history; those that aren't known left out."""
+    return {_camel(name): value for name, value in counts.items() if value is not None}
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(part.capitalize() for part in others)

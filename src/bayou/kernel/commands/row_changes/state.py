@@ -1,0 +1,129 @@
+"""What is common to all files whose rows an operation changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import msgspec
+
+from bayou.errors import CorruptTableError
+from bayou.kernel.arrow.serialization import WireFormat
+from bayou.kernel.engine import Engine
+from bayou.kernel.scan.scan_state import ROW_COMMIT_VERSION, ROW_ID, ROW_INDEX_COLUMN, ScanState
+from bayou.kernel.transaction.transaction import Transaction
+from bayou.kernel.transaction_state import TransactionState
+from bayou.protocol import features
+from bayou.protocol.change_data import is_feed_enabled
+from bayou.protocol.properties import TableProperties
+
+__all__ = ["RowChangeState"]
+
+
+class _WireState(msgspec.Struct, frozen=True, array_like=True):
+    write: bytes
+    marks_rows: bool
+
+
+_WIRE = WireFormat("state of row changes", 1, _WireState)
+_ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
+_COMMIT_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowChangeState:
+    """What workers need to change rows, besides the files.
+
+    Attributes:
+        write: how rows are written.
+        marks_rows: deletion vectors may be written (`delta.enableDeletionVectors`).
+    """
+
+    write: TransactionState
+    marks_rows: bool
+
+    @classmethod
+    def of(cls, engine: Engine, transaction: Transaction) -> RowChangeState:
+        """For a transaction on an existing table."""
+        write = transaction.transaction_state(engine)
+        supported = features.DELETION_VECTORS in features.writer_features(transaction.protocol)
+        return cls(
+            write=write,
+            marks_rows=supported and TableProperties(write.configuration).deletion_vectors,
+        )
+
+    @property
+    def records_changes(self) -> bool:
+        """The change data feed is on."""
+        return is_feed_enabled(self.write.configuration)
+
+    @property
+    def tracks_rows(self) -> bool:
+        """Rows keep their ids, and copied ones their commit versions."""
+        return TableProperties(self.write.configuration).row_tracking
+
+    @cached_property
+    def materialized(self) -> Mapping[str, str]:
+        """Columns of data files that hold row ids and commit versions, by metadata column.
+
+        Raises:
+            CorruptTableError: rows are tracked, and the table doesn't name the columns.
+        """
+        if not self.tracks_rows:
+            return {}
+        named = {
+            ROW_ID: self.write.configuration.get(_ROW_ID_COLUMN),
+            ROW_COMMIT_VERSION: self.write.configuration.get(_COMMIT_VERSION_COLUMN),
+        }
+        found = {name: column for name, column in named.items() if column}
+        if len(found) < len(named):
+            raise CorruptTableError(
+                f"{self.write.table} has row tracking enabled and doesn't name the columns for "
+                f"row ids and commit versions ({_ROW_ID_COLUMN}, {_COMMIT_VERSION_COLUMN}), so "
+                "that rows can't be moved to other files.",
+                table=self.write.table,
+            )
+        return found
+
+    @property
+    def metadata_columns(self) -> tuple[str, ...]:
+        """What rows that are read tell of themselves, behind the table's columns."""
+        return (ROW_INDEX_COLUMN, *self.materialized)
+
+    @cached_property
+    def read(self) -> ScanState:
+        """How files are read: all columns that the table will have, and `metadata_columns`."""
+        return ScanState(
+            table=self.write.table,
+            logical_schema=self.write.schema,
+            partition_columns=self.write.partition_columns,
+            metadata_columns=self.metadata_columns,
+            row_tracking=(self.materialized[ROW_ID], self.materialized[ROW_COMMIT_VERSION])
+            if self.materialized
+            else None,
+            column_mapping=self.write.column_mapping,
+            deletion_vectors=True,
+        )
+
+    def for_writer(self, index: int, count: int) -> RowChangeState:
+        """The state of one worker of several; see `TransactionState.for_writer`."""
+        return replace(self, write=self.write.for_writer(index, count))
+
+    def to_bytes(self) -> bytes:
+        """For another process."""
+        return _WIRE.encode(_WireState(self.write.to_bytes(), self.marks_rows))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> RowChangeState:
+        """The inverse of `to_bytes`.
+
+        Raises:
+            SerializationError: not such bytes, or of a newer version of the package.
+        """
+        return _WIRE.decode(
+            data,
+            lambda wire: cls(
+                write=TransactionState.from_bytes(wire.write), marks_rows=wire.marks_rows
+            ),
+        )

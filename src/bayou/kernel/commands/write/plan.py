@@ -1,0 +1,239 @@
+"""The beginning of a write: what its tasks need, and what its commit builds on.
+
+Tasks and the commit may run in other processes, so a transaction doesn't live through a write. What
+does is `WritePlan`: the version that was read, from which the same transaction is built again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from bayou.errors import ArgumentError, SchemaError, TableAlreadyExistsError
+from bayou.kernel.commands.create_table import properties_to_remove
+from bayou.kernel.commands.write.overwrite import changes_are_recorded
+from bayou.kernel.commands.write.request import TableWrite, WriteMode
+from bayou.kernel.engine import Engine
+from bayou.kernel.snapshot import Snapshot
+from bayou.kernel.table import Table
+from bayou.kernel.table_features.writer_support import given_properties
+from bayou.kernel.transaction.builder import TransactionBuilder
+from bayou.kernel.transaction.transaction import Transaction
+from bayou.protocol.actions import Metadata
+from bayou.protocol.schema import VOID, StructType
+
+__all__ = ["WritePlan", "build_transaction", "plan_write"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan:
+    """A write that has begun; pickles.
+
+    Attributes:
+        table: the table's resolved path.
+        read_version: the version that the write builds on, None where there was no table.
+        state: the `TransactionState` for tasks, as bytes.
+        partition_columns: of the table, once the write is committed.
+        properties: of the table, once the write is committed.
+        generates_identity: tasks give out values of identity columns.
+        metadata: that the commit gives the table, None where it leaves the table's. The tasks'
+            files have its physical names.
+        changes_metadata: the commit is worth making even without rows.
+        done: there is nothing to do, neither for tasks nor for the commit: the table holds this
+            write already, or it is there and the mode is `IGNORE`.
+    """
+
+    table: str
+    read_version: int | None
+    state: bytes = field(repr=False)
+    partition_columns: tuple[str, ...]
+    properties: dict[str, str]
+    generates_identity: bool
+    metadata: Metadata | None = field(repr=False)
+    changes_metadata: bool
+    done: bool
+
+
+def plan_write(engine: Engine, write: TableWrite, *, builds_on: int | None = None) -> WritePlan:
+    """Begin a write.
+
+    Args:
+        builds_on: an earlier version of the table, of which the rows of an overwrite were read;
+            what was committed since must not be removed unread. None: the latest version.
+
+    Raises:
+        TableAlreadyExistsError: mode `ERROR`, and there is a table.
+        SchemaError: the rows or the partition columns don't fit the table.
+        PredicateError: `replace_where` can't be understood.
+        ConstraintViolationError: rows would go, and the table is append-only.
+        UnsupportedFeatureError: the table can't be written by this version of the package.
+        TablePropertyError: a property that there isn't, or with a value that it can't have.
+    """
+    table = Table.for_path(engine, write.table)
+    latest = table.latest_snapshot(engine) if table.exists(engine) else None
+    if latest is not None and write.mode is WriteMode.ERROR:
+        raise exists_already(table.path)
+    snapshot = latest
+    if latest is not None and builds_on is not None and builds_on < latest.version:
+        snapshot = table.snapshot_as_of_version(engine, builds_on)
+    given_properties(table.path, write.properties)  # also where the table has its own already
+    transaction = build_transaction(engine, table, snapshot, write)
+    state = transaction.transaction_state(engine)
+    if snapshot is not None and write.overwrites:
+        transaction.check_rows_may_be_removed()
+        if write.replace_where is not None:
+            recorded = changes_are_recorded(engine, transaction, snapshot, write)
+            state = replace(state, records_inserts=recorded)
+    return WritePlan(
+        table=table.path,
+        read_version=None if snapshot is None else snapshot.version,
+        state=state.to_bytes(),
+        partition_columns=state.partition_columns,
+        properties=dict(state.configuration),
+        generates_identity=bool(state.generated_identity),
+        metadata=transaction.metadata,
+        changes_metadata=transaction.changes_metadata,
+        done=latest is not None and (write.mode is WriteMode.IGNORE or is_recorded(latest, write)),
+    )
+
+
+def is_recorded(snapshot: Snapshot, write: TableWrite) -> bool:
+    """Whether the table holds an idempotent write already."""
+    if write.application is None:
+        return False
+    known = snapshot.transaction_version(write.application[0])
+    return known is not None and known >= write.application[1]
+
+
+def exists_already(path: str) -> TableAlreadyExistsError:
+    """What mode `ERROR` says where there is a table."""
+    return TableAlreadyExistsError(
+        f"There is a Delta table at {path} already. Use mode 'append' or 'overwrite', or another "
+        "path.",
+        table=path,
+    )
+
+
+def build_transaction(
+    engine: Engine,
+    table: Table,
+    snapshot: Snapshot | None,
+    write: TableWrite,
+    metadata: Metadata | None = None,
+) -> Transaction:
+    """The write's transaction on a version, or on a table to be made.
+
+    Args:
+        metadata: the table's afterwards, as it was planned; None where it wasn't, or stays.
+    """
+    if snapshot is None:
+        builder = _new(engine, table, write)
+    else:
+        builder = _existing(snapshot, write, planned=metadata is not None)
+    if metadata is not None:
+        builder = builder.with_metadata(metadata)
+    if write.application is not None:
+        builder = builder.with_transaction_id(*write.application)
+    return (
+        builder.with_user_metadata(write.user_metadata)
+        .with_max_records_per_file(write.max_records_per_file)
+        .with_compression(write.compression)
+        .with_operation_parameters(write.operation_parameters())
+        .build(engine)
+    )
+
+
+def _new(engine: Engine, table: Table, write: TableWrite) -> TransactionBuilder:
+    if not write.data_change:
+        raise ArgumentError(
+            f"There is no table at {table.path}, so that rows written to it are new ones: leave "
+            "dataChange=false out.",
+            argument="dataChange",
+        )
+    builder = (
+        table.create_transaction_builder(engine, write.engine_info, write.operation)
+        .with_schema(write.schema)
+        .with_partition_columns(in_schema(table.path, write.schema, write.partition_by or ()))
+        .with_table_properties(write.properties)
+    )
+    if write.cluster_by:
+        builder = builder.with_clustering_columns(write.cluster_by)
+    if write.defines:
+        builder = builder.with_description(write.description).with_definition_told()
+    return builder
+
+
+def _existing(snapshot: Snapshot, write: TableWrite, *, planned: bool) -> TransactionBuilder:
+    builder = snapshot.build_update_table_transaction(write.engine_info, write.operation)
+    if write.replaces_schema and planned:
+        builder = builder.with_schema(write.schema)
+    elif write.replaces_schema:
+        columns = in_schema(snapshot.path, write.schema, write.partition_by or ())
+        builder = builder.with_schema_replaced().with_schema(write.schema)
+        builder = builder.with_partition_columns(columns)
+    else:
+        _check_partitioning(snapshot, write)
+        builder = builder.with_schema(_without_untyped(write.schema, snapshot.schema))
+        builder = builder.with_schema_evolution(write.merge_schema)
+    if write.overwrites and write.replace_where is not None:
+        builder = builder.with_row_condition(write.replace_where)
+    if write.overwrites and write.cluster_by:
+        builder = builder.with_clustering_columns(write.cluster_by)
+    if write.defines:
+        builder = _defined_anew(builder, snapshot, write)
+    return builder.with_data_change(write.data_change)
+
+
+def _defined_anew(
+    builder: TransactionBuilder, snapshot: Snapshot, write: TableWrite
+) -> TransactionBuilder:
+    if snapshot.clustering_columns and not write.cluster_by:
+        builder = builder.with_clustering_columns(())
+    return (
+        builder.with_files_checked()
+        .with_table_properties_removed(properties_to_remove(snapshot, write.properties))
+        .with_table_properties(write.properties)
+        .with_description(write.description)
+        .with_definition_told()
+    )
+
+
+def in_schema(table: str, schema: StructType, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Partition columns as the schema spells them; case doesn't matter.
+
+    Raises:
+        SchemaError: there is no such column.
+    """
+    known = {f.name.lower(): f.name for f in schema}
+    missing = [name for name in names if name.lower() not in known]
+    if missing:
+        raise SchemaError(
+            f"{table} can't be partitioned by {missing[0]!r}: there is no such column among "
+            f"{', '.join(schema.names)}.",
+            table=table,
+            column=missing[0],
+        )
+    return tuple(known[name.lower()] for name in names)
+
+
+def _check_partitioning(snapshot: Snapshot, write: TableWrite) -> None:
+    given = [name.lower() for name in write.partition_by or ()]
+    if given and given != [name.lower() for name in snapshot.partition_columns]:
+        raise SchemaError(
+            f"{snapshot.path} is partitioned by ({', '.join(snapshot.partition_columns)}), not by "
+            f"({', '.join(write.partition_by or ())}). Leave partitionBy out to write to it as it "
+            "is, or overwrite it with overwriteSchema=true.",
+            table=snapshot.path,
+        )
+
+
+def _without_untyped(data: StructType, table_schema: StructType) -> StructType:
+    """The rows' schema, where columns of untyped nulls take the type that the table has."""
+    known = {f.name.lower(): f for f in table_schema}
+    return StructType(
+        tuple(
+            column.with_data_type(known[column.name.lower()].data_type)
+            if column.data_type == VOID and column.name.lower() in known
+            else column
+            for column in data
+        )
+    )

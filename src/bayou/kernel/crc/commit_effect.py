@@ -1,0 +1,232 @@
+"""What one commit changes of the state that a version checksum describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from bayou.kernel.crc.file_tally import FileTally
+from bayou.protocol import features, properties
+from bayou.protocol.actions import (
+    Action,
+    AddFile,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    Transaction,
+)
+from bayou.protocol.version_checksum import DeletedRecordCounts, FileSizeHistogram, VersionChecksum
+
+__all__ = ["CommitEffect", "changed", "first_checksum"]
+
+_ADDS_AGAIN = frozenset(
+    {"COMPUTE STATS", "ROW TRACKING BACKFILL", "ROW TRACKING UNBACKFILL", "DROP FEATURE"}
+)
+"""Operations whose adds are of files that the table has already."""
+
+_REMOVES_NOTHING = frozenset({"Deletion Vector Tombstones"})
+_UNRULY = frozenset({"Manual Update"})
+"""Operations that may break the rules, so that nothing follows from what they say."""
+
+_MOST_TRANSACTIONS = 100
+_MOST_DOMAINS = 10
+"""Delta-spark's limits: more of them aren't listed at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitEffect:
+    """What a commit says, but for its files' names.
+
+    Attributes:
+        protocol, metadata: None where they stay.
+        metadata_before: where it is known; a checksum that says otherwise is wrong.
+        info_before: commitInfo of the version before, where it is known.
+        transactions, domains: those that it sets, removed domains included.
+        files: what it adds and removes.
+    """
+
+    version: int
+    operation: str | None
+    txn_id: str | None
+    engine_info: str | None = None
+    in_commit_timestamp: int | None
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    metadata_before: Metadata | None = None
+    info_before: CommitInfo | None = None
+    transactions: tuple[Transaction, ...] = ()
+    domains: tuple[DomainMetadata, ...] = ()
+    files: FileTally
+
+    @classmethod
+    def of(
+        cls,
+        version: int,
+        actions: Iterable[Action],
+        files: FileTally | None = None,
+        metadata_before: Metadata | None = None,
+        info_before: CommitInfo | None = None,
+    ) -> CommitEffect:
+        """Of a commit's actions.
+
+        Args:
+            files: where files were counted already; those among the actions count too.
+        """
+        info = CommitInfo({})
+        protocol: Protocol | None = None
+        metadata: Metadata | None = None
+        transactions: list[Transaction] = []
+        domains: list[DomainMetadata] = []
+        tally = FileTally() if files is None else files
+        for action in actions:
+            match action:
+                case AddFile():
+                    tally.add(action)
+                case RemoveFile():
+                    tally.remove(action)
+                case CommitInfo():
+                    info = action
+                case Protocol():
+                    protocol = action
+                case Metadata():
+                    metadata = action
+                case Transaction():
+                    transactions.append(action)
+                case DomainMetadata():
+                    domains.append(action)
+                case _:
+                    pass
+        return cls(
+            version=version,
+            operation=info.string("operation"),
+            txn_id=info.string("txnId"),
+            engine_info=info.string("engineInfo"),
+            in_commit_timestamp=info.integer("inCommitTimestamp"),
+            protocol=protocol,
+            metadata=metadata,
+            metadata_before=metadata_before,
+            info_before=info_before,
+            transactions=tuple(transactions),
+            domains=tuple(domains),
+            files=tally,
+        )
+
+
+def first_checksum(effect: CommitEffect) -> VersionChecksum | None:
+    """The checksum of version 0, from its commit alone; None where that doesn't tell."""
+    if effect.protocol is None or effect.metadata is None:
+        return None
+    vectors = _writes_vectors(effect.protocol, effect.metadata)
+    nothing = VersionChecksum(
+        table_size_bytes=0,
+        num_files=0,
+        num_metadata=1,
+        num_protocol=1,
+        num_deleted_records_opt=0 if vectors else None,
+        num_deletion_vectors_opt=0 if vectors else None,
+        set_transactions=[],
+        domain_metadata=[],
+        metadata=effect.metadata,
+        protocol=effect.protocol,
+        file_size_histogram=FileSizeHistogram.empty(),
+        deleted_record_counts_histogram_opt=DeletedRecordCounts() if vectors else None,
+    )
+    return changed(nothing, effect)
+
+
+def changed(base: VersionChecksum, effect: CommitEffect) -> VersionChecksum | None:
+    """The checksum behind a commit, out of that before it; None where it doesn't follow."""
+    metadata = effect.metadata or base.metadata
+    protocol = effect.protocol or base.protocol
+    files = _counted(effect)
+    if metadata is None or protocol is None or files is None:
+        return None
+    if effect.metadata_before is not None and base.metadata != effect.metadata_before:
+        return None  # a tool changed the log, and left the checksum as it was
+    num_files = base.num_files + len(files.added) - len(files.removed)
+    size = base.table_size_bytes + sum(files.added) - sum(files.removed)
+    if num_files < 0 or size < 0:
+        return None
+    before = base.file_size_histogram
+    return msgspec.structs.replace(
+        _with_vectors(base, files),
+        txn_id=effect.txn_id,
+        table_size_bytes=size,
+        num_files=num_files,
+        in_commit_timestamp_opt=effect.in_commit_timestamp,
+        set_transactions=_transactions(base, effect, metadata),
+        domain_metadata=_domains(base, effect),
+        metadata=metadata,
+        protocol=protocol,
+        file_size_histogram=before and before.changed(files.added, files.removed),
+    )
+
+
+def _counted(effect: CommitEffect) -> FileTally | None:
+    """The files that count; None where the commit doesn't say enough."""
+    if effect.operation in _UNRULY or effect.operation is None:
+        return None
+    files = effect.files
+    if effect.operation in _ADDS_AGAIN:
+        files = FileTally(
+            removed=files.removed,
+            removed_deleted=files.removed_deleted,
+            is_complete=files.is_complete,
+        )
+    if effect.operation in _REMOVES_NOTHING:
+        return FileTally(added=files.added, added_deleted=files.added_deleted)
+    return files if files.is_complete else None
+
+
+def _with_vectors(base: VersionChecksum, files: FileTally) -> VersionChecksum:
+    records, vectors = base.num_deleted_records_opt, base.num_deletion_vectors_opt
+    histogram = base.deleted_record_counts_histogram_opt
+    if histogram is not None:
+        histogram = histogram.changed(
+            _deleted_rows(files.added, files.added_deleted),
+            _deleted_rows(files.removed, files.removed_deleted),
+        )
+    rows = sum(files.added_deleted) - sum(files.removed_deleted)
+    files_with = len(files.added_deleted) - len(files.removed_deleted)
+    return msgspec.structs.replace(
+        base,
+        num_deleted_records_opt=None if records is None else records + rows,
+        num_deletion_vectors_opt=None if vectors is None else vectors + files_with,
+        deleted_record_counts_histogram_opt=histogram,
+    )
+
+
+def _deleted_rows(files: list[int], deleted: list[int]) -> list[int]:
+    """Deleted rows of each file, 0 for those without a vector."""
+    return [*deleted, *([0] * (len(files) - len(deleted)))]
+
+
+def _transactions(
+    base: VersionChecksum, effect: CommitEffect, metadata: Metadata
+) -> list[Transaction] | None:
+    known = base.set_transactions
+    key = properties.TRANSACTION_RETENTION.key
+    before = {} if base.metadata is None else base.metadata.configuration
+    if known is None or key in metadata.configuration or key in before:
+        return None  # what is live then depends on when one looks
+    merged = {t.app_id: t for t in (*known, *effect.transactions)}
+    return list(merged.values()) if len(merged) <= _MOST_TRANSACTIONS else None
+
+
+def _domains(base: VersionChecksum, effect: CommitEffect) -> list[DomainMetadata] | None:
+    if base.domain_metadata is None:
+        return None
+    merged = {d.domain: d for d in (*base.domain_metadata, *effect.domains)}
+    live = [d for d in merged.values() if not d.removed]
+    return live if len(live) <= _MOST_DOMAINS else None
+
+
+def _writes_vectors(protocol: Protocol, metadata: Metadata) -> bool:
+    return (
+        features.DELETION_VECTORS in features.writer_features(protocol)
+        and metadata.configuration.get(properties.DELETION_VECTORS.key, "").lower() == "true"
+    )

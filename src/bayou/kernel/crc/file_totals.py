@@ -1,0 +1,29 @@
+"""How many files a version has, without a list of them."""
+
+from __future__ import annotations
+
+from bayou.kernel.crc.read import FileTotals, read_checksum, stated_totals
+from bayou.kernel.engine import Engine
+from bayou.kernel.log.table_state import TableState
+from bayou.kernel.scan.scan import ScanBuilder
+
+__all__ = ["count_files", "stated_file_totals"]
+
+
+def stated_file_totals(engine: Engine, state: TableState) -> FileTotals | None:
+    """What the version's checksum says; None without one. Reads one small file at most."""
+    segment = state.log_segment
+    if state.stated_totals is not None:
+        return state.stated_totals
+    if segment.checksum is None or segment.checksum.version != segment.version:
+        return None
+    return stated_totals(segment, read_checksum(engine, segment, state.replay_state.commit_info))
+
+
+def count_files(engine: Engine, state: TableState) -> int:
+    """How many live files there are: by the checksum, else counted in one pass over the log."""
+    stated = stated_file_totals(engine, state)
+    if stated is not None:
+        return stated.files
+    with ScanBuilder(state).build().scan_files(engine) as batches:
+        return sum(batch.num_selected for batch in batches)

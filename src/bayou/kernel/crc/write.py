@@ -1,0 +1,200 @@
+"""Writing version checksums (PROTOCOL.md, Version Checksum File, Writer Requirements).
+
+A checksum follows from the one before it and the commit between them. Where there is none before
+it, those of a few commits back will do, as long as writers that are known to write checksums made
+the commits since; else the state is counted where that costs no checkpoint. A table whose chain is
+broken otherwise gets a new one with its next checkpoint, which counts everything anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.errors import CorruptTableError, FileMissingError
+from bayou.kernel.catalog import Catalog
+from bayou.kernel.crc.commit_effect import CommitEffect, changed, first_checksum
+from bayou.kernel.crc.read import describes_commit
+from bayou.kernel.engine import ByteRange, Engine, FileStatus
+from bayou.kernel.log.replay import CommitActions, read_commit_info, read_commits
+from bayou.kernel.log.segment import log_path
+from bayou.kernel.log.table_state import TableState, load_table_state
+from bayou.protocol import version_checksum as wire
+from bayou.protocol.actions import CommitInfo
+from bayou.protocol.file_names import (
+    ChecksumFile,
+    CommitFile,
+    checksum_file_name,
+    commit_file_name,
+    list_prefix,
+    parse_log_file,
+)
+from bayou.protocol.version_checksum import FileSizeHistogram, VersionChecksum
+
+__all__ = ["put_checksum", "state_checksum", "write_checksum"]
+
+pc: Any = pyarrow.compute
+
+_COMMITS_BACK = 10
+_COMMITS_TO_COUNT = 200
+_KNOWN_WRITERS = ("bayou", "Delta-Lake/", "Kernel")
+
+
+def write_checksum(
+    engine: Engine,
+    table: str,
+    version: int,
+    effect: CommitEffect | None = None,
+    catalog: Catalog | None = None,
+) -> bool:
+    """Write a version's checksum, unless it has one.
+
+    Args:
+        effect: of the version's commit, where that is at hand; else the commit is read.
+        catalog: the one that manages the table, if any; what isn't published yet isn't read, and
+            nothing follows from it.
+
+    Returns:
+        Whether there is one now. False: it doesn't follow from what is there, and counting the
+        state would cost reading a checkpoint.
+
+    Raises:
+        StorageError: the store failed.
+        CorruptTableError: a commit is gone or can't be read.
+    """
+    if effect is None:
+        effect = CommitEffect.of(version, _read(engine, table, [version])[0].actions)
+    try:
+        derived = _derived(engine, table, version, effect)
+    except (CorruptTableError, FileMissingError):
+        if catalog is None:
+            raise
+        derived = None
+    if derived is None:
+        derived = _counted(engine, table, version, effect, catalog)
+    if derived is None:
+        return False
+    put_checksum(engine, table, version, derived)
+    return True
+
+
+def put_checksum(engine: Engine, table: str, version: int, checksum: VersionChecksum) -> None:
+    """Write the file, unless there is one: checksums are never overwritten."""
+    engine.files.put_if_absent(_path(table, version), wire.encode(checksum))
+
+
+def state_checksum(
+    state: TableState,
+    num_files: int,
+    size: int,
+    histogram: FileSizeHistogram | None = None,
+    txn_id: str | None = None,
+) -> VersionChecksum:
+    """The checksum of a version whose files were counted."""
+    transactions = list(state.transaction_actions.values())
+    domains = [d for d in state.domain_actions.values() if not d.removed]
+    forgets = state.table_properties.transaction_retention_ms is not None
+    return VersionChecksum(
+        txn_id=txn_id,
+        table_size_bytes=size,
+        num_files=num_files,
+        num_metadata=1,
+        num_protocol=1,
+        in_commit_timestamp_opt=state.in_commit_timestamp
+        if state.table_properties.in_commit_timestamps
+        else None,
+        set_transactions=None if forgets else transactions,
+        domain_metadata=domains,
+        metadata=state.metadata,
+        protocol=state.protocol,
+        file_size_histogram=histogram,
+    )
+
+
+def _derived(
+    engine: Engine, table: str, version: int, effect: CommitEffect
+) -> VersionChecksum | None:
+    if version == 0:
+        return first_checksum(effect)
+    base = _usable(engine, table, version - 1, effect.info_before)
+    if base is not None:
+        return changed(base, effect)
+    return _derived_from_afar(engine, table, version, effect)
+
+
+def _derived_from_afar(
+    engine: Engine, table: str, version: int, effect: CommitEffect
+) -> VersionChecksum | None:
+    """Another writer's checksum may still be on its way: begin with an older one."""
+    first = max(0, version - _COMMITS_BACK)
+    newest: int | None = None
+    for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(first)}"):
+        match parse_log_file(status.path.rsplit("/", 1)[-1]):
+            case ChecksumFile(version=found) if found < version:
+                newest = found
+            case CommitFile(version=found) if found >= version:
+                break
+            case _:
+                pass
+    base = None if newest is None else _usable(engine, table, newest)
+    if base is None or newest is None:
+        return None
+    for commit in _read(engine, table, range(newest + 1, version)):
+        between = CommitEffect.of(commit.version, commit.actions)
+        if not any(name in (between.engine_info or "") for name in _KNOWN_WRITERS):
+            return None
+        base = changed(base, between)
+        if base is None:
+            return None
+    return changed(base, effect)
+
+
+def _counted(
+    engine: Engine, table: str, version: int, effect: CommitEffect, catalog: Catalog | None
+) -> VersionChecksum | None:
+    """The state counted, where no checkpoint has to be read for it."""
+    if version > _COMMITS_TO_COUNT:
+        return None
+    state = load_table_state(engine, table, version, catalog=catalog)
+    if state.log_segment.checkpoint is not None:
+        return None
+    sizes = pa.concat_arrays([pc.struct_field(adds, "size") for adds in state.tail])
+    histogram = FileSizeHistogram.empty().changed(sizes.to_pylist(), ())
+    total = pc.sum(sizes).as_py() or 0
+    return state_checksum(state, len(sizes), total, histogram, effect.txn_id)
+
+
+def _usable(
+    engine: Engine, table: str, version: int, commit: CommitInfo | None = None
+) -> VersionChecksum | None:
+    """A version's checksum, None where it has none that others can follow from.
+
+    Args:
+        commit: commitInfo of the version where it is known, else it is read.
+    """
+    try:
+        data = next(iter(engine.files.read_files([ByteRange(path=_path(table, version))])))
+    except FileMissingError:
+        return None
+    found = wire.parse(bytes(data))
+    if found is None or found.metadata is None or found.protocol is None:
+        return None
+    if found.txn_id is not None and commit is None:
+        commit = read_commit_info(engine, table, version, _commit_file(table, version))
+    return found if describes_commit(found, commit) else None
+
+
+def _read(engine: Engine, table: str, versions: Sequence[int]) -> list[CommitActions]:
+    return list(read_commits(engine, table, [(v, _commit_file(table, v)) for v in versions]))
+
+
+def _commit_file(table: str, version: int) -> FileStatus:
+    path = f"{log_path(table)}/{commit_file_name(version)}"
+    return FileStatus(path=path, size=0, modification_time=0)
+
+
+def _path(table: str, version: int) -> str:
+    return f"{log_path(table)}/{checksum_file_name(version)}"

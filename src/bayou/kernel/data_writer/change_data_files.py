@@ -1,0 +1,77 @@
+"""Change data files: rows with what happened to them (PROTOCOL.md, Change Data Files)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from bayou.kernel.data_writer.data_writer import physical_rows, write_context
+from bayou.kernel.data_writer.partition_buffers import PartitionBuffers, WaitingRows
+from bayou.kernel.data_writer.partitioner import PartitionKey, PartitionSplitter, pieces_to_sort
+from bayou.kernel.engine import Engine
+from bayou.kernel.transaction_state import TransactionState
+from bayou.protocol.actions import AddCDCFile
+from bayou.protocol.change_data import CHANGE_TYPE, ChangeType
+from bayou.protocol.file_names import CHANGE_DATA_DIRECTORY, data_file_path_to_uri
+
+__all__ = ["ChangeDataFiles"]
+
+_BUFFERED_BYTES = 64 * 1024 * 1024
+_CARRIED = {CHANGE_TYPE: CHANGE_TYPE}
+
+
+class ChangeDataFiles:
+    """Takes changed rows, and writes them to `_change_data/`, by partition.
+
+    Rows wait for their partition's file, some 64 MB of them in memory. Not for several threads.
+
+    Attributes:
+        actions: of the files written so far.
+    """
+
+    def __init__(self, engine: Engine, state: TransactionState) -> None:
+        self._engine = engine
+        self._state = state
+        self._splitter = PartitionSplitter(state, tuple(_CARRIED))
+        enough = 2 * state.parquet_options.target_file_size if state.partition_columns else 0
+        self._buffers = PartitionBuffers(_BUFFERED_BYTES, enough)
+        self.actions: list[AddCDCFile] = []
+
+    def add(self, rows: pa.RecordBatch, change_type: ChangeType) -> None:
+        """Rows with the table's columns; others are passed over."""
+        if rows.num_rows == 0:
+            return
+        names = self._state.schema.names
+        types = pa.repeat(pa.scalar(change_type), rows.num_rows)
+        batch = rows.select(names).append_column(CHANGE_TYPE, types)
+        for piece in pieces_to_sort(batch):
+            self._buffers.keep(self._splitter.parts(piece))
+        for key, waiting in self._buffers.pop_full():
+            self._write(key, waiting)
+
+    def finish(self) -> None:
+        """Write what waits."""
+        for key, waiting in self._buffers.pop_all():
+            self._write(key, waiting)
+
+    def _write(self, key: PartitionKey, rows: WaitingRows) -> None:
+        state = self._state
+        context = write_context(state, state.partition_values(key))
+        inside = context.target_directory.removeprefix(state.table).lstrip("/")
+        directory = "/".join(filter(None, (state.table, CHANGE_DATA_DIRECTORY, inside)))
+        statuses = self._engine.parquet.write_parquet_files(
+            directory,
+            (physical_rows(state, batch, _CARRIED) for batch in rows.together()),
+            (),
+            replace(context.options, name_prefix="cdc"),
+        )
+        for status in statuses:
+            relative = status.path.removeprefix(f"{state.table}/")
+            self.actions.append(
+                AddCDCFile(
+                    path=data_file_path_to_uri(relative),
+                    partition_values=dict(context.partition_values),
+                    size=status.size,
+                )
+            )

@@ -1,0 +1,91 @@
+"""Writing deletion vectors (PROTOCOL.md, Deletion Vector File Storage Format)."""
+
+from __future__ import annotations
+
+import uuid
+
+from pyroaring import BitMap64
+
+from bayou.kernel.engine import Engine
+from bayou.kernel.transaction_state import TransactionState
+from bayou.protocol.actions import DeletionVectorDescriptor
+from bayou.protocol.deletion_vectors import (
+    FORMAT_VERSION,
+    file_path,
+    frame,
+    vector_in_file,
+    with_magic,
+)
+from bayou.protocol.properties import TableProperties
+
+__all__ = ["DeletionVectorFiles"]
+
+_TARGET_BYTES = 2 * 1024 * 1024
+"""Bytes after which a file takes no further vector, those of delta-spark's
+`deletionVectors.packing.targetSize`."""
+
+
+class DeletionVectorFiles:
+    """Packs deletion vectors into files of a table.
+
+    A descriptor is known before its file is written: `finish` before it is committed. Not for
+    several threads.
+
+    Attributes:
+        paths: files written so far, decoded and absolute.
+    """
+
+    def __init__(
+        self, engine: Engine, state: TransactionState, *, target_bytes: int = _TARGET_BYTES
+    ) -> None:
+        self._engine = engine
+        self._table = state.table
+        self._target = target_bytes
+        properties = TableProperties(state.configuration)
+        self._prefix_length = (
+            properties.random_prefix_length if properties.randomize_file_prefixes else 0
+        )
+        self.paths: list[str] = []
+        self._begin()
+
+    def add(self, positions: BitMap64) -> DeletionVectorDescriptor:
+        """Where a vector will be; rows of a data file, counted from 0, at least one.
+
+        Raises:
+            StorageError: a file that was full can't be written.
+        """
+        compact = positions.copy()
+        compact.run_optimize()
+        body = with_magic(compact.serialize())
+        framed = frame(body)
+        if len(self._data) > FORMAT_VERSION and len(self._data) + len(framed) > self._target:
+            self.finish()
+        offset = len(self._data)
+        self._data += framed
+        return vector_in_file(
+            self._file,
+            self._prefix,
+            offset=offset,
+            size=len(body),
+            cardinality=len(positions),
+        )
+
+    def finish(self) -> None:
+        """Write what waits; more vectors go to a new file.
+
+        Raises:
+            StorageError: it can't be written.
+        """
+        if len(self._data) == FORMAT_VERSION:
+            return
+        path = f"{self._table}/{file_path(self._file, self._prefix)}"
+        self.paths.append(path)
+        if self._prefix:
+            self._engine.files.mkdirs(path.rpartition("/")[0])
+        self._engine.files.put(path, bytes(self._data))
+        self._begin()
+
+    def _begin(self) -> None:
+        self._file = uuid.uuid4()
+        self._prefix = uuid.uuid4().hex[: self._prefix_length]
+        self._data = bytearray([FORMAT_VERSION])

@@ -1,0 +1,347 @@
+"""The one evaluator of expressions, over Arrow batches.
+
+Logic has three values; NaN equals itself and is above everything, and 0.0 equals -0.0, as in Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.errors import EvaluationError, PredicateError, SchemaError
+from bayou.kernel.arrow.types import from_arrow_schema, to_arrow_type
+from bayou.kernel.expressions.casts import cast, decimals_to_floats
+from bayou.kernel.expressions.functions import Macro, find
+from bayou.kernel.expressions.functions.regular_expressions import like_to_re2
+from bayou.kernel.expressions.literals import arrow_scalar
+from bayou.kernel.expressions.model import (
+    And,
+    Cast,
+    Column,
+    Comparison,
+    Expression,
+    Function,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Not,
+    Or,
+    StartsWith,
+    referenced_columns,
+)
+from bayou.kernel.expressions.resolution import resolve, resolve_expression, type_of
+from bayou.kernel.expressions.types import comparison_type
+from bayou.protocol.schema import VOID, StructField, StructType
+
+__all__ = ["Evaluation", "compare", "evaluate", "resolve", "widened"]
+
+# A pyarrow array or scalar. pyarrow's own types don't take both where its functions do.
+Datum: TypeAlias = Any
+pc: Any = pyarrow.compute
+
+
+def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array[Any]:
+    """One value a row; a predicate gives true, false or null.
+
+    Names are matched against the batch's without regard to case.
+
+    Raises:
+        PredicateError: an unknown column or function, or types that don't go together; names it.
+        EvaluationError: a row has a value that the expression can't take.
+    """
+    schema = _schema_of(expression, batch)
+    return Evaluation(schema, resolve_expression(expression, schema)).values(batch)
+
+
+def compare(op: str, left: Datum, right: Datum) -> Datum:
+    """Compare two columns or constants of one type: true, false or, where one is null, null.
+
+    `<=>` is never null.
+    """
+    if op == "<=>":
+        equal = pc.fill_null(compare("=", left, right), False)
+        return pc.or_(equal, pc.and_(pc.is_null(left), pc.is_null(right)))
+    if op == "<>":
+        return pc.invert(compare("=", left, right))
+    result = _COMPARE[op](left, right)
+    if not pa.types.is_floating(left.type):
+        return result
+    # IEEE says false to every comparison with NaN but <>; Spark has it equal to itself, and top.
+    left_nan, right_nan = pc.is_nan(left), pc.is_nan(right)
+    match op:
+        case "=":
+            return pc.or_(result, pc.and_(left_nan, right_nan))
+        case "<":
+            return pc.or_(result, pc.and_(pc.invert(left_nan), right_nan))
+        case "<=":
+            return pc.or_(result, pc.and_(right_nan, pc.is_valid(left)))
+        case ">":
+            return pc.or_(result, pc.and_(left_nan, pc.invert(right_nan)))
+        case _:
+            return pc.or_(result, pc.and_(left_nan, pc.is_valid(right)))
+
+
+_COMPARE = {
+    "=": pc.equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+
+class Evaluation:
+    """An expression that `resolve_expression` gave for a schema, to be evaluated over batches.
+
+    Batches have the schema's columns by their exact names; others don't matter. Holds no state.
+    """
+
+    __slots__ = ("_expression", "_schema")
+
+    def __init__(self, schema: StructType, expression: Expression) -> None:
+        self._schema = schema
+        self._expression = expression
+
+    def values(
+        self, batch: pa.RecordBatch, selection: pa.BooleanArray | None = None
+    ) -> pa.Array[Any]:
+        """One value a row.
+
+        Args:
+            selection: true for the rows that matter (no nulls); the others have any value, and
+                don't fail.
+
+        Raises:
+            PredicateError: the batch lacks a column.
+            EvaluationError: a row has a value that the expression can't take.
+        """
+        found: pa.Array[Any] = _as_array(
+            self._value(self._expression, batch)
+            if selection is None
+            else self._on_rows(self._expression, batch, selection),
+            batch,
+        )
+        return found
+
+    def _value(
+        self, expression: Expression, batch: pa.RecordBatch, wanted: pa.DataType | None = None
+    ) -> Datum:
+        match expression:
+            case Column(path):
+                return widened(_column(path, batch, self._schema), wanted)
+            case Literal():
+                return _constant(expression, wanted)
+            case And(operands):
+                return self._all(operands, batch)
+            case Or(operands):
+                return self._any(operands, batch)
+            case Not(operand):
+                return pc.invert(self._condition(operand, batch))
+            case IsNull(operand):
+                return pc.is_null(self._value(operand, batch))
+            case Comparison(op, left, right):
+                return self._compared(op, left, right, batch)
+            case In(operand, values):
+                return self._in(operand, values, batch)
+            case StartsWith(operand, prefix):
+                return pc.starts_with(self._value(operand, batch, pa.string()), prefix)
+            case Like(operand, pattern, escape):
+                texts = self._value(operand, batch, pa.string())
+                return pc.match_substring_regex(texts, like_to_re2(pattern, escape))
+            case Cast(operand, data_type, safe):
+                given = type_of(operand, self._schema)
+                found = cast(self._value(operand, batch), given, data_type, safe=safe)
+                return widened(found, wanted)
+            case Function(name, arguments):
+                return widened(self._called(name, expression, arguments, batch), wanted)
+            case _:
+                raise PredicateError(
+                    f"{type(expression).__name__} isn't an expression that is known.",
+                    expression=repr(expression),
+                )
+
+    def _condition(self, predicate: Expression, batch: pa.RecordBatch) -> Datum:
+        return widened(self._value(predicate, batch), pa.bool_())
+
+    def _all(self, operands: Sequence[Expression], batch: pa.RecordBatch) -> Datum:
+        result = self._condition(operands[0], batch)
+        for operand in operands[1:]:
+            try:
+                further = self._condition(operand, batch)
+            except EvaluationError:
+                # Spark doesn't look at what comes after a FALSE.
+                further = self._on_rows(operand, batch, pc.fill_null(result, True))
+            result = pc.and_kleene(result, further)
+        return result
+
+    def _any(self, operands: Sequence[Expression], batch: pa.RecordBatch) -> Datum:
+        result = self._condition(operands[0], batch)
+        for operand in operands[1:]:
+            try:
+                further = self._condition(operand, batch)
+            except EvaluationError:
+                further = self._on_rows(operand, batch, pc.invert(pc.fill_null(result, False)))
+            result = pc.or_kleene(result, further)
+        return result
+
+    def _on_rows(self, expression: Expression, batch: pa.RecordBatch, mask: Datum) -> Datum:
+        """Values where the mask is true; elsewhere null, if evaluating there fails."""
+        try:
+            return self._value(expression, batch)
+        except EvaluationError:
+            rows = _as_array(mask, batch)
+            if pc.all(rows).as_py() is not False:
+                raise
+        part = batch.filter(rows)
+        found = _as_array(self._value(expression, part), part)
+        position = pc.subtract(pc.cumulative_sum(pc.cast(rows, pa.int64())), 1)
+        return found.take(pc.if_else(rows, position, pa.scalar(None, pa.int64())))
+
+    def _compared(
+        self, op: str, left: Expression, right: Expression, batch: pa.RecordBatch
+    ) -> Datum:
+        common = comparison_type(type_of(left, self._schema), type_of(right, self._schema))
+        assert common is not None  # resolve checked it
+        if pa.types.is_null(common):
+            return pa.scalar(True if op == "<=>" else None, pa.bool_())
+        return compare(op, self._value(left, batch, common), self._value(right, batch, common))
+
+    def _in(self, operand: Expression, values: tuple[Literal, ...], batch: pa.RecordBatch) -> Datum:
+        unknown = any(v.value is None for v in values)
+        result: Datum = pa.scalar(None if unknown else False, pa.bool_())
+        operand_type = type_of(operand, self._schema)
+        if operand_type == VOID:
+            return pa.scalar(None, pa.bool_())
+        by_type: dict[pa.DataType, list[pa.Scalar[Any]]] = {}
+        for value in values:
+            if value.value is None:
+                continue
+            common = comparison_type(operand_type, type_of(value, self._schema))
+            assert common is not None  # resolve checked it
+            by_type.setdefault(common, []).append(arrow_scalar(value, common))
+        column = _as_array(self._value(operand, batch), batch)
+        for common, scalars in by_type.items():
+            found: Datum = pc.is_in(
+                _without_negative_zero(widened(column, common)),
+                value_set=_without_negative_zero(pa.array(scalars, common)),
+            )
+            result = pc.or_kleene(result, found)
+        return pc.if_else(pc.is_null(column), pa.scalar(None, pa.bool_()), result)
+
+    def _called(
+        self,
+        name: str,
+        function: Expression,
+        arguments: tuple[Expression, ...],
+        batch: pa.RecordBatch,
+    ) -> Datum:
+        definition = find(name)
+        assert not isinstance(definition, Macro)  # they are gone once it is resolved
+        result = to_arrow_type(type_of(function, self._schema))
+        if definition.evaluate is None:
+            form = self._case if definition.name == "case" else self._coalesce
+            return pc.cast(form(arguments, batch), result)
+        values = [self._value(argument, batch) for argument in arguments]
+        if not all(isinstance(value, pa.Scalar) for value in values):
+            return definition.evaluate(values, result)
+        # Of constants: once. A function has an array somewhere, where it needn't have a constant.
+        places = range(len(values))
+        place = next((i for i in places if i not in definition.constants), 0)
+        values[place] = pa.array([values[place].as_py()], values[place].type)
+        return definition.evaluate(values, result)[0]
+
+    def _case(self, arguments: tuple[Expression, ...], batch: pa.RecordBatch) -> Datum:
+        open_rows: Datum = pa.repeat(True, batch.num_rows)
+        branches: list[tuple[Datum, Datum]] = []
+        for index in range(0, len(arguments) - 1, 2):
+            condition = self._on_rows(arguments[index], batch, open_rows)
+            taken = pc.fill_null(_as_array(widened(condition, pa.bool_()), batch), False)
+            taken = pc.and_(taken, open_rows)
+            branches.append((taken, self._on_rows(arguments[index + 1], batch, taken)))
+            open_rows = pc.and_not(open_rows, taken)
+        result: Datum = pa.scalar(None, branches[0][1].type)
+        if len(arguments) % 2:
+            result = self._on_rows(arguments[-1], batch, open_rows)
+        for taken, value in reversed(branches):
+            result = pc.if_else(taken, value, result)
+        return result
+
+    def _coalesce(self, arguments: tuple[Expression, ...], batch: pa.RecordBatch) -> Datum:
+        result = self._value(arguments[0], batch)
+        for argument in arguments[1:]:
+            missing = _as_array(pc.is_null(result), batch)
+            result = pc.if_else(missing, self._on_rows(argument, batch, missing), result)
+        return result
+
+
+def _without_negative_zero(values: Any) -> Any:
+    """`is_in` tells -0.0 from 0.0."""
+    if pa.types.is_floating(values.type):
+        return pc.add(values, pa.scalar(0.0, values.type))
+    return values
+
+
+def _column(path: tuple[str, ...], batch: pa.RecordBatch, schema: StructType) -> Datum:
+    field = schema.get(path[0])
+    position = -1 if field is None else batch.schema.get_field_index(field.name)
+    if field is None or position < 0:
+        raise PredicateError(
+            f"There is no column {path[0]!r}; there are {', '.join(batch.schema.names)}.",
+            expression=".".join(path),
+        )
+    values: Datum = batch.column(position)
+    data_type = field.data_type
+    for name in path[1:]:
+        inner = data_type.get(name) if isinstance(data_type, StructType) else None
+        if inner is None:
+            raise PredicateError(f"There is no column {'.'.join(path)!r}.", expression=name)
+        # struct_field carries the struct's own nulls along.
+        values = pc.struct_field(values, inner.name)
+        data_type = inner.data_type
+    if isinstance(data_type, StructType):
+        return values
+    return widened(values, to_arrow_type(data_type))
+
+
+def _constant(literal: Literal, wanted: pa.DataType | None) -> Datum:
+    assert literal.data_type is not None  # resolve gave it one
+    return arrow_scalar(literal, wanted or to_arrow_type(literal.data_type))
+
+
+def widened(values: Datum, wanted: pa.DataType | None) -> Datum:
+    """As the type of a comparison: exact, but for decimal and long to double."""
+    if wanted is None or values.type == wanted:
+        return values
+    if pa.types.is_decimal(values.type) and pa.types.is_float64(wanted):
+        return decimals_to_floats(values, wanted)
+    return pc.cast(values, wanted, safe=not pa.types.is_float64(wanted))
+
+
+def _as_array(values: Datum, batch: pa.RecordBatch) -> Datum:
+    if not isinstance(values, pa.Scalar):
+        return values
+    scalar: Any = values
+    return pa.repeat(scalar, batch.num_rows)
+
+
+def _schema_of(expression: Expression, batch: pa.RecordBatch) -> StructType:
+    """The Delta schema of the batch's columns that the expression may mean."""
+    wanted = {path[0].lower() for path in referenced_columns(expression)}
+    fields = [field for field in batch.schema if field.name.lower() in wanted]
+    if len(fields) < len(wanted):
+        fields = list(batch.schema)  # all names, for the error to choose from
+    try:
+        return StructType(
+            tuple(
+                StructField(name=field.name, data_type=VOID)
+                if pa.types.is_null(field.type)
+                else from_arrow_schema(pa.schema([field])).fields[0]
+                for field in fields
+            )
+        )
+    except SchemaError as error:
+        raise PredicateError(error.message, expression=error.column or "") from error

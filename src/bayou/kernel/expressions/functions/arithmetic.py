@@ -1,0 +1,304 @@
+"""Arithmetic, with the types, roundings and errors of Spark's ANSI mode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.kernel.expressions.casts import fail
+from bayou.kernel.expressions.functions.arithmetic_monotonicity import (
+    adding,
+    falling,
+    rising,
+    rising_unless_float,
+    scaling,
+)
+from bayou.kernel.expressions.functions.arithmetic_types import (
+    arithmetic,
+    division,
+    integral_division,
+    one_number,
+    product_type,
+    remainder_type,
+    rounding,
+    sum_type,
+    two_floats,
+    whole_number,
+)
+from bayou.kernel.expressions.functions.decimal_arithmetic import (
+    CONTEXT,
+    fit,
+    in_decimals,
+    overflow,
+)
+from bayou.kernel.expressions.functions.definition import (
+    Datum,
+    Function,
+    Macro,
+    parameters,
+    rowwise,
+)
+from bayou.kernel.expressions.functions.rounding import round_number, to_whole
+from bayou.kernel.expressions.model import (
+    And,
+    Comparison,
+    Expression,
+    IsNull,
+    Literal,
+    Not,
+)
+from bayou.protocol.schema import (
+    DOUBLE,
+)
+
+__all__ = ["FUNCTIONS"]
+
+pc: Any = pyarrow.compute
+
+
+def _checked(sign: str, kernel: Any, exact: Callable[[Any, Any], Any]) -> Any:
+    def evaluate(values: Sequence[Datum], result: Any) -> Datum:
+        left, right = values
+        if pa.types.is_decimal(result):
+            return in_decimals(sign, (kernel, exact), values, result)
+        try:
+            return kernel(left, right)
+        except pa.ArrowInvalid as error:
+            raise overflow(sign, result) from error
+
+    return evaluate
+
+
+def _refuse_zero(sign: str, divisor: Datum, dividend: Datum) -> None:
+    zero = pc.and_(pc.equal(divisor, pa.scalar(0, divisor.type)), pc.is_valid(dividend))
+    fail(zero, dividend, lambda value: f"{value!r} {sign} 0 divides by zero")
+
+
+def _divide(values: Sequence[Datum], result: Any) -> Datum:
+    left, right = values
+    _refuse_zero("/", right, left)
+    if pa.types.is_floating(result):
+        return pc.divide(left, right)
+    # Spark rounds at 39 decimals first.
+    step = Decimal(1).scaleb(-39)
+
+    def divide(a: Decimal, b: Decimal) -> Decimal:
+        return fit("/", CONTEXT.divide(a, b).quantize(step, context=CONTEXT), result)
+
+    return rowwise(divide, result, left, right)
+
+
+def _divide_whole(values: Sequence[Datum], result: Any) -> Datum:
+    left, right = values
+    _refuse_zero("div", right, left)
+    if pa.types.is_decimal(left.type):
+        return rowwise(lambda a, b: _long(CONTEXT.divide_int(a, b)), result, left, right)
+    try:
+        return pc.divide_checked(left, right)
+    except pa.ArrowInvalid as error:
+        raise overflow("div", result) from error
+
+
+def _long(number: Decimal) -> int:
+    value = int(number)
+    if not -(1 << 63) <= value < 1 << 63:
+        raise overflow("div", pa.int64())
+    return value
+
+
+def _remainder(values: Sequence[Datum], result: Any) -> Datum:
+    left, right = values
+    _refuse_zero("%", right, left)
+    if pa.types.is_floating(result):
+        return rowwise(_float_remainder, result, left, right)
+    if pa.types.is_decimal(result):
+        return rowwise(lambda a, b: fit("%", CONTEXT.remainder(a, b), result), result, left, right)
+    one = pa.scalar(1, right.type)
+    divisor = pc.if_else(pc.equal(right, pa.scalar(-1, right.type)), one, right)
+    return pc.subtract(left, pc.multiply(pc.divide(left, divisor), divisor))
+
+
+def _float_remainder(left: float, right: float) -> float:
+    if math.isinf(left) or math.isnan(left) or math.isnan(right):
+        return math.nan
+    return math.fmod(left, right)
+
+
+def _positive_remainder(values: Sequence[Datum], result: Any) -> Datum:
+    right = values[1]
+    found = _remainder(values, result)
+    if pa.types.is_decimal(result):
+        return rowwise(
+            lambda r, b: fit("pmod", (r + b) % b if r < 0 else r, result), result, found, right
+        )
+    negative = pc.less(found, pa.scalar(0, found.type))
+    again = _remainder([pc.add(found, right), right], result)
+    return pc.if_else(negative, again, found)
+
+
+def _negate(values: Sequence[Datum], result: Any) -> Datum:
+    if pa.types.is_decimal(result):
+        return pc.negate(values[0])
+    try:
+        return (
+            pc.negate(values[0]) if pa.types.is_floating(result) else pc.negate_checked(values[0])
+        )
+    except pa.ArrowInvalid as error:
+        raise overflow("negative", result) from error
+
+
+def _absolute(values: Sequence[Datum], result: Any) -> Datum:
+    if pa.types.is_decimal(result) or pa.types.is_floating(result):
+        return pc.abs(values[0])
+    try:
+        return pc.abs_checked(values[0])
+    except pa.ArrowInvalid as error:
+        raise overflow("abs", result) from error
+
+
+def _nan_value(values: Sequence[Datum], _result: Any) -> Datum:
+    first, second = values
+    return pc.if_else(pc.fill_null(pc.is_nan(first), False), second, first)
+
+
+def _is_nan(value: Expression) -> Expression:
+    # FALSE for NULL, so that NOT isnan(x) holds for it.
+    nan = Comparison("=", value, Literal(math.nan, DOUBLE))
+    return And((nan, Not(IsNull(value))))
+
+
+def _sign(values: Sequence[Datum], result: Any) -> Datum:
+    number = values[0]
+    return pc.if_else(pc.equal(number, 0.0), number, pc.cast(pc.sign(number), result))
+
+
+# How results move with their arguments.
+
+
+FUNCTIONS: tuple[Function | Macro, ...] = (
+    Function(
+        name="+",
+        signature="a + b",
+        summary="Sum. An overflow is an error; decimals by Spark's precision rules.",
+        bind=arithmetic(sum_type),
+        evaluate=_checked("+", pc.add_checked, CONTEXT.add),
+        directions=adding((1, 1)),
+    ),
+    Function(
+        name="-",
+        signature="a - b",
+        summary="Difference. An overflow is an error.",
+        bind=arithmetic(sum_type),
+        evaluate=_checked("-", pc.subtract_checked, CONTEXT.subtract),
+        directions=adding((1, -1)),
+    ),
+    Function(
+        name="*",
+        signature="a * b",
+        summary="Product. An overflow is an error.",
+        bind=arithmetic(product_type),
+        evaluate=_checked("*", pc.multiply_checked, CONTEXT.multiply),
+        directions=scaling(divides=False),
+    ),
+    Function(
+        name="/",
+        signature="a / b",
+        summary="Quotient: a double, of decimals a decimal. Division by zero is an error.",
+        bind=division,
+        evaluate=_divide,
+        directions=scaling(divides=True),
+    ),
+    Function(
+        name="div",
+        signature="a div b",
+        summary="Quotient without its fraction, a long. Division by zero is an error.",
+        bind=integral_division,
+        evaluate=_divide_whole,
+        directions=scaling(divides=True),
+    ),
+    Function(
+        name="%",
+        signature="a % b, mod(a, b)",
+        summary="Remainder, with the sign of `a`. Division by zero is an error.",
+        bind=arithmetic(remainder_type),
+        evaluate=_remainder,
+        aliases=("mod",),
+    ),
+    Function(
+        name="pmod",
+        signature="pmod(a, b)",
+        summary="Remainder, never negative for a positive `b`.",
+        bind=arithmetic(remainder_type),
+        evaluate=_positive_remainder,
+    ),
+    Function(
+        name="negative",
+        signature="-a, negative(a)",
+        summary="The number with the other sign.",
+        bind=one_number,
+        evaluate=_negate,
+        directions=falling,
+    ),
+    Function(
+        name="abs",
+        signature="abs(a)",
+        summary="The number without its sign.",
+        bind=one_number,
+        evaluate=_absolute,
+    ),
+    Function(
+        name="sign",
+        signature="sign(a), signum(a)",
+        summary="-1.0, 0.0 or 1.0, a double.",
+        bind=parameters(DOUBLE, result=DOUBLE),
+        evaluate=_sign,
+        directions=rising,
+        aliases=("signum",),
+    ),
+    Function(
+        name="round",
+        constants=(1,),
+        signature="round(a[, decimals])",
+        summary="Rounded half up, away from zero; `decimals` is a constant and may be negative.",
+        bind=rounding,
+        evaluate=round_number,
+        directions=rising,
+    ),
+    Function(
+        name="floor",
+        signature="floor(a)",
+        summary="The whole number at or below: a long, of decimals a decimal.",
+        bind=whole_number,
+        evaluate=to_whole(pc.floor),
+        directions=rising_unless_float,
+    ),
+    Function(
+        name="ceil",
+        signature="ceil(a), ceiling(a)",
+        summary="The whole number at or above: a long, of decimals a decimal.",
+        bind=whole_number,
+        evaluate=to_whole(pc.ceil),
+        directions=rising_unless_float,
+        aliases=("ceiling",),
+    ),
+    Macro(
+        name="isnan",
+        signature="isnan(a)",
+        summary="Whether it is NaN; FALSE for NULL.",
+        count=(1, 1),
+        expand=_is_nan,
+    ),
+    Function(
+        name="nanvl",
+        signature="nanvl(a, b)",
+        summary="`a`, or `b` where `a` is NaN.",
+        bind=two_floats,
+        evaluate=_nan_value,
+        nulls="own",
+    ),
+)

@@ -1,0 +1,192 @@
+"""Functions of bits, and of bytes as digits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.kernel.expressions.functions.definition import (
+    Binding,
+    Call,
+    Datum,
+    Function,
+    argument,
+    parameters,
+    rowwise,
+)
+from bayou.kernel.expressions.types import common_type, is_integral
+from bayou.protocol.schema import BINARY, BOOLEAN, INTEGER, LONG, STRING, VOID, DataType
+
+__all__ = ["FUNCTIONS"]
+
+pc: Any = pyarrow.compute
+
+_LONG = (1 << 64) - 1
+
+
+def _whole(count: int) -> Callable[[Call], Binding]:
+    """Integers, cast to the widest type among them."""
+
+    def bind(call: Call) -> Binding:
+        if len(call.types) != count:
+            raise call.refuse(f"it takes {count} argument{'' if count == 1 else 's'}")
+        known = [t for t in call.types if t != VOID]
+        both = common_type(known) if known else INTEGER
+        if both is None or not is_integral(both):
+            raise call.refuse("it takes integers")
+        return Binding(arguments=(both,) * count, result=both)
+
+    return bind
+
+
+def _bitwise(kernel: Any) -> Any:
+    return lambda values, _result: kernel(*values)
+
+
+def _shifting(call: Call) -> Binding:
+    if len(call.types) != 2:
+        raise call.refuse("it takes 2 arguments")
+    base: DataType = LONG if call.types[0] == LONG else INTEGER
+    return Binding(
+        arguments=(
+            argument(call, call.types[0], base),
+            argument(call, call.types[1], INTEGER),
+        ),
+        result=base,
+    )
+
+
+def _shifted(kernel: Any, *, unsigned: bool) -> Any:
+    def evaluate(values: Sequence[Datum], result: Any) -> Datum:
+        number, by = values
+        by = pc.bit_wise_and(by, pa.scalar(result.bit_width - 1, pa.int32()))  # as Java does
+        kind = result
+        if unsigned:
+            kind = pa.uint64() if result == pa.int64() else pa.uint32()
+            number = pc.cast(number, kind, safe=False)
+        # In two steps: Arrow leaves a signed number alone that is to move by all its bits but one.
+        half = pc.shift_right(by, pa.scalar(1, pa.int32()))
+        for step in (half, pc.subtract(by, half)):
+            number = kernel(number, pc.cast(step, kind))
+        return pc.cast(number, result, safe=False)
+
+    return evaluate
+
+
+def _counting(call: Call) -> Binding:
+    if len(call.types) != 1 or not (call.types[0] in (BOOLEAN, VOID) or is_integral(call.types[0])):
+        raise call.refuse("it takes an integer or boolean")
+    return Binding(arguments=call.types, result=INTEGER)
+
+
+def _count(values: Sequence[Datum], result: Any) -> Datum:
+    return rowwise(lambda number: (int(number) & _LONG).bit_count(), result, *values)
+
+
+def _digits(call: Call) -> Binding:
+    if len(call.types) != 1:
+        raise call.refuse("it takes 1 argument")
+    (given,) = call.types
+    if is_integral(given) or given == VOID:
+        return Binding(arguments=(LONG,), result=STRING)
+    if given in (STRING, BINARY):
+        return Binding(arguments=(BINARY,), result=STRING)
+    raise call.refuse("it takes an integer, a text or binary")
+
+
+def _hex(values: Sequence[Datum], result: Any) -> Datum:
+    def digits(value: int | bytes) -> str:
+        return f"{value & _LONG:X}" if isinstance(value, int) else value.hex().upper()
+
+    return rowwise(digits, result, *values)
+
+
+def _from_hex(text: str) -> bytes | None:
+    if not text.isascii() or not all(c in "0123456789abcdefABCDEF" for c in text):
+        return None
+    return bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}")
+
+
+FUNCTIONS: tuple[Function, ...] = (
+    Function(
+        name="&",
+        signature="a & b",
+        summary="Bits that both integers have.",
+        bind=_whole(2),
+        evaluate=_bitwise(pc.bit_wise_and),
+    ),
+    Function(
+        name="|",
+        signature="a | b",
+        summary="Bits that one of them has.",
+        bind=_whole(2),
+        evaluate=_bitwise(pc.bit_wise_or),
+    ),
+    Function(
+        name="^",
+        signature="a ^ b",
+        summary="Bits that only one of them has.",
+        bind=_whole(2),
+        evaluate=_bitwise(pc.bit_wise_xor),
+    ),
+    Function(
+        name="~",
+        signature="~a",
+        summary="The other bits.",
+        bind=_whole(1),
+        evaluate=_bitwise(pc.bit_wise_not),
+    ),
+    Function(
+        name="shiftleft",
+        signature="shiftleft(a, n), a << n",
+        summary="Bits moved to the left, of an int or long; of `n` the lower 5 or 6 bits count.",
+        bind=_shifting,
+        evaluate=_shifted(pc.shift_left, unsigned=True),
+    ),
+    Function(
+        name="shiftright",
+        signature="shiftright(a, n), a >> n",
+        summary="Bits moved to the right, the sign kept.",
+        bind=_shifting,
+        evaluate=_shifted(pc.shift_right, unsigned=False),
+    ),
+    Function(
+        name="shiftrightunsigned",
+        signature="shiftrightunsigned(a, n)",
+        summary="Bits moved to the right, the sign too.",
+        bind=_shifting,
+        evaluate=_shifted(pc.shift_right, unsigned=True),
+    ),
+    Function(
+        name="bit_count",
+        signature="bit_count(a)",
+        summary="How many bits are set of the integer as a long, or of a boolean.",
+        bind=_counting,
+        evaluate=_count,
+    ),
+    Function(
+        name="bin",
+        signature="bin(a)",
+        summary="The digits of the long to base 2.",
+        bind=parameters(LONG, result=STRING),
+        evaluate=lambda values, result: rowwise(lambda n: f"{n & _LONG:b}", result, *values),
+    ),
+    Function(
+        name="hex",
+        signature="hex(a)",
+        summary="Hexadecimal digits of an integer as a long, or of a text's or binary's bytes.",
+        bind=_digits,
+        evaluate=_hex,
+    ),
+    Function(
+        name="unhex",
+        signature="unhex(s)",
+        summary="The bytes of hexadecimal digits; NULL where there is another character.",
+        bind=parameters(STRING, result=BINARY),
+        evaluate=lambda values, result: rowwise(_from_hex, result, *values),
+        nulls="more",
+    ),
+)

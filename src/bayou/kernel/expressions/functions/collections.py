@@ -1,0 +1,222 @@
+"""Functions of arrays, maps and structs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.errors import EvaluationError
+from bayou.kernel.expressions.functions.definition import (
+    Binding,
+    Call,
+    Datum,
+    Function,
+    argument,
+    constant_of,
+    rowwise,
+)
+from bayou.kernel.expressions.types import common_type, is_integral, kind_of
+from bayou.protocol.schema import (
+    BOOLEAN,
+    INTEGER,
+    STRING,
+    ArrayType,
+    DataType,
+    MapType,
+    StructType,
+)
+
+__all__ = ["FUNCTIONS"]
+
+pc: Any = pyarrow.compute
+
+
+def _sized(call: Call) -> Binding:
+    if len(call.types) != 1 or not isinstance(call.types[0], ArrayType | MapType):
+        raise call.refuse("it takes an array or map")
+    return Binding(arguments=call.types, result=INTEGER)
+
+
+def _size(values: Sequence[Datum], result: Any) -> Datum:
+    found = values[0]
+    if pa.types.is_map(found.type):
+        found = found.cast(pa.list_(pa.struct([found.type.key_field, found.type.item_field])))
+    return pc.cast(pc.list_value_length(found), result)
+
+
+def _searched(call: Call) -> Binding:
+    array, value = _two(call)
+    if not isinstance(array, ArrayType):
+        raise call.refuse("the first argument is an array")
+    both = common_type((array.element_type, value))
+    if both is None or both != array.element_type or kind_of(both) is None:
+        raise call.refuse("the value must be of the type of the array's elements")
+    return Binding(arguments=(array, both), result=BOOLEAN)
+
+
+def _contains(values: Sequence[Datum], result: Any) -> Datum:
+    def found(array: list[Any], value: Any) -> bool | None:
+        if any(_same(element, value) for element in array if element is not None):
+            return True
+        return None if None in array else False
+
+    return rowwise(found, result, *values)
+
+
+def _same(one: Any, other: Any) -> bool:
+    both_nan = one != one and other != other  # noqa: PLR0124  # NaN
+    return bool(one == other) or both_nan
+
+
+def _two(call: Call) -> tuple[DataType, DataType]:
+    if len(call.types) != 2:
+        raise call.refuse("it takes 2 arguments")
+    return call.types[0], call.types[1]
+
+
+def _indexed(call: Call) -> Binding:
+    container, key = _two(call)
+    if isinstance(container, ArrayType):
+        if not is_integral(key):
+            raise call.refuse("an array's index is an integer")
+        return Binding(arguments=(container, key), result=container.element_type)
+    if isinstance(container, MapType):
+        wanted = container.key_type
+        if key != wanted:
+            if common_type((wanted, key)) != wanted:
+                raise call.refuse("the key must be of the type of the map's keys")
+            key = wanted
+        return Binding(arguments=(container, key), result=container.value_type)
+    raise call.refuse("only arrays and maps have elements")
+
+
+def _element(first: int | None, *, name: str) -> Callable[[Sequence[Datum], Any], Datum]:
+    """Elements by index from `first` on; beyond the ends an error, null where `first` is None."""
+
+    def at(container: Any, key: Any) -> Any:
+        if container and isinstance(container[0], tuple):
+            # Of a key that is there twice the first counts.
+            return next((value for k, value in container if _same(k, key)), None)
+        index = key - (first or 0)
+        if first == 1:
+            index = key - 1 if key > 0 else len(container) + key if key < 0 else -1
+        if 0 <= index < len(container):
+            return container[index]
+        if first is None:
+            return None
+        raise EvaluationError(
+            f"{name}: an array of {len(container)} elements has none at {key}. Spark's ANSI mode "
+            "fails such a query too; get(array, index) gives NULL.",
+            expression=name,
+        )
+
+    def evaluate(values: Sequence[Datum], result: Any) -> Datum:
+        container, key = values
+        if pa.types.is_map(container.type):
+            if isinstance(key, pa.Scalar) and key.is_valid:
+                return pc.map_lookup(container, key, "first")
+            return rowwise(lambda pairs, k: at(pairs, k) if pairs else None, result, *values)
+        return rowwise(at, result, *values)
+
+    return evaluate
+
+
+def _field(call: Call) -> Binding:
+    container = call.types[0]
+    name = constant_of(call, 1)
+    field = container.get(str(name)) if isinstance(container, StructType) else None
+    if field is None:
+        raise call.refuse(f"it has no field {name!r}")
+    return Binding(arguments=(container, STRING), result=field.data_type)
+
+
+def _field_values(values: Sequence[Datum], result: Any) -> Datum:
+    struct, name = values
+    wanted = name.as_py()
+    names = [field.name for field in struct.type]
+    if wanted not in names:
+        wanted = next(n for n in names if n.lower() == wanted.lower())
+    return pc.cast(pc.struct_field(struct, wanted), result)
+
+
+def _get(call: Call) -> Binding:
+    if call.types and not isinstance(call.types[0], ArrayType):
+        raise call.refuse("the first argument is an array")
+    return _indexed(call)
+
+
+def _keys(call: Call) -> Binding:
+    if len(call.types) != 2 or not isinstance(call.types[0], MapType):
+        raise call.refuse("it takes a map and a key")
+    key = argument(call, call.types[1], call.types[0].key_type)
+    return Binding(arguments=(call.types[0], key), result=BOOLEAN)
+
+
+def _has_key(values: Sequence[Datum], result: Any) -> Datum:
+    return rowwise(lambda pairs, key: any(_same(k, key) for k, _ in pairs), result, *values)
+
+
+FUNCTIONS = (
+    Function(
+        name="size",
+        signature="size(a), cardinality(a), array_size(a)",
+        summary="Number of elements of an array or map.",
+        bind=_sized,
+        evaluate=_size,
+        aliases=("cardinality", "array_size"),
+    ),
+    Function(
+        name="array_contains",
+        signature="array_contains(a, value)",
+        summary="Whether an element equals the value; NULL where only a NULL element might.",
+        bind=_searched,
+        evaluate=_contains,
+        nulls="more",
+    ),
+    Function(
+        name="map_contains_key",
+        signature="map_contains_key(m, key)",
+        summary="Whether the map has the key.",
+        bind=_keys,
+        evaluate=_has_key,
+    ),
+    Function(
+        name="[]",
+        signature="a[index], m[key]",
+        summary=(
+            "An array's element, from 0 (beyond its ends: an error), or a map's value (NULL for a "
+            "key that it hasn't)."
+        ),
+        bind=_indexed,
+        evaluate=_element(0, name="[]"),
+        nulls="more",
+    ),
+    Function(
+        name="element_at",
+        signature="element_at(a, index), element_at(m, key)",
+        summary="The same, an array's index from 1 or, negative, from the end.",
+        bind=_indexed,
+        evaluate=_element(1, name="element_at"),
+        nulls="more",
+    ),
+    Function(
+        name="get",
+        signature="get(a, index)",
+        summary="An array's element, from 0; NULL beyond its ends.",
+        bind=_get,
+        evaluate=_element(None, name="get"),
+        nulls="more",
+    ),
+    Function(
+        name=".",
+        constants=(1,),
+        signature="a[0].field",
+        summary="A field of a struct that comes out of an array or map.",
+        bind=_field,
+        evaluate=_field_values,
+        nulls="more",
+    ),
+)

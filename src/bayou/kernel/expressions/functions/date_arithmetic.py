@@ -1,0 +1,203 @@
+"""Dates and timestamps moved: truncated, shifted by days, months and intervals, subtracted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.errors import EvaluationError
+from bayou.kernel.expressions.casts import cast, fail
+from bayou.kernel.expressions.functions.calendar import (
+    DAY,
+    first_of_month,
+    floored,
+    months_of,
+    without_zone,
+)
+from bayou.kernel.expressions.functions.definition import (
+    Binding,
+    Call,
+    Datum,
+    constant_of,
+    parameters,
+)
+from bayou.protocol.schema import (
+    DATE,
+    INTEGER,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+)
+
+__all__ = [
+    "add_interval",
+    "add_months",
+    "difference",
+    "interval_type",
+    "last_day",
+    "shift",
+    "shifting",
+    "truncate_date",
+    "truncate_timestamp",
+    "truncating_date",
+    "truncating_timestamp",
+]
+
+pc: Any = pyarrow.compute
+
+_UNITS = {
+    **dict.fromkeys(("year", "yyyy", "yy"), "year"),
+    "quarter": "quarter",
+    **dict.fromkeys(("month", "mm", "mon"), "month"),
+    "week": "week",
+    **dict.fromkeys(("day", "dd"), "day"),
+    "hour": "hour",
+    "minute": "minute",
+    "second": "second",
+    "millisecond": "millisecond",
+    "microsecond": "microsecond",
+}
+_LENGTHS = {
+    "day": DAY,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
+
+
+def _floor_date(dates: Datum, unit: str) -> Datum:
+    match unit:
+        case "week":
+            days = pc.cast(pc.cast(dates, pa.int32()), pa.int64())
+            monday = pc.subtract(floored(pc.add(days, 3), 7), 3)
+            return pc.cast(pc.cast(monday, pa.int32()), pa.date32())
+        case "month":
+            return first_of_month(months_of(dates))
+        case _:
+            return first_of_month(floored(months_of(dates), 12 if unit == "year" else 3))
+
+
+def truncate_date(values: Sequence[Datum], result: Any) -> Datum:
+    """`trunc`: the first day of the unit; null for a unit that dates don't have."""
+    dates, name = values
+    unit = _UNITS.get(str(name.as_py()).lower(), "")
+    if unit not in ("year", "quarter", "month", "week"):
+        return pa.nulls(len(dates), result)
+    return _floor_date(dates, unit)
+
+
+def truncate_timestamp(values: Sequence[Datum], result: Any) -> Datum:
+    """`date_trunc`: the first moment of the unit; null for an unknown unit."""
+    name, moments = values
+    unit = _UNITS.get(str(name.as_py()).lower())
+    if unit is None:
+        return pa.nulls(len(moments), result)
+    if unit in _LENGTHS:
+        return pc.cast(floored(pc.cast(moments, pa.int64()), _LENGTHS[unit]), result)
+    dates = cast(moments, TIMESTAMP, DATE)
+    return pc.cast(_floor_date(dates, unit), result)
+
+
+def truncating_date(call: Call) -> Binding:
+    """The binding of `trunc`."""
+    binding = parameters(DATE, STRING, result=DATE)(call)
+    constant_of(call, 1)
+    return binding
+
+
+def truncating_timestamp(call: Call) -> Binding:
+    """The binding of `date_trunc`."""
+    binding = parameters(STRING, TIMESTAMP, result=TIMESTAMP)(call)
+    constant_of(call, 0)
+    return binding
+
+
+def shift(sign: int) -> Any:
+    """Days added (sign 1) or taken off (-1)."""
+
+    def evaluate(values: Sequence[Datum], _result: Any) -> Datum:
+        days, more = (pc.cast(pc.cast(v, pa.int32()), pa.int64()) for v in values)
+        moved = pc.add(days, pc.multiply(more, sign))
+        return _checked_date(moved)
+
+    return evaluate
+
+
+def _checked_date(days: Datum) -> Datum:
+    beyond = pc.or_(pc.greater(days, (1 << 31) - 1), pc.less(days, -(1 << 31)))
+    fail(beyond, days, lambda value: f"day {value} since 1970 isn't a date")
+    return pc.cast(pc.cast(days, pa.int32()), pa.date32())
+
+
+def shifting(call: Call) -> Binding:
+    """The binding of `date_add` and `date_sub`."""
+    if len(call.types) == 2 and call.types[1] == LONG:
+        raise call.refuse("the number of days is an int; cast it")
+    return parameters(DATE, INTEGER, result=DATE)(call)
+
+
+def difference(values: Sequence[Datum], result: Any) -> Datum:
+    """Days from the second date to the first."""
+    end, start = (pc.cast(pc.cast(v, pa.int32()), pa.int64()) for v in values)
+    return pc.cast(pc.subtract(end, start), result)
+
+
+def _months_later(dates: Datum, months: Datum) -> Datum:
+    target = pc.add(months_of(dates), pc.cast(months, pa.int64()))
+    first = pc.cast(pc.cast(first_of_month(target), pa.int32()), pa.int64())
+    after = pc.cast(pc.cast(first_of_month(pc.add(target, 1)), pa.int32()), pa.int64())
+    day = pc.subtract(pc.day(dates), 1)
+    last = pc.subtract(after, 1)
+    moved = pc.min_element_wise(pc.add(first, day), last, skip_nulls=False)
+    return pc.cast(pc.cast(moved, pa.int32()), pa.date32())
+
+
+def add_months(values: Sequence[Datum], _result: Any) -> Datum:
+    """The same day months later, or that month's last."""
+    return _months_later(values[0], values[1])
+
+
+def last_day(values: Sequence[Datum], result: Any) -> Datum:
+    """The last day of the month."""
+    following = first_of_month(pc.add(months_of(values[0]), 1))
+    last = pc.subtract(pc.cast(pc.cast(following, pa.int32()), pa.int64()), 1)
+    return pc.cast(pc.cast(last, pa.int32()), result)
+
+
+def interval_type(call: Call) -> Binding:
+    """The binding of a sum with an interval, which is months and microseconds."""
+    given = call.types[0]
+    if given == STRING:
+        given = TIMESTAMP
+    micros = constant_of(call, 2)
+    if given not in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
+        raise call.refuse("an interval is added to a date or timestamp")
+    if given == DATE and micros % DAY:
+        given = TIMESTAMP
+    return Binding(arguments=(given, LONG, LONG), result=given)
+
+
+def add_interval(values: Sequence[Datum], result: Any) -> Datum:
+    """A date or timestamp plus months and microseconds."""
+    moments, months, micros = values
+    if pa.types.is_date(result):
+        dates = _months_later(moments, months) if months.as_py() else moments
+        days = pc.cast(pc.cast(dates, pa.int32()), pa.int64())
+        return _checked_date(pc.add(days, micros.as_py() // DAY))
+    local = pc.cast(without_zone(moments), pa.int64())
+    if months.as_py():
+        of_day = pc.subtract(local, floored(local, DAY))
+        dates = _months_later(cast(without_zone(moments), TIMESTAMP_NTZ, DATE), months)
+        local = pc.add(pc.cast(pc.cast(dates, pa.timestamp("us")), pa.int64()), of_day)
+    try:
+        return pc.cast(pc.add_checked(local, micros), result)
+    except pa.ArrowInvalid as error:
+        raise EvaluationError(
+            "A timestamp plus an interval is beyond the last one.", expression="interval"
+        ) from error

@@ -1,0 +1,68 @@
+"""Murmur3 with 32 bits as Spark's `hash` has it: the bytes behind the last whole word count each as
+a word of its own, sign and all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.kernel.expressions.functions.byte_columns import ByteColumn, rotated
+
+__all__ = ["hashed_bytes", "hashed_ints", "hashed_longs"]
+
+pc: Any = pyarrow.compute
+Column = Any
+"""An array of uint32, without nulls."""
+
+_TYPE = pa.uint32()
+
+
+def hashed_ints(values: Column, seeds: Column) -> Column:
+    """Hashes of values with 4 bytes."""
+    return _finished(_mixed(seeds, values), pa.scalar(4, _TYPE))
+
+
+def hashed_longs(values: Any, seeds: Column) -> Column:
+    """Hashes of uint64 values."""
+    low = pc.bit_wise_and(values, pa.scalar(0xFFFFFFFF, pa.uint64())).cast(_TYPE)
+    high = pc.shift_right(values, pa.scalar(32, pa.uint64())).cast(_TYPE)
+    return _finished(_mixed(_mixed(seeds, low), high), pa.scalar(8, _TYPE))
+
+
+def hashed_bytes(values: ByteColumn, seeds: Column) -> Column:
+    """Hashes of bytes; `seeds` are in the order of `values`, and so are the hashes."""
+    hashes = seeds
+    words = pc.divide(values.lengths, 4)
+    for first, rows in values.steps(words):
+        word = values.word(rows, first * 4, 4).cast(_TYPE)
+        hashes = values.replaced(hashes, rows, _mixed(hashes.slice(0, rows), word))
+    whole = pc.multiply(words, 4)
+    rest = pc.subtract(values.lengths, whole)
+    for at in range(3):
+        there = pc.greater(rest, at)
+        byte = values.word_at(pc.add(whole, at), 1, there)
+        signed = byte.cast(pa.uint8()).view(pa.int8()).cast(pa.int32()).view(_TYPE)
+        hashes = pc.if_else(there, _mixed(hashes, signed), hashes)
+    return _finished(hashes, values.lengths.cast(_TYPE))
+
+
+def _number(value: int) -> pa.Scalar[Any]:
+    return pa.scalar(value, _TYPE)
+
+
+def _mixed(hashes: Column, words: Column) -> Column:
+    words = pc.multiply(words, _number(0xCC9E2D51))
+    words = pc.multiply(rotated(words, 15), _number(0x1B873593))
+    hashes = rotated(pc.bit_wise_xor(hashes, words), 13)
+    return pc.add(pc.multiply(hashes, _number(5)), _number(0xE6546B64))
+
+
+def _finished(hashes: Column, lengths: Any) -> Column:
+    hashes = pc.bit_wise_xor(hashes, lengths)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        hashes = pc.bit_wise_xor(hashes, pc.shift_right(hashes, _number(shift)))
+        hashes = pc.multiply(hashes, _number(factor))
+    return pc.bit_wise_xor(hashes, pc.shift_right(hashes, _number(16)))

@@ -1,0 +1,329 @@
+"""Functions of texts. A character is a code point; case goes by Unicode's full mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.errors import PredicateError
+from bayou.kernel.expressions.casts import distinct
+from bayou.kernel.expressions.functions.definition import (
+    Binding,
+    Call,
+    Datum,
+    Function,
+    Macro,
+    argument,
+    constant_of,
+    parameters,
+    rowwise,
+)
+from bayou.kernel.expressions.functions.regular_expressions import to_re2
+from bayou.kernel.expressions.model import Expression, Literal, call
+from bayou.protocol.schema import BINARY, BOOLEAN, INTEGER, STRING, DataType
+
+__all__ = ["FUNCTIONS"]
+
+pc: Any = pyarrow.compute
+
+
+def _length(values: Sequence[Datum], result: Any) -> Datum:
+    kernel = pc.binary_length if pa.types.is_binary(values[0].type) else pc.utf8_length
+    return pc.cast(kernel(values[0]), result)
+
+
+def _text_or_bytes(result: DataType) -> Callable[[Call], Binding]:
+    def bind(call: Call) -> Binding:
+        if call.types == (BINARY,):
+            return Binding(arguments=(BINARY,), result=result)
+        return parameters(STRING, result=result)(call)
+
+    return bind
+
+
+def _cased(kernel: Any, full: Callable[[str], str]) -> Any:
+    def evaluate(values: Sequence[Datum], result: Any) -> Datum:
+        texts = values[0]
+        if pc.all(pc.string_is_ascii(texts)).as_py() is not False:
+            return kernel(texts)
+        return distinct(texts, full, result)
+
+    return evaluate
+
+
+def _trimmed(kernel: Any) -> Any:
+    def evaluate(values: Sequence[Datum], _result: Any) -> Datum:
+        if len(values) == 1:
+            return kernel(values[0], characters=" ")
+        characters, texts = values
+        wanted = characters.as_py()
+        return pc.if_else(pc.is_valid(texts), kernel(texts, characters=wanted), texts)
+
+    return evaluate
+
+
+def _trimming(call: Call) -> Binding:
+    if len(call.types) == 2:
+        if not isinstance(constant_of(call, 0), str) or not constant_of(call, 0):
+            raise call.refuse("the characters must be a constant text")
+        return Binding(arguments=(STRING, argument(call, call.types[1], STRING)), result=STRING)
+    return parameters(STRING, result=STRING)(call)
+
+
+def _substring(values: Sequence[Datum], result: Any) -> Datum:
+    texts, start = values[0], values[1]
+    length = values[2] if len(values) == 3 else None
+    constant = isinstance(start, pa.Scalar) and (length is None or isinstance(length, pa.Scalar))
+    if constant and start.as_py() is not None and start.as_py() >= 0:
+        first = max(start.as_py() - 1, 0)
+        if length is None:
+            return pc.utf8_slice_codeunits(texts, first)
+        if length.as_py() is not None:
+            stop = first + max(length.as_py(), 0)
+            return pc.utf8_slice_codeunits(texts, first, min(stop, (1 << 31) - 1))
+    return rowwise(_cut, result, texts, start, *([] if length is None else [length]))
+
+
+def _cut(text: str, start: int, length: int | None = None) -> str:
+    first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
+    stop = len(text) if length is None else first + length
+    return text[max(first, 0) : max(stop, 0)] if stop > first else ""
+
+
+def _cutting(call: Call) -> Binding:
+    return parameters(STRING, INTEGER, INTEGER, result=STRING, optional=1)(call)
+
+
+def _left(text: Expression, length: Expression) -> Expression:
+    return call("substring", text, Literal(1, INTEGER), length)
+
+
+def _right(values: Sequence[Datum], result: Any) -> Datum:
+    return rowwise(lambda text, n: text[-n:] if n > 0 else "", result, *values)
+
+
+def _joining(call: Call) -> Binding:
+    if not call.types:
+        raise call.refuse("it takes 1 argument or more")
+    kind = BINARY if set(call.types) == {BINARY} else STRING
+    wanted = tuple(argument(call, t, kind) for t in call.types)
+    return Binding(arguments=wanted, result=kind)
+
+
+def _concat(values: Sequence[Datum], result: Any) -> Datum:
+    empty = pa.scalar(b"" if pa.types.is_binary(result) else "", result)
+    return pc.binary_join_element_wise(*values, empty, null_handling="emit_null")
+
+
+def _concat_with(values: Sequence[Datum], result: Any) -> Datum:
+    separator, *texts = values
+    if not texts:
+        return pc.if_else(pc.is_valid(separator), pa.scalar("", result), separator)
+    return pc.binary_join_element_wise(*texts, separator, null_handling="skip")
+
+
+def _pair(kernel: Any, function: Callable[[str, str], bool]) -> Any:
+    def evaluate(values: Sequence[Datum], result: Any) -> Datum:
+        texts, part = values
+        if isinstance(part, pa.Scalar) and part.is_valid:
+            return kernel(texts, part.as_py())
+        return rowwise(function, result, texts, part)
+
+    return evaluate
+
+
+def _replace(values: Sequence[Datum], result: Any) -> Datum:
+    def replaced(text: str, search: str, replacement: str = "") -> str:
+        return text.replace(search, replacement) if search else text
+
+    return rowwise(replaced, result, *values)
+
+
+def _padded(*, left: bool) -> Any:
+    def pad(text: str, length: int, filler: str = " ") -> str:
+        if len(text) >= length or not filler:
+            return text[: max(length, 0)]
+        missing = length - len(text)
+        filling = (filler * (missing // len(filler) + 1))[:missing]
+        return filling + text if left else text + filling
+
+    def evaluate(values: Sequence[Datum], result: Any) -> Datum:
+        return rowwise(pad, result, *values)
+
+    return evaluate
+
+
+def _matching(call: Call) -> Binding:
+    binding = parameters(STRING, STRING, result=BOOLEAN)(call)
+    pattern = constant_of(call, 1)
+    if isinstance(pattern, str):
+        to_re2(pattern)
+    return binding
+
+
+def _matches(values: Sequence[Datum], result: Any) -> Datum:
+    texts, pattern = values
+    if not pattern.is_valid:
+        return pa.nulls(len(texts), result)
+    try:
+        return pc.match_substring_regex(texts, to_re2(pattern.as_py()))
+    except pa.ArrowInvalid as error:
+        raise PredicateError(
+            f"{pattern.as_py()!r} isn't a regular expression: {error}.", expression="rlike"
+        ) from error
+
+
+def _beginning(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequence[int] | None:
+    """Texts cut to their first characters keep their order."""
+    if len(constants) != 3 or constants[1] not in (0, 1) or constants[2] is None:
+        return None
+    return (1, 0, 0)
+
+
+FUNCTIONS: tuple[Function | Macro, ...] = (
+    Function(
+        name="length",
+        signature="length(s), char_length(s), character_length(s), len(s)",
+        summary="Number of characters, of binary its bytes.",
+        bind=_text_or_bytes(INTEGER),
+        evaluate=_length,
+        aliases=("char_length", "character_length", "len"),
+    ),
+    Function(
+        name="lower",
+        signature="lower(s), lcase(s)",
+        summary="The text in lower case.",
+        bind=parameters(STRING, result=STRING),
+        evaluate=_cased(pc.utf8_lower, str.lower),
+        aliases=("lcase",),
+    ),
+    Function(
+        name="upper",
+        signature="upper(s), ucase(s)",
+        summary="The text in upper case.",
+        bind=parameters(STRING, result=STRING),
+        evaluate=_cased(pc.utf8_upper, str.upper),
+        aliases=("ucase",),
+    ),
+    Function(
+        name="trim",
+        constants=(0,),
+        signature="trim(s), trim(BOTH c FROM s), btrim(s)",
+        summary="Without spaces (or characters of the constant `c`) at both ends.",
+        bind=_trimming,
+        evaluate=_trimmed(pc.utf8_trim),
+        aliases=("btrim",),
+    ),
+    Function(
+        name="ltrim",
+        constants=(0,),
+        signature="ltrim(s), trim(LEADING c FROM s)",
+        summary="The same at the beginning.",
+        bind=_trimming,
+        evaluate=_trimmed(pc.utf8_ltrim),
+    ),
+    Function(
+        name="rtrim",
+        constants=(0,),
+        signature="rtrim(s), trim(TRAILING c FROM s)",
+        summary="The same at the end.",
+        bind=_trimming,
+        evaluate=_trimmed(pc.utf8_rtrim),
+    ),
+    Function(
+        name="substring",
+        signature="substring(s, start[, length]), substr, substring(s FROM start [FOR length])",
+        summary="Part of a text from a position, 1 (or 0) the first, negative from the end.",
+        bind=_cutting,
+        evaluate=_substring,
+        directions=_beginning,
+        aliases=("substr", "mid"),
+    ),
+    Macro(
+        name="left",
+        signature="left(s, n)",
+        summary="The first `n` characters.",
+        count=(2, 2),
+        expand=_left,
+    ),
+    Function(
+        name="right",
+        signature="right(s, n)",
+        summary="The last `n` characters.",
+        bind=parameters(STRING, INTEGER, result=STRING),
+        evaluate=_right,
+    ),
+    Function(
+        name="concat",
+        signature="concat(a, ...), a || b",
+        summary="All of them in a row, other types as texts; NULL where one is.",
+        bind=_joining,
+        evaluate=_concat,
+        aliases=("||",),
+    ),
+    Function(
+        name="concat_ws",
+        signature="concat_ws(separator, a, ...)",
+        summary="The texts that aren't NULL, with a separator between them.",
+        bind=_joining,
+        evaluate=_concat_with,
+        nulls="own",
+    ),
+    Function(
+        name="startswith",
+        signature="startswith(s, prefix)",
+        summary="Whether the text begins so; a constant prefix skips files.",
+        bind=parameters(STRING, STRING, result=BOOLEAN),
+        evaluate=_pair(pc.starts_with, str.startswith),
+    ),
+    Function(
+        name="endswith",
+        signature="endswith(s, suffix)",
+        summary="Whether the text ends so.",
+        bind=parameters(STRING, STRING, result=BOOLEAN),
+        evaluate=_pair(pc.ends_with, str.endswith),
+    ),
+    Function(
+        name="contains",
+        signature="contains(s, part)",
+        summary="Whether the text has such a part.",
+        bind=parameters(STRING, STRING, result=BOOLEAN),
+        evaluate=_pair(pc.match_substring, lambda text, part: part in text),
+    ),
+    Function(
+        name="replace",
+        signature="replace(s, search[, replacement])",
+        summary="Every `search` replaced.",
+        bind=parameters(STRING, STRING, STRING, result=STRING, optional=1),
+        evaluate=_replace,
+    ),
+    Function(
+        name="lpad",
+        signature="lpad(s, length[, pad])",
+        summary="Filled up on the left, or cut, to a length.",
+        bind=parameters(STRING, INTEGER, STRING, result=STRING, optional=1),
+        evaluate=_padded(left=True),
+    ),
+    Function(
+        name="rpad",
+        signature="rpad(s, length[, pad])",
+        summary="Filled up on the right, or cut, to a length.",
+        bind=parameters(STRING, INTEGER, STRING, result=STRING, optional=1),
+        evaluate=_padded(left=False),
+    ),
+    Function(
+        name="rlike",
+        constants=(1,),
+        signature="s RLIKE pattern, regexp(s, pattern), regexp_like",
+        summary=(
+            "Whether a regular expression is found in the text. The pattern is a constant, of the "
+            "syntax that Java's and RE2's expressions share; other patterns are an error."
+        ),
+        bind=_matching,
+        evaluate=_matches,
+        aliases=("regexp", "regexp_like"),
+    ),
+)

@@ -1,0 +1,213 @@
+"""Constants: their types, and the texts that Spark reads as dates, timestamps and numbers."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from decimal import Decimal, InvalidOperation
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pyarrow as pa
+
+from bayou.errors import PredicateError
+from bayou.kernel.expressions.model import Literal, LiteralValue
+from bayou.kernel.expressions.types import kind_of
+from bayou.protocol.schema import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    VOID,
+    DataType,
+    DecimalType,
+    PrimitiveType,
+)
+
+__all__ = ["arrow_scalar", "coerce", "literal_of", "parse_timestamp"]
+
+
+def literal_of(value: LiteralValue) -> Literal:
+    """A literal with the type that its Python value has by itself."""
+    match value:
+        case None:
+            return Literal(None, VOID)
+        case bool():
+            return Literal(value, BOOLEAN)
+        case int():
+            return Literal(value, _integer_type(value))
+        case float():
+            return Literal(value, DOUBLE)
+        case Decimal():
+            return Literal(value, _decimal_type(value))
+        case str():
+            return Literal(value, STRING)
+        case bytes():
+            return Literal(value, BINARY)
+        case dt.datetime():
+            return Literal(value, TIMESTAMP_NTZ if value.tzinfo is None else TIMESTAMP)
+        case _:
+            return Literal(value, DATE)
+
+
+def arrow_scalar(literal: Literal, arrow_type: Any) -> Any:
+    """The value of a resolved literal in a type that `comparison_type` gave."""
+    value: object = literal.value
+    if value is None:
+        return pa.scalar(None, arrow_type)
+    if pa.types.is_floating(arrow_type):
+        return pa.scalar(_as_float(value), arrow_type)
+    if pa.types.is_decimal(arrow_type):
+        assert isinstance(value, int | Decimal)
+        return pa.scalar(Decimal(value), arrow_type)
+    if pa.types.is_timestamp(arrow_type):
+        return pa.scalar(_as_datetime(value, utc=arrow_type.tz is not None), arrow_type)
+    return pa.scalar(value, arrow_type)
+
+
+def coerce(literal: Literal, other: DataType | None) -> Literal:
+    """The literal with a type, read as the other side's type where its own leaves that open."""
+    value = literal.value
+    if value is None:
+        return Literal(None, literal.data_type or VOID)
+    if isinstance(value, str) and other is not None and other not in (STRING, VOID):
+        return Literal(_parse_text(value, other), _parsed_type(value, other))
+    if literal.data_type is not None:
+        return literal
+    if isinstance(value, dt.datetime) and value.tzinfo is None and other == TIMESTAMP:
+        return Literal(value.replace(tzinfo=dt.UTC), TIMESTAMP)
+    if isinstance(value, float) and other == FLOAT:
+        # Python has one float; Spark has a float beside a double compare as double.
+        return Literal(value, DOUBLE)
+    if isinstance(value, Decimal) and not value.is_finite():
+        return Literal(float(value), DOUBLE)
+    return literal_of(value)
+
+
+def _parsed_type(text: str, other: DataType) -> DataType:
+    if isinstance(other, DecimalType):
+        return _decimal_type(Decimal(text.strip()))
+    if kind_of(other) == "integer":
+        return _integer_type(int(text.strip()))
+    return DOUBLE if other == FLOAT else other
+
+
+def _parse_text(text: str, other: DataType) -> LiteralValue:
+    try:
+        if isinstance(other, DecimalType):
+            number = Decimal(text.strip())
+            if not number.is_finite():
+                raise ValueError(text)
+            return number
+        match other.name if isinstance(other, PrimitiveType) else "":
+            case "byte" | "short" | "integer" | "long":
+                return int(text.strip())
+            case "float" | "double":
+                return float(text.strip())
+            case "boolean":
+                return {"true": True, "false": False}[text.strip().lower()]
+            case "binary":
+                return text.encode()
+            case "date":
+                return parse_timestamp(text).date()
+            case "timestamp":
+                instant = parse_timestamp(text)
+                return (
+                    instant.replace(tzinfo=dt.UTC)
+                    if instant.tzinfo is None
+                    else instant.astimezone(dt.UTC)
+                )
+            case "timestamp_ntz":
+                return parse_timestamp(text).replace(tzinfo=None)
+            case _:
+                raise ValueError(text)
+    except (ValueError, KeyError, OverflowError, InvalidOperation) as error:
+        raise PredicateError(
+            f"{text!r} can't be read as a {other}, which it is compared with.", expression=text
+        ) from error
+
+
+_TIMESTAMP = re.compile(
+    r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
+    r"(?:[ T]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?)?)?)?)?)?"
+    r"\s*(\S.*)?"
+)
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?")
+
+
+def parse_timestamp(text: str) -> dt.datetime:
+    """A date or timestamp as Spark's SQL reads one; aware where the text names a zone.
+
+    Raises:
+        ValueError: not one.
+    """
+    match = _TIMESTAMP.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(text)
+    year, month, day, hour, minute, second, fraction, zone = match.groups()
+    local = dt.datetime(  # noqa: DTZ001  # the text may leave the zone open
+        int(year),
+        int(month or 1),
+        int(day or 1),
+        int(hour or 0),
+        int(minute or 0),
+        int(second or 0),
+        int((fraction or "")[:6].ljust(6, "0")),
+    )
+    return local if zone is None else local.replace(tzinfo=_zone(zone))
+
+
+def _zone(text: str) -> dt.tzinfo:
+    if text.upper() in ("Z", "UTC", "GMT"):
+        return dt.UTC
+    if match := _OFFSET.fullmatch(text):
+        offset = dt.timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
+        return dt.timezone(offset if match[1] == "+" else -offset)
+    try:
+        return ZoneInfo(text)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ValueError(text) from error
+
+
+def _decimal_type(value: Decimal) -> DataType:
+    _, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        return DOUBLE
+    scale = max(0, -exponent)
+    precision = max(len(digits) + max(0, exponent), scale, 1)
+    if precision > 38:
+        raise PredicateError(
+            f"{value} has more digits than the 38 of a decimal.", expression=str(value)
+        )
+    return DecimalType(precision, scale)
+
+
+def _integer_type(value: int) -> DataType:
+    if -(1 << 31) <= value < 1 << 31:
+        return INTEGER
+    if -(1 << 63) <= value < 1 << 63:
+        return LONG
+    return _decimal_type(Decimal(value))
+
+
+def _as_float(value: object) -> float:
+    assert isinstance(value, int | float | Decimal)
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def _as_datetime(value: object, *, utc: bool) -> dt.datetime:
+    if not isinstance(value, dt.datetime):
+        assert isinstance(value, dt.date)
+        value = dt.datetime.combine(value, dt.time())
+    if value.tzinfo is None:
+        return value.replace(tzinfo=dt.UTC) if utc else value
+    return value.astimezone(dt.UTC) if utc else value.astimezone(dt.UTC).replace(tzinfo=None)

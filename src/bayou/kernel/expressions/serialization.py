@@ -1,0 +1,161 @@
+"""Expressions as bytes, for other processes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from bayou.errors import SerializationError
+from bayou.kernel.arrow.serialization import WireFormat
+from bayou.kernel.expressions.model import (
+    And,
+    Cast,
+    Column,
+    Comparison,
+    Expression,
+    Function,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Not,
+    Or,
+    Predicate,
+    StartsWith,
+)
+from bayou.protocol.schema import data_type_from_json, data_type_to_json
+
+__all__ = ["from_bytes", "from_wire", "to_bytes", "to_wire"]
+
+_WIRE: WireFormat[list[Any]] = WireFormat("expression", 1, list[Any])
+
+
+def to_bytes(expression: Expression) -> bytes:
+    """An expression by itself; `from_bytes` is the inverse.
+
+    Raises:
+        SerializationError: an expression of a kind of the caller's own.
+    """
+    return _WIRE.encode(to_wire(expression))
+
+
+def from_bytes(data: bytes) -> Expression:
+    """The expression out of its bytes.
+
+    Raises:
+        SerializationError: not such bytes, or of a newer version of the package.
+    """
+    found: Expression = _WIRE.decode(data, from_wire)
+    return found
+
+
+def to_wire(expression: Expression) -> list[Any]:
+    """A tree of lists of plain values, to be part of other bytes; `from_wire` is the inverse."""
+    match expression:
+        case Column(path):
+            return ["column", *path]
+        case Literal(value, data_type):
+            kind, text = _value_to_wire(value)
+            return [
+                "literal",
+                kind,
+                text,
+                None if data_type is None else data_type_to_json(data_type),
+            ]
+        case Comparison(op, left, right):
+            return ["compare", op, to_wire(left), to_wire(right)]
+        case And(operands):
+            return ["and", *map(to_wire, operands)]
+        case Or(operands):
+            return ["or", *map(to_wire, operands)]
+        case Not(operand):
+            return ["not", to_wire(operand)]
+        case IsNull(operand):
+            return ["is_null", to_wire(operand)]
+        case In(operand, values):
+            return ["in", to_wire(operand), *map(to_wire, values)]
+        case StartsWith(operand, prefix):
+            return ["starts_with", to_wire(operand), prefix]
+        case Like(operand, pattern, escape):
+            return ["like", to_wire(operand), pattern, escape]
+        case Cast(operand, target, safe):
+            return ["cast", to_wire(operand), data_type_to_json(target), safe]
+        case Function(name, arguments):
+            return ["call", name, *map(to_wire, arguments)]
+        case _:
+            raise SerializationError(f"{type(expression).__name__} has no serialized form.")
+
+
+def from_wire(tree: Sequence[Any]) -> Any:
+    """The expression of a tree made by `to_wire`.
+
+    Raises:
+        SerializationError: not such a tree.
+    """
+    match tree:
+        case ["column", *path]:
+            return Column(tuple(path))
+        case ["literal", kind, text, data_type]:
+            return Literal(
+                _value_from_wire(kind, text),
+                None if data_type is None else data_type_from_json(data_type),
+            )
+        case ["compare", op, left, right]:
+            return Comparison(op, from_wire(left), from_wire(right))
+        case ["and", *operands]:
+            return And(_predicates(operands))
+        case ["or", *operands]:
+            return Or(_predicates(operands))
+        case ["not", operand]:
+            return Not(from_wire(operand))
+        case ["is_null", operand]:
+            return IsNull(from_wire(operand))
+        case ["in", operand, *values]:
+            return In(from_wire(operand), tuple(from_wire(v) for v in values))
+        case ["starts_with", operand, prefix]:
+            return StartsWith(from_wire(operand), prefix)
+        case ["like", operand, str(pattern), str(escape)]:
+            return Like(from_wire(operand), pattern, escape)
+        case ["cast", operand, data_type, bool(safe)]:
+            return Cast(from_wire(operand), data_type_from_json(data_type), safe)
+        case ["call", str(name), *arguments]:
+            return Function(name, tuple(from_wire(a) for a in arguments))
+        case _:
+            raise SerializationError(f"{tree!r} isn't a predicate that this version knows.")
+
+
+def _predicates(trees: Sequence[Any]) -> tuple[Predicate, ...]:
+    return tuple(from_wire(t) for t in trees)
+
+
+def _value_to_wire(value: Any) -> tuple[str, Any]:
+    match value:
+        case None | bool() | int() | float() | str() | bytes():
+            # Not every integer fits a msgpack integer.
+            return ("int", str(value)) if type(value) is int else ("plain", value)
+        case Decimal():
+            return "decimal", str(value)
+        case dt.datetime():
+            return "timestamp", value.isoformat()
+        case dt.date():
+            return "date", value.isoformat()
+        case _:
+            raise SerializationError(f"{value!r} has no serialized form.")
+
+
+def _value_from_wire(kind: str, value: Any) -> Any:
+    match kind:
+        case "plain":
+            return value
+        case "int":
+            return int(value)
+        case "decimal":
+            return Decimal(value)
+        case "timestamp":
+            return dt.datetime.fromisoformat(value)
+        case "date":
+            return dt.date.fromisoformat(value)
+        case _:
+            raise SerializationError(f"{kind!r} isn't a kind of literal that this version knows.")

@@ -1,0 +1,89 @@
+"""A version known already, brought up to date: one listing, and the commits that are new."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bayou.errors import FileMissingError
+from bayou.kernel.crc.read import read_checksum, stated_totals
+from bayou.kernel.engine import Engine
+from bayou.kernel.log.listing import LogListing
+from bayou.kernel.log.replay import replay_newer_commits
+from bayou.kernel.log.segment import LogSegment, log_path
+from bayou.kernel.log.table_state import TableState, load_table_state
+from bayou.protocol.file_names import list_prefix
+
+__all__ = ["refreshed_state"]
+
+
+def refreshed_state(engine: Engine, state: TableState) -> TableState:
+    """The latest version of the table, out of one of its versions; that one if it is the latest.
+
+    Where commits were added, they alone are read. Everything is read anew where the log isn't the
+    same any more (another commit stands at the known version), where there is a newer checkpoint,
+    where protocol or metadata changed, and for a table that a catalog manages.
+
+    Raises:
+        TableNotFoundError, CorruptTableError, UnsupportedFeatureError: see `load_table_state`.
+    """
+    segment = None if state.catalog is not None else _longer_segment(engine, state.log_segment)
+    if segment is None:
+        return load_table_state(engine, state.path, catalog=state.catalog)
+    newer = segment.version - state.version
+    if newer == 0:
+        return state
+    replay = replay_newer_commits(engine, segment, state.replay_state, newer)
+    if replay is None:
+        return load_table_state(engine, state.path)
+    checksum = None
+    if segment.checksum is not None and segment.checksum.version == segment.version:
+        checksum = read_checksum(engine, segment, replay.commit_info)
+    info = replay.commit_info
+    return TableState(
+        catalog=None,
+        segment=segment,
+        replay=replay,
+        contents=state.checkpoint_contents,
+        stated_totals=stated_totals(segment, checksum),
+        in_commit_timestamp=None if info is None else info.integer("inCommitTimestamp"),
+        protocol=state.protocol,
+        metadata=state.metadata,
+        schema=state.schema,
+        transactions={**state.transaction_actions, **replay.transactions},
+        domains={**state.domain_actions, **replay.domains},
+    )
+
+
+def _longer_segment(engine: Engine, known: LogSegment) -> LogSegment | None:
+    """The segment with the commits behind its version; None where that isn't all that is new."""
+    listing = LogListing(None, (), {})
+    start = f"{log_path(known.table)}/{list_prefix(known.version)}"
+    try:
+        with engine.files.list_from(start) as statuses:
+            for status in statuses:
+                listing.take(status)
+    except FileMissingError:
+        return None
+    commits = listing.commits
+    if known.last_commit is None or commits.get(known.version) != known.last_commit:
+        return None
+    checkpoint = listing.checkpoint()
+    base = -1 if known.checkpoint is None else known.checkpoint.version
+    if checkpoint is not None and checkpoint.version > base:
+        return None
+    versions = sorted(commits)
+    if versions != list(range(known.version, versions[-1] + 1)):
+        return None
+    if len(versions) == 1:
+        return known
+    time = known.file_time
+    for version in versions[1:]:
+        time = max(commits[version].modification_time, time + 1)
+    return replace(
+        known,
+        version=versions[-1],
+        commits=(*known.commits, *(commits[version] for version in versions[1:])),
+        last_commit=commits[versions[-1]],
+        file_time=time,
+        checksum=listing.checksum(base) or known.checksum,
+    )

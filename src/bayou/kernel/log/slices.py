@@ -1,0 +1,153 @@
+"""Slices: parts of a log that are replayed independently of each other.
+
+The first slice is the tail, the live files that the commits behind the checkpoint added. Each other
+slice is a run of row groups of a checkpoint file. A slice serializes; together with the scan's own
+state any process can replay it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+import pyarrow as pa
+
+from bayou.errors import StorageError
+from bayou.kernel.arrow.closeable import closeable
+from bayou.kernel.arrow.ipc import array_from_bytes, array_to_bytes
+from bayou.kernel.arrow.serialization import WireFormat
+from bayou.kernel.checkpoint.add_files import read_checkpoint_adds
+from bayou.kernel.checkpoint.contents import CheckpointContents, unreadable_checkpoint
+from bayou.kernel.engine import Engine, FileSplit, FileStatus
+from bayou.kernel.log.file_action_keys import TouchedKeys
+
+__all__ = [
+    "LogSlice",
+    "checkpoint_slices",
+    "replay_checkpoint_adds",
+    "tail_slices",
+]
+
+_TAIL_ROWS = 50_000
+
+
+class _WireSlice(msgspec.Struct, frozen=True, array_like=True):
+    estimated_bytes: int
+    split: FileSplit | None
+    adds: bytes | None
+
+
+_WIRE = WireFormat("log slice", 1, _WireSlice)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSlice:
+    """A part of a log.
+
+    Attributes:
+        split: row groups of a checkpoint file; None for the tail of commits.
+        adds: live files of the tail, `ADD_TYPE`; None for a checkpoint's.
+        estimated_bytes: what it takes on the store, 0 for the tail.
+    """
+
+    split: FileSplit | None = None
+    adds: pa.StructArray | None = None
+    estimated_bytes: int = 0
+
+    def to_bytes(self) -> bytes:
+        """For another process."""
+        adds = None if self.adds is None else array_to_bytes(self.adds)
+        split = None if self.split is None else replace(self.split, content=None)
+        return _WIRE.encode(_WireSlice(self.estimated_bytes, split, adds))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> LogSlice:
+        """The inverse of `to_bytes`.
+
+        Raises:
+            SerializationError: not such bytes, or of a newer version of the package.
+        """
+        return _WIRE.decode(
+            data,
+            lambda wire: cls(
+                split=wire.split,
+                adds=None if wire.adds is None else array_from_bytes(wire.adds),
+                estimated_bytes=wire.estimated_bytes,
+            ),
+        )
+
+
+def tail_slices(adds: pa.StructArray, max_slices: int | None) -> list[LogSlice]:
+    """The tail's files, in one slice or, where slices are wanted and they are many, in several."""
+    if len(adds) == 0:
+        return []
+    rows = len(adds) if max_slices is None else _TAIL_ROWS
+    return [LogSlice(adds=adds.slice(start, rows)) for start in range(0, len(adds), rows)]
+
+
+def checkpoint_slices(
+    engine: Engine, table: str, contents: CheckpointContents, max_slices: int | None
+) -> list[LogSlice]:
+    """Split a checkpoint's files into about `max_slices`, never inside a row group.
+
+    Without `max_slices`, or with no more than there are files, a slice is a file and no footer is
+    read.
+
+    Raises:
+        CorruptTableError: the file is gone or isn't a checkpoint.
+    """
+    files = contents.files
+    whole = [LogSlice(split=split, estimated_bytes=split.size) for split in contents.splits]
+    if max_slices is None or max_slices <= len(whole):
+        return whole
+    size = sum(f.size for f in files)
+    return [
+        part
+        for f in files
+        for part in _split_file(engine, table, f, round(max_slices * f.size / size))
+    ]
+
+
+@closeable
+def replay_checkpoint_adds(
+    engine: Engine,
+    table: str,
+    split: FileSplit,
+    touched: TouchedKeys,
+    columns: Sequence[str],
+    *,
+    parsed: pa.DataType | None = None,
+) -> Iterator[tuple[pa.StructArray, pa.BooleanArray | None]]:
+    """The adds of a slice of a checkpoint, with which of them are untouched (None: all).
+
+    Args:
+        columns: fields of `ADD_TYPE` to read; the others come as nulls.
+        parsed: type of statistics that are columns, to be made text where there is none.
+
+    Raises:
+        CorruptTableError: the file is gone or isn't a checkpoint.
+    """
+    with read_checkpoint_adds(
+        engine, table, split, columns, parsed=parsed, forms=("json", "struct"), as_text=True
+    ) as batches:
+        for batch in batches:
+            yield batch.adds, touched.untouched(batch.adds)
+
+
+def _split_file(engine: Engine, table: str, file: FileStatus, count: int) -> Iterator[LogSlice]:
+    """At most `count` slices, or one, of about as many bytes each."""
+    try:
+        row_groups = engine.parquet.read_row_groups(file)
+    except StorageError as error:
+        raise unreadable_checkpoint(table, file.path, error) from error
+    target = sum(r.total_bytes for r in row_groups) / max(1, count)
+    start, size = 0, 0
+    for i, row_group in enumerate(row_groups):
+        size += row_group.total_bytes
+        if size >= target or i == len(row_groups) - 1:
+            split = FileSplit(
+                path=file.path, size=file.size, first_row_group=start, end_row_group=i + 1
+            )
+            yield LogSlice(split=split, estimated_bytes=size)
+            start, size = i + 1, 0

@@ -1,0 +1,41 @@
+"""Opening a version, measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bayou.kernel.log.table_state import TableState
+from bayou.kernel.metrics import MetricsReporter, SnapshotReport, Stopwatch, send
+
+__all__ = ["measured"]
+
+
+def measured(
+    reporter: MetricsReporter, table: str, version: int | None, load: Callable[[], TableState]
+) -> TableState:
+    """What `load` gives, with a report about it, also where it fails."""
+    watch = Stopwatch()
+    try:
+        with watch.running():
+            state = load()
+    except Exception as error:
+        report = SnapshotReport(
+            table=table,
+            requested_version=version,
+            duration_ms=watch.milliseconds,
+            error=f"{type(error).__name__}: {error}",
+        )
+        send(reporter, report)
+        raise
+    commits = state.log_segment.commits
+    report = SnapshotReport(
+        table=table,
+        requested_version=version,
+        version=state.version,
+        duration_ms=watch.milliseconds,
+        commits=len(commits),
+        commit_bytes=sum(file.size for file in commits),
+        checkpoint_bytes=state.checkpoint_bytes,
+    )
+    send(reporter, report)
+    return state

@@ -1,0 +1,192 @@
+"""Manifests of a table's files for Presto, Athena and others that read symlinks (Hive's format).
+
+Below `_symlink_format_manifest` each partition has a file `manifest`: the addresses of its data
+files, one a line. Source: `GenerateSymlinkManifest` of delta-spark 4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.errors import UnsupportedFeatureError
+from bayou.kernel.catalog import Catalog
+from bayou.kernel.engine import Engine
+from bayou.kernel.log.replay import read_commits
+from bayou.kernel.log.segment import commit_files
+from bayou.kernel.log.table_state import TableState, load_table_state
+from bayou.kernel.scan.data_skipping.partition_filter import (
+    PartitionKey,
+    of_partitions,
+    partition_key,
+)
+from bayou.kernel.scan.scan import ScanBuilder
+from bayou.kernel.scan.scan_file import data_file_path
+from bayou.protocol import features
+from bayou.protocol.actions import Action, AddFile, Metadata, RemoveFile
+from bayou.protocol.file_names import partition_directory
+from bayou.protocol.schema import StructField
+
+__all__ = ["update_symlink_manifests", "write_symlink_manifests"]
+
+pc: Any = pyarrow.compute
+
+_FOLDER = "_symlink_format_manifest"
+_CONDITIONS = {
+    features.COLUMN_MAPPING: "DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING",
+    features.DELETION_VECTORS: "DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS: rid the files of "
+    "them with REORG TABLE ... APPLY (PURGE)",
+}
+
+
+def update_symlink_manifests(
+    engine: Engine, table: str, version: int, catalog: Catalog | None = None
+) -> None:
+    """Bring the manifests of the partitions that a commit touched up to the latest version.
+
+    All of them, where the commit changed the table's metadata, or doesn't say which it touched.
+
+    Raises:
+        UnsupportedFeatureError: as `write_symlink_manifests`.
+        CorruptTableError: the log can't be read.
+    """
+    state = load_table_state(engine, table, catalog=catalog)
+    commits = [
+        (v, file) for v, file in commit_files(engine, table, catalog=catalog) if v == version
+    ]
+    touched: dict[str, PartitionKey] | None = {}
+    for commit in read_commits(engine, state.path, commits):
+        touched = _touched(state, commit.actions)
+    if not commits or not state.partition_columns or not _has_manifests(engine, state.path):
+        touched = None
+    write_symlink_manifests(engine, state, touched)
+
+
+def write_symlink_manifests(
+    engine: Engine, state: TableState, partitions: Mapping[str, PartitionKey] | None = None
+) -> int:
+    """Write the manifests of a version, and delete those of partitions that are gone.
+
+    Args:
+        partitions: values by the names of their data files' folders; only these are looked at.
+            None: all.
+
+    Returns:
+        How many manifests there are.
+
+    Raises:
+        UnsupportedFeatureError: files whose rows others would read wrongly: with deletion vectors,
+            or with mapped columns.
+    """
+    if state.column_mapping != "none":
+        raise _unreadable(state, features.COLUMN_MAPPING, "mapped columns")
+    root = f"{state.path}/{_FOLDER}"
+    lines = _lines(engine, state, partitions)
+    if partitions is None and not lines and not state.partition_columns:
+        lines = {"": []}
+    written = set()
+    for folder, paths in lines.items():
+        place = f"{root}/{folder}" if folder else root
+        engine.files.mkdirs(place)
+        path = f"{place}/manifest"
+        engine.files.put(path, "".join(f"{line}\n" for line in paths).encode())
+        written.add(path)
+    if partitions is None:
+        old = [path for path in _existing(engine, root) if path not in written]
+    else:
+        old = [f"{root}/{folder}/manifest" for folder in partitions if folder not in lines]
+    engine.files.delete_files(old)
+    engine.files.delete_empty_folders(path.rpartition("/")[0] for path in old)
+    return len(written)
+
+
+def _touched(state: TableState, actions: Collection[Action]) -> dict[str, PartitionKey] | None:
+    """Partitions that have files in a commit, by their folders; None for any."""
+    found: dict[str, PartitionKey] = {}
+    names = state.partition_columns
+    columns = _partition_fields(state)
+    for action in actions:
+        if isinstance(action, Metadata):
+            return None
+        if isinstance(action, AddFile | RemoveFile):
+            values = action.partition_values
+            if values is None or any(name not in values for name in names):
+                return None
+            folder = partition_directory(names, {name: values[name] for name in names})
+            if folder not in found:
+                try:
+                    found[folder] = partition_key(values, columns)
+                except ValueError:  # the scan of all says which file it is
+                    return None
+    return found
+
+
+def _partition_fields(state: TableState) -> list[StructField]:
+    return [f for name in state.partition_columns if (f := state.schema.get(name)) is not None]
+
+
+def _lines(
+    engine: Engine, state: TableState, partitions: Mapping[str, PartitionKey] | None
+) -> dict[str, list[str]]:
+    """Addresses of data files by the folder of their partition; of some partitions, or all."""
+    found: dict[str, list[str]] = {}
+    scan = ScanBuilder(state)
+    if partitions is not None:
+        if not partitions:
+            return found
+        scan = scan.with_filter(of_partitions(_partition_fields(state), set(partitions.values())))
+    with scan.build().scan_files(engine) as batches:
+        for batch in batches:
+            add: Any = batch.selected().column("add")
+            if pc.any(pc.is_valid(pc.struct_field(add, "deletionVector"))).as_py():
+                raise _unreadable(state, features.DELETION_VECTORS, "deletion vectors")
+            for folder, paths in _by_folder(state, add):
+                if partitions is None or folder in partitions:
+                    found.setdefault(folder, []).extend(paths)
+    return found
+
+
+def _by_folder(state: TableState, add: Any) -> Iterator[tuple[str, list[str]]]:
+    """A batch's addresses, the partition values looked at once for each partition."""
+    uris: Any = pc.struct_field(add, "path")
+    names = state.partition_columns
+    if not names:
+        yield "", [_address(state.path, str(uri)) for uri in uris.to_pylist()]
+        return
+    maps: Any = pc.struct_field(add, "partitionValues")
+    columns = [pc.map_lookup(maps, pa.scalar(name), "first") for name in names]
+    table: Any = pa.table([*columns, uris], names=[*(str(i) for i in range(len(names))), "uri"])
+    keys = [str(i) for i in range(len(names))]
+    grouped = table.group_by(keys).aggregate([("uri", "list")])
+    for row in grouped.to_pylist():
+        values = {name: row[key] for name, key in zip(names, keys, strict=True)}
+        folder = partition_directory(names, values)
+        yield folder, [_address(state.path, uri) for uri in row["uri_list"]]
+
+
+def _address(table: str, uri: str) -> str:
+    path = data_file_path(table, uri)
+    return path if "://" in path else f"file:{path}"
+
+
+def _has_manifests(engine: Engine, table: str) -> bool:
+    """Whether there are any, so that those of the touched partitions are all that is missing."""
+    with engine.files.list_tree(f"{table}/{_FOLDER}", lambda _: False) as files:
+        return next(iter(files), None) is not None
+
+
+def _existing(engine: Engine, root: str) -> list[str]:
+    with engine.files.list_tree(root, lambda _: False) as files:
+        return [file.path for file in files if file.path.endswith("/manifest")]
+
+
+def _unreadable(state: TableState, feature: str, what: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"{state.path} has {what}, which readers of symlink manifests know nothing of "
+        f"({_CONDITIONS[feature]}).",
+        table=state.path,
+        features=[feature],
+    )

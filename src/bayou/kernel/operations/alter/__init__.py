@@ -1,1 +1,0 @@
-"""ALTER TABLE: schema, properties, constraints, clustering and features of an existing table."""

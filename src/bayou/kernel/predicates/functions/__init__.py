@@ -1,6 +1,0 @@
-"""The closed list of functions that expressions may use."""
-
-from bayou.kernel.predicates.functions.definition import Binding, Call, Function, Macro
-from bayou.kernel.predicates.functions.registry import ALL, find
-
-__all__ = ["ALL", "Binding", "Call", "Function", "Macro", "find"]

@@ -1,0 +1,325 @@
+"""Files of a scan: as columns (`ScanFileBatch`) and one by one (`ScanFile`).
+
+A scan row has two columns:
+
+- `add`: struct, the fields of an `add` action under their names on the wire (PROTOCOL.md, Add File
+  and Remove File), `stats` as JSON text; see `ADD_TYPE`;
+- `tableRoot`: string, the table's path, to which a relative `add.path` belongs.
+
+No connector needs this layout: `ScanFileBatch.rows` gives `ScanFile`s.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from bayou.errors import CorruptTableError
+from bayou.kernel.arrow.closeable import closeable
+from bayou.kernel.arrow.row import FilteredColumnarBatch, Row
+from bayou.kernel.arrow.serialization import WireFormat
+from bayou.kernel.engine import FileStatus
+from bayou.protocol.actions import AddFile, DeletionVectorDescriptor
+from bayou.protocol.deletion_vectors import DeletionVectorError, stored_vector
+from bayou.protocol.file_names import decode_data_file_uri, is_absolute_uri
+from bayou.protocol.json_decoding import JsonDecoder
+
+__all__ = [
+    "ADD_TYPE",
+    "DELETION_VECTOR_TYPE",
+    "SCAN_SCHEMA",
+    "ScanFile",
+    "ScanFileBatch",
+    "adds_to_array",
+    "data_file_path",
+    "scan_batch",
+    "vector_file_path",
+]
+
+_STRING_MAP = pa.map_(pa.string(), pa.string())
+
+DELETION_VECTOR_TYPE = pa.struct(
+    [
+        pa.field("storageType", pa.string()),
+        pa.field("pathOrInlineDv", pa.string()),
+        pa.field("offset", pa.int32()),
+        pa.field("sizeInBytes", pa.int32()),
+        pa.field("cardinality", pa.int64()),
+    ]
+)
+ADD_TYPE = pa.struct(
+    [
+        pa.field("path", pa.string()),
+        pa.field("partitionValues", _STRING_MAP),
+        pa.field("size", pa.int64()),
+        pa.field("modificationTime", pa.int64()),
+        pa.field("dataChange", pa.bool_()),
+        pa.field("stats", pa.string()),
+        pa.field("tags", _STRING_MAP),
+        pa.field("deletionVector", DELETION_VECTOR_TYPE),
+        pa.field("baseRowId", pa.int64()),
+        pa.field("defaultRowCommitVersion", pa.int64()),
+        pa.field("clusteringProvider", pa.string()),
+    ]
+)
+_ROOT_TYPE = pa.dictionary(pa.int8(), pa.string())
+SCAN_SCHEMA = pa.schema([pa.field("add", ADD_TYPE), pa.field("tableRoot", _ROOT_TYPE)])
+
+
+class _WireScanFile(msgspec.Struct, frozen=True, array_like=True):
+    table_root: str
+    add: AddFile
+
+
+class _NumRecords(msgspec.Struct, frozen=True, rename="camel"):
+    num_records: int | None = None
+    tight_bounds: bool | None = None
+
+
+_NUM_RECORDS = JsonDecoder(_NumRecords)
+_WIRE = WireFormat("scan file", 1, _WireScanFile)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanFile(Row):
+    """A logical file that a scan reads; as a row it has `SCAN_SCHEMA`.
+
+    Attributes:
+        table_root: the table's path.
+        add: the action; `add.path` is percent-encoded as in the log.
+    """
+
+    table_root: str
+    add: AddFile
+
+    @property
+    def path(self) -> str:
+        """The path as written in the log."""
+        return self.add.path
+
+    @property
+    def status(self) -> FileStatus:
+        """The data file: decoded, absolute path, size in bytes, modification time in ms."""
+        return FileStatus(
+            path=data_file_path(self.table_root, self.add.path),
+            size=self.add.size,
+            modification_time=self.add.modification_time,
+        )
+
+    @property
+    def size(self) -> int:
+        """Bytes of the data file."""
+        return self.add.size
+
+    @property
+    def modification_time(self) -> int:
+        """Milliseconds since the epoch, from the log."""
+        return self.add.modification_time
+
+    @property
+    def partition_values(self) -> Mapping[str, str | None]:
+        """Values by physical column name (PROTOCOL.md, Partition Value Serialization)."""
+        return self.add.partition_values
+
+    @property
+    def deletion_vector(self) -> DeletionVectorDescriptor | None:
+        """Which rows are deleted, None for none."""
+        return self.add.deletion_vector
+
+    @property
+    def num_records(self) -> int | None:
+        """Physical rows in the file, from its statistics; None where unknown or not read.
+
+        Some writers count only the rows that a deletion vector leaves (Trino's ANALYZE does): of a
+        file with one, statistics are believed that say to be of all rows (`tightBounds` false).
+        """
+        if self.add.stats is None:
+            return None
+        try:
+            found = _NUM_RECORDS.decode(self.add.stats)
+        except msgspec.DecodeError:
+            return None
+        if self.deletion_vector is not None and found.tight_bounds is not False:
+            return None
+        return found.num_records
+
+    def to_bytes(self) -> bytes:
+        """For another process."""
+        return _WIRE.encode(_WireScanFile(self.table_root, self.add))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ScanFile:
+        """The inverse of `to_bytes`.
+
+        Raises:
+            SerializationError: not such bytes, or of a newer version of the package.
+        """
+        return _WIRE.decode(data, lambda wire: cls(table_root=wire.table_root, add=wire.add))
+
+    def to_batch(self) -> pa.RecordBatch:
+        """The file as a batch of one scan row."""
+        return scan_batch(self.table_root, adds_to_array([self.add]))
+
+
+@dataclass(frozen=True, slots=True)
+class ScanFileBatch(FilteredColumnarBatch):
+    """Scan files as columns, in `SCAN_SCHEMA`, and which of them are to be read."""
+
+    @closeable
+    def rows(self) -> Iterator[ScanFile]:
+        """The files to be read, one by one.
+
+        Raises:
+            CorruptTableError: the log has a text that isn't UTF-8, or a file without its path or
+                size.
+        """
+        batch = self.selected()
+        add: Any = batch.column("add")
+        roots: list[Any] = batch.column("tableRoot").to_pylist()
+        for required in ("path", "size"):
+            if add.field(required).null_count:
+                raise CorruptTableError(
+                    f"The log of {roots[0]} has a file without its {required}: its checkpoint is "
+                    "damaged. Restore that file, or delete the checkpoint if all commits from "
+                    "version 0 on are still there.",
+                    table=roots[0],
+                )
+        try:
+            fields = {f.name: _values(add.field(i)) for i, f in enumerate(add.type)}
+        except UnicodeDecodeError as error:
+            raise CorruptTableError(
+                f"The log of {roots[0]} has a path or other text of a file that isn't UTF-8: its "
+                f"checkpoint is damaged ({error}). Restore that file, or delete the checkpoint if "
+                "all commits from version 0 on are still there.",
+                table=roots[0],
+            ) from error
+        for i, root in enumerate(roots):
+            vector = fields["deletionVector"][i]
+            yield ScanFile(
+                table_root=root,
+                add=AddFile(
+                    path=fields["path"][i],
+                    partition_values=fields["partitionValues"][i] or {},
+                    size=fields["size"][i],
+                    modification_time=fields["modificationTime"][i] or 0,
+                    data_change=bool(fields["dataChange"][i]),
+                    stats=fields["stats"][i],
+                    tags=fields["tags"][i],
+                    deletion_vector=None
+                    if vector is None
+                    else DeletionVectorDescriptor(
+                        storage_type=vector["storageType"],
+                        path_or_inline_dv=vector["pathOrInlineDv"],
+                        offset=vector["offset"],
+                        size_in_bytes=vector["sizeInBytes"],
+                        cardinality=vector["cardinality"],
+                    ),
+                    base_row_id=fields["baseRowId"][i],
+                    default_row_commit_version=fields["defaultRowCommitVersion"][i],
+                    clustering_provider=fields["clusteringProvider"][i],
+                ),
+            )
+
+
+def data_file_path(table_root: str, uri: str) -> str:
+    """The file of a path in the log: decoded once, absolute or below the table's root.
+
+    Every path of a log goes through here, so that none leaves the table unnoticed.
+
+    Raises:
+        CorruptTableError: a relative path that leaves the table.
+    """
+    if is_absolute_uri(uri):
+        path = decode_data_file_uri(uri)
+        if path.startswith("file:"):
+            return "/" + path.removeprefix("file:").lstrip("/")
+        return path
+    path = decode_data_file_uri(uri)
+    return path if path.startswith("/") else _below(table_root, path)
+
+
+def vector_file_path(table_root: str, descriptor: DeletionVectorDescriptor) -> str | None:
+    """The file of a deletion vector, None for an inline one.
+
+    Raises:
+        CorruptTableError: the descriptor isn't valid, or its path leaves the table.
+    """
+    if descriptor.storage_type == "i":
+        return None
+    try:
+        stored = stored_vector(descriptor)
+    except DeletionVectorError as error:
+        raise CorruptTableError(
+            f"The log of {table_root} describes a deletion vector ({descriptor.unique_id}) that "
+            f"can't be found: {error}.",
+            table=table_root,
+        ) from error
+    if stored.is_absolute:
+        return data_file_path(table_root, stored.path)
+    return _below(table_root, stored.path)
+
+
+def _below(table_root: str, path: str) -> str:
+    if ".." in path and f"{posixpath.normpath(path)}/".startswith("../"):
+        raise CorruptTableError(
+            f"The log of {table_root} names the file {path!r}, a relative path that leaves the "
+            "table's folder. Restore the log to a version without it; a file of another folder "
+            "has an absolute path.",
+            table=table_root,
+            file=path,
+        )
+    return f"{table_root}/{path}"
+
+
+def _values(column: pa.Array[Any]) -> Sequence[Any]:
+    if column.null_count == len(column):
+        return [None] * len(column)
+    if pa.types.is_map(column.type):
+        return column.to_pylist(maps_as_pydicts="lossy")
+    return column.to_pylist()
+
+
+def scan_batch(table_root: str, adds: pa.StructArray) -> pa.RecordBatch:
+    """A batch of scan files, `SCAN_SCHEMA`, out of `add` structs of type `ADD_TYPE`."""
+    roots = pa.DictionaryArray.from_arrays(
+        pa.repeat(pa.scalar(0, pa.int8()), len(adds)), pa.array([table_root], pa.string())
+    )
+    return pa.RecordBatch.from_arrays([adds, roots], schema=SCAN_SCHEMA)
+
+
+def adds_to_array(adds: Sequence[AddFile]) -> pa.StructArray:
+    """Actions as one struct column of type `ADD_TYPE`."""
+    vectors = [a.deletion_vector for a in adds]
+    columns: list[pa.Array[Any]] = [
+        pa.array([a.path for a in adds], pa.string()),
+        pa.array([list(a.partition_values.items()) for a in adds], _STRING_MAP),
+        pa.array([a.size for a in adds], pa.int64()),
+        pa.array([a.modification_time for a in adds], pa.int64()),
+        pa.array([a.data_change for a in adds], pa.bool_()),
+        pa.array([a.stats for a in adds], pa.string()),
+        pa.array([None if a.tags is None else list(a.tags.items()) for a in adds], _STRING_MAP),
+        pa.array(
+            [
+                None
+                if v is None
+                else {
+                    "storageType": v.storage_type,
+                    "pathOrInlineDv": v.path_or_inline_dv,
+                    "offset": v.offset,
+                    "sizeInBytes": v.size_in_bytes,
+                    "cardinality": v.cardinality,
+                }
+                for v in vectors
+            ],
+            DELETION_VECTOR_TYPE,
+        ),
+        pa.array([a.base_row_id for a in adds], pa.int64()),
+        pa.array([a.default_row_commit_version for a in adds], pa.int64()),
+        pa.array([a.clustering_provider for a in adds], pa.string()),
+    ]
+    return pa.StructArray.from_arrays(columns, fields=list(ADD_TYPE))

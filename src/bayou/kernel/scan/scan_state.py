@@ -1,0 +1,244 @@
+"""What is common to all files of a scan: schemas, names, and what they serialize to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from bayou.errors import CorruptTableError, SchemaError, UnsupportedFeatureError
+from bayou.kernel.arrow.serialization import WireFormat
+from bayou.kernel.arrow.types import to_arrow_schema
+from bayou.kernel.engine import METADATA_COLUMN_KEY, ROW_INDEX
+from bayou.kernel.expressions.model import Predicate
+from bayou.kernel.expressions.serialization import from_wire, to_wire
+from bayou.kernel.expressions.substitution import with_paths
+from bayou.kernel.table_features.column_mapping import (
+    ColumnMappingMode,
+    physical_field,
+    physical_name,
+    physical_path,
+)
+from bayou.protocol.change_data import CHANGE_TYPE
+from bayou.protocol.schema import VOID, StructField, StructType
+
+__all__ = [
+    "FILE_MODIFICATION_TIME",
+    "FILE_NAME",
+    "FILE_PATH",
+    "FILE_SIZE",
+    "METADATA_COLUMNS",
+    "ROW_COMMIT_VERSION",
+    "ROW_ID",
+    "ROW_INDEX_COLUMN",
+    "ScanState",
+    "checked_metadata_columns",
+]
+
+FILE_PATH = "_metadata.file_path"
+FILE_NAME = "_metadata.file_name"
+FILE_SIZE = "_metadata.file_size"
+FILE_MODIFICATION_TIME = "_metadata.file_modification_time"
+ROW_INDEX_COLUMN = "_metadata.row_index"
+ROW_ID = "_metadata.row_id"
+ROW_COMMIT_VERSION = "_metadata.row_commit_version"
+
+_METADATA_TYPES: dict[str, pa.DataType] = {
+    FILE_PATH: pa.string(),
+    FILE_NAME: pa.string(),
+    FILE_SIZE: pa.int64(),
+    FILE_MODIFICATION_TIME: pa.timestamp("us", tz="UTC"),
+    ROW_INDEX_COLUMN: pa.int64(),
+    ROW_ID: pa.int64(),
+    ROW_COMMIT_VERSION: pa.int64(),
+}
+METADATA_COLUMNS = tuple(_METADATA_TYPES)
+
+
+def checked_metadata_columns(
+    table: str, names: tuple[str, ...], *, tracked: bool
+) -> tuple[str, ...]:
+    """The names, if the table has such columns.
+
+    Args:
+        tracked: the table tracks rows.
+
+    Raises:
+        SchemaError: a name that isn't one of `METADATA_COLUMNS`.
+        UnsupportedFeatureError: row ids or row commit versions of a table that doesn't track rows.
+    """
+    for name in names:
+        if name not in METADATA_COLUMNS:
+            raise SchemaError(
+                f"{name!r} isn't a metadata column; there are {', '.join(METADATA_COLUMNS)}.",
+                table=table,
+                column=name,
+            )
+        if name in (ROW_ID, ROW_COMMIT_VERSION) and not tracked:
+            raise UnsupportedFeatureError(
+                f"{table} has no {name}: row tracking (delta.enableRowTracking) isn't enabled on "
+                "it.",
+                table=table,
+                features=["rowTracking"],
+            )
+    return names
+
+
+class _WireScanState(msgspec.Struct, frozen=True, array_like=True):
+    table: str
+    logical_schema: str
+    partition_columns: tuple[str, ...]
+    metadata_columns: tuple[str, ...]
+    row_tracking: tuple[str, str] | None
+    predicate: list[Any] | None
+    column_mapping: ColumnMappingMode
+    deletion_vectors: bool
+    time_zone: str = "UTC"
+
+
+_WIRE = WireFormat("scan state", 1, _WireScanState)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScanState:
+    """What is common to all files of a scan.
+
+    Attributes:
+        table: path of the table.
+        logical_schema: columns of the rows that the scan gives, in their order.
+        partition_columns: the table's, in its order, by logical name.
+        metadata_columns: of `METADATA_COLUMNS`, put behind the others; `_change_type` where the
+            files are those of the change data feed.
+        row_tracking: physical names of the columns that hold row ids and row commit versions;
+            None where the table has no row tracking.
+        predicate: what rows of the data files must satisfy, by logical names, for skipping row
+            groups; a hint.
+        column_mapping: how columns are found in data files.
+        deletion_vectors: whether files may have deletion vectors.
+        time_zone: in which partition values are read that are timestamps without a zone.
+    """
+
+    table: str
+    logical_schema: StructType
+    partition_columns: tuple[str, ...]
+    metadata_columns: tuple[str, ...] = ()
+    row_tracking: tuple[str, str] | None = None
+    predicate: Predicate | None = None
+    column_mapping: ColumnMappingMode = "none"
+    deletion_vectors: bool = False
+    time_zone: str = "UTC"
+
+    @cached_property
+    def logical_arrow_schema(self) -> pa.Schema:
+        """Schema of the batches that `transform_physical_data` gives."""
+        fields: list[pa.Field[Any]] = [
+            pa.field(CHANGE_TYPE, pa.string())
+            if name == CHANGE_TYPE
+            else pa.field(name, _METADATA_TYPES[name], False)
+            for name in self.metadata_columns
+        ]
+        return pa.schema([*to_arrow_schema(self.logical_schema), *fields])
+
+    @cached_property
+    def data_columns(self) -> tuple[StructField, ...]:
+        """Those of `logical_schema` that data files have.
+
+        Partition columns aren't in the file, void columns never are.
+        """
+        return tuple(
+            f
+            for f in self.logical_schema
+            if f.name not in self.partition_columns and f.data_type != VOID
+        )
+
+    @cached_property
+    def physical_read_schema(self) -> pa.Schema:
+        """Columns to read from a data file: `data_columns` first, by their physical names.
+
+        All fields are nullable, because a file may be older than a column. Where the column
+        mapping is by id, every field carries its id (`FIELD_ID_KEY`). Materialized row ids and
+        versions follow where they are asked for, then the row index where something needs it:
+        deletion vectors, row ids, or, if no other column is read, the number of rows.
+
+        Raises:
+            CorruptTableError: the mapping is by id and a column has none.
+        """
+        try:
+            fields = [physical_field(f, self.column_mapping) for f in self.data_columns]
+        except ValueError as error:
+            raise CorruptTableError(
+                f"The schema of {self.table} is incomplete: {error}.", table=self.table
+            ) from error
+        row_id, commit_version = self.row_tracking or ("", "")
+        if ROW_ID in self.metadata_columns and row_id:
+            fields.append(pa.field(row_id, pa.int64()))
+        if ROW_COMMIT_VERSION in self.metadata_columns and commit_version:
+            fields.append(pa.field(commit_version, pa.int64()))
+        if CHANGE_TYPE in self.metadata_columns:
+            fields.append(pa.field(CHANGE_TYPE, pa.string()))
+        wanted = {ROW_INDEX_COLUMN, ROW_ID} & set(self.metadata_columns)
+        if wanted or self.deletion_vectors or not fields:
+            fields.append(
+                pa.field(ROW_INDEX_COLUMN, pa.int64(), metadata={METADATA_COLUMN_KEY: ROW_INDEX})
+            )
+        return pa.schema(fields)
+
+    @cached_property
+    def reads_as_is(self) -> bool:
+        """Whether what is read of a data file without deletion vector needs no transformation."""
+        return self.physical_read_schema.equals(self.logical_arrow_schema, check_metadata=True)
+
+    @cached_property
+    def physical_predicate(self) -> Predicate | None:
+        """`predicate` by physical names, for `read_parquet_files`."""
+        if self.predicate is None or self.column_mapping == "none":
+            return self.predicate
+        try:
+            return with_paths(self.predicate, lambda path: physical_path(self.logical_schema, path))
+        except KeyError:  # of a field that isn't read
+            return None
+
+    def partition_key(self, field: StructField) -> str:
+        """The key of a partition column in `add.partitionValues`."""
+        return field.name if self.column_mapping == "none" else physical_name(field)
+
+    def to_bytes(self) -> bytes:
+        """For another process."""
+        return _WIRE.encode(
+            _WireScanState(
+                self.table,
+                self.logical_schema.to_json(),
+                self.partition_columns,
+                self.metadata_columns,
+                self.row_tracking,
+                None if self.predicate is None else to_wire(self.predicate),
+                self.column_mapping,
+                self.deletion_vectors,
+                self.time_zone,
+            )
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ScanState:
+        """The inverse of `to_bytes`.
+
+        Raises:
+            SerializationError: not such bytes, or of a newer version of the package.
+        """
+        return _WIRE.decode(
+            data,
+            lambda wire: cls(
+                table=wire.table,
+                logical_schema=StructType.from_json(wire.logical_schema),
+                partition_columns=wire.partition_columns,
+                metadata_columns=wire.metadata_columns,
+                row_tracking=wire.row_tracking,
+                predicate=None if wire.predicate is None else from_wire(wire.predicate),
+                column_mapping=wire.column_mapping,
+                deletion_vectors=wire.deletion_vectors,
+                time_zone=wire.time_zone,
+            ),
+        )

@@ -1,0 +1,100 @@
+"""What of a table rests on a column: then the column can't go, nor change its name or type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from bayou.errors import PredicateError, SchemaError
+from bayou.kernel.expressions.model import referenced_columns
+from bayou.kernel.expressions.sql.parser import parse_expression
+from bayou.kernel.log.table_state import TableState
+from bayou.protocol import column_rules
+from bayou.protocol.column_rules import GENERATION_EXPRESSION_KEY
+from bayou.protocol.schema import StructField, StructType
+
+__all__ = [
+    "ColumnPath",
+    "path_text",
+    "refuse_if_used",
+    "refuse_if_used_for_layout",
+]
+
+ColumnPath: TypeAlias = tuple[str, ...]
+
+
+def path_text(path: ColumnPath) -> str:
+    """A path as delta-spark writes it into the history: names with a dot in quotes."""
+    return ".".join(f"`{name}`" if "." in name else name for name in path)
+
+
+def refuse_if_used(state: TableState, path: ColumnPath, what: str) -> None:
+    """Check that no constraint, invariant or generated column names a column or what is in it.
+
+    Args:
+        path: as the schema spells it.
+        what: what is to be done to it: `renamed`.
+
+    Raises:
+        SchemaError: one does; names it.
+    """
+    for user, text in _expressions(state):
+        try:
+            named = list(referenced_columns(parse_expression(text)))
+        except PredicateError:
+            # What can't be understood may well name the column.
+            named = [path]
+        if any(_touch(path, other) for other in named):
+            raise SchemaError(
+                f"Column {path_text(path)!r} of {state.path} can't be {what}: {user} ({text}) "
+                "uses it. Drop that first.",
+                table=state.path,
+                column=path_text(path),
+            )
+
+
+def refuse_if_used_for_layout(state: TableState, path: ColumnPath, what: str) -> None:
+    """Check that a column neither partitions nor clusters the table.
+
+    Raises:
+        SchemaError: it does.
+    """
+    used = "partitioned" if path[0] in state.partition_columns and len(path) == 1 else None
+    if used is None and any(p[: len(path)] == path for p in state.clustering_columns):
+        used = "clustered"
+    if used is not None:
+        raise SchemaError(
+            f"Column {path_text(path)!r} of {state.path} can't be {what}: the table is {used} by "
+            "it. "
+            + ("Change the clustering first." if used == "clustered" else "Make a new table."),
+            table=state.path,
+            column=path_text(path),
+        )
+
+
+def _expressions(state: TableState) -> Iterator[tuple[str, str]]:
+    for name, text in column_rules.check_constraints(state.properties).items():
+        yield f"CHECK constraint {name}", text
+    for field in _fields(state.schema):
+        generated = field.metadata.get(GENERATION_EXPRESSION_KEY)
+        if generated is not None:
+            yield f"generated column {field.name}", str(generated)
+        try:
+            invariant = column_rules.invariant_of(field)
+        except ValueError:
+            invariant = None
+        if invariant is not None:
+            yield f"the invariant of column {field.name}", invariant
+
+
+def _fields(schema: StructType) -> Iterator[StructField]:
+    for field in schema:
+        yield field
+        if isinstance(field.data_type, StructType):
+            yield from _fields(field.data_type)
+
+
+def _touch(path: ColumnPath, other: ColumnPath) -> bool:
+    """Whether one of two paths leads to the other."""
+    length = min(len(path), len(other))
+    return [s.lower() for s in path[:length]] == [s.lower() for s in other[:length]]

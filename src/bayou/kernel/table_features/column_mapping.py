@@ -1,0 +1,295 @@
+"""Logical and physical names of columns (PROTOCOL.md, Column Mapping).
+
+Everything above the files speaks logical names. Data files, statistics and partition values in the
+log speak physical ones; field ids decide in data files where the mode is `id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias, cast
+
+import pyarrow as pa
+
+from bayou.kernel.arrow.types import to_arrow_type
+from bayou.kernel.engine import FIELD_ID_KEY, VARIANT_KEY
+from bayou.protocol.schema import (
+    VARIANT,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+)
+
+__all__ = [
+    "ID_KEY",
+    "ColumnMappingMode",
+    "column_mapping_mode",
+    "logical_path",
+    "physical_arrow_type",
+    "physical_field",
+    "physical_name",
+    "physical_path",
+    "physical_stats_schema",
+    "physical_write_schema",
+    "to_physical_schema",
+    "without_mapping",
+]
+
+ColumnMappingMode: TypeAlias = Literal["none", "name", "id"]
+
+ID_KEY = "delta.columnMapping.id"
+PHYSICAL_NAME_KEY = "delta.columnMapping.physicalName"
+MODE_KEY = "delta.columnMapping.mode"
+_MODES = ("none", "name", "id")
+
+
+def column_mapping_mode(properties: Mapping[str, str]) -> ColumnMappingMode:
+    """The mode that a table's properties name, `none` where they don't.
+
+    Raises:
+        ValueError: an unknown mode.
+    """
+    mode = properties.get(MODE_KEY, "none").strip().lower()
+    if mode not in _MODES:
+        raise ValueError(f"{MODE_KEY} is {mode!r}; it must be one of {', '.join(_MODES)}")
+    return cast("ColumnMappingMode", mode)
+
+
+def physical_name(field: StructField) -> str:
+    """The field's name in data files and in the log; its own name where the table has no mapping.
+
+    A snapshot's schema has no mapping metadata where the mode is `none` (see `without_mapping`),
+    so the mode needn't be known here.
+    """
+    name = field.metadata.get(PHYSICAL_NAME_KEY)
+    return name if isinstance(name, str) else field.name
+
+
+def physical_path(schema: StructType, logical_path: tuple[str, ...]) -> tuple[str, ...]:
+    """The physical field path of a field: of a column, or of one nested in it.
+
+    Steps through arrays and maps are `element`, `key` and `value`, and stay what they are.
+
+    Raises:
+        KeyError: the schema has no such field; its argument is the path.
+    """
+    names: list[str] = []
+    level: DataType | None = schema
+    for step in logical_path:
+        match level:
+            case StructType():
+                field = next((f for f in level if f.name == step), None)
+                if field is None:
+                    raise KeyError(logical_path)
+                names.append(physical_name(field))
+                level = field.data_type
+                continue
+            case ArrayType() if step == "element":
+                level = level.element_type
+            case MapType() if step == "key":
+                level = level.key_type
+            case MapType() if step == "value":
+                level = level.value_type
+            case _:
+                raise KeyError(logical_path)
+        names.append(step)
+    return tuple(names)
+
+
+def logical_path(schema: StructType, physical: tuple[str, ...]) -> tuple[str, ...]:
+    """The inverse of `physical_path`, for columns and fields of structs.
+
+    Raises:
+        KeyError: the schema has no such field; its argument is the path.
+    """
+    names: list[str] = []
+    level: DataType = schema
+    for step in physical:
+        fields = level.fields if isinstance(level, StructType) else ()
+        field = next((f for f in fields if physical_name(f) == step), None)
+        if field is None:
+            raise KeyError(physical)
+        names.append(field.name)
+        level = field.data_type
+    return tuple(names)
+
+
+def to_physical_schema(schema: StructType, mode: ColumnMappingMode) -> StructType:
+    """The schema under its physical names, nested too; types, nullability and metadata stay."""
+    return schema if mode == "none" else _physical_struct(schema)
+
+
+def without_mapping(schema: StructType) -> StructType:
+    """The schema without mapping metadata, which means nothing where the mode is `none`."""
+    return cast("StructType", _without_mapping(schema))
+
+
+def physical_field(field: StructField, mode: ColumnMappingMode) -> pa.Field[Any]:
+    """The column that a data file is asked for, nullable.
+
+    Raises:
+        ValueError: the mode is `id` and the field, or one nested in it, has no id.
+    """
+    return pa.field(
+        field.name if mode == "none" else physical_name(field),
+        physical_arrow_type(field.data_type, mode),
+        metadata={**_id_metadata(field, mode), **_type_metadata(field.data_type)} or None,
+    )
+
+
+def physical_write_schema(schema: StructType, mode: ColumnMappingMode) -> pa.Schema:
+    """The Arrow schema in which data files are written: physical names, field ids, nullability."""
+    return pa.schema([_written_field(f, mode) for f in schema])
+
+
+def physical_stats_schema(stats_schema: pa.Schema, schema: StructType) -> pa.Schema:
+    """A schema of statistics (`numRecords`, `nullCount`, ...) by physical names.
+
+    Args:
+        stats_schema: by logical names, nested as `schema` is.
+        schema: the table's.
+    """
+    fields: list[pa.Field[Any]] = [
+        f.with_type(_physical_stats(f.type, schema)) for f in stats_schema
+    ]
+    return pa.schema(fields)
+
+
+def physical_arrow_type(data_type: DataType, mode: ColumnMappingMode) -> pa.DataType:
+    """The Arrow type in which a data file is asked for values of a logical type.
+
+    Names are physical, ids where the mode is `id`. Every nested field is nullable, because a file
+    may be older than a field.
+
+    Raises:
+        ValueError: the mode is `id` and a nested field has no id.
+    """
+    match data_type:
+        case StructType(fields):
+            return pa.struct([physical_field(f, mode) for f in fields])
+        case ArrayType():
+            return pa.list_(_nested_field("element", data_type.element_type, mode))
+        case MapType():
+            value: Any = _nested_field("value", data_type.value_type, mode)
+            return pa.map_(physical_arrow_type(data_type.key_type, mode), value)
+        case _:
+            return to_arrow_type(data_type)
+
+
+def _written_field(
+    field: StructField, mode: ColumnMappingMode, *, optional: bool = False
+) -> pa.Field[Any]:
+    """As Parquet has it; below what may be null everything may, for the rows where that is null."""
+    name = field.name if mode == "none" else physical_name(field)
+    field_id = None if mode == "none" else field.metadata.get(ID_KEY)
+    marks = _type_metadata(field.data_type)
+    if isinstance(field_id, int):
+        marks[FIELD_ID_KEY] = str(field_id).encode()
+    nullable = field.nullable or optional
+    written = _written_type(field.data_type, mode, optional=nullable)
+    return pa.field(name, written, nullable, metadata=marks or None)
+
+
+def _written_type(data_type: DataType, mode: ColumnMappingMode, *, optional: bool) -> pa.DataType:
+    match data_type:
+        case StructType(fields):
+            return pa.struct([_written_field(f, mode, optional=optional) for f in fields])
+        case ArrayType():
+            nullable = data_type.contains_null
+            element = _written_type(data_type.element_type, mode, optional=nullable)
+            return pa.list_(pa.field("element", element, nullable))
+        case MapType():
+            nullable = data_type.value_contains_null
+            inner = _written_type(data_type.value_type, mode, optional=nullable)
+            value: Any = pa.field("value", inner, nullable)
+            return pa.map_(_written_type(data_type.key_type, mode, optional=False), value)
+        case _:
+            return to_arrow_type(data_type)
+
+
+def _nested_field(name: str, data_type: DataType, mode: ColumnMappingMode) -> pa.Field[Any]:
+    metadata = _type_metadata(data_type) or None
+    return pa.field(name, physical_arrow_type(data_type, mode), metadata=metadata)
+
+
+def _id_metadata(field: StructField, mode: ColumnMappingMode) -> dict[bytes | str, bytes | str]:
+    if mode != "id":
+        return {}
+    field_id = field.metadata.get(ID_KEY)
+    if isinstance(field_id, int):
+        return {FIELD_ID_KEY: str(field_id).encode()}
+    raise ValueError(f"column {field.name!r} has no {ID_KEY}, though the mode is id")
+
+
+def _type_metadata(data_type: DataType) -> dict[bytes | str, bytes | str]:
+    return {VARIANT_KEY: b"true"} if data_type == VARIANT else {}
+
+
+def _physical_stats(data_type: Any, schema: StructType) -> pa.DataType:
+    if not pa.types.is_struct(data_type):
+        return cast("pa.DataType", data_type)
+    by_name = {f.name: f for f in schema}
+    fields: list[pa.Field[Any]] = []
+    for child in data_type:
+        field = by_name[child.name]
+        inner = field.data_type if isinstance(field.data_type, StructType) else StructType()
+        fields.append(
+            child.with_name(physical_name(field)).with_type(_physical_stats(child.type, inner))
+        )
+    return pa.struct(fields)
+
+
+def _physical_struct(schema: StructType) -> StructType:
+    return StructType(
+        tuple(
+            replace(f, name=physical_name(f), data_type=_physical_type(f.data_type)) for f in schema
+        )
+    )
+
+
+def _physical_type(data_type: DataType) -> DataType:
+    match data_type:
+        case StructType():
+            return _physical_struct(data_type)
+        case ArrayType():
+            return replace(data_type, element_type=_physical_type(data_type.element_type))
+        case MapType():
+            return replace(
+                data_type,
+                key_type=_physical_type(data_type.key_type),
+                value_type=_physical_type(data_type.value_type),
+            )
+        case _:
+            return data_type
+
+
+def _without_mapping(data_type: DataType) -> DataType:
+    match data_type:
+        case StructType(fields):
+            return StructType(
+                tuple(
+                    replace(
+                        f,
+                        data_type=_without_mapping(f.data_type),
+                        metadata={
+                            key: value
+                            for key, value in f.metadata.items()
+                            if key not in (ID_KEY, PHYSICAL_NAME_KEY)
+                        },
+                    )
+                    for f in fields
+                )
+            )
+        case ArrayType():
+            return replace(data_type, element_type=_without_mapping(data_type.element_type))
+        case MapType():
+            return replace(
+                data_type,
+                key_type=_without_mapping(data_type.key_type),
+                value_type=_without_mapping(data_type.value_type),
+            )
+        case _:
+            return data_type

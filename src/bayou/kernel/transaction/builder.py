@@ -1,0 +1,484 @@
+"""Building a transaction: what it is to change besides files."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from bayou.errors import ArgumentError, TableNotFoundError
+from bayou.kernel.catalog import Catalog
+from bayou.kernel.engine import CommitNotes, Engine
+from bayou.kernel.log.table_state import TableState, load_table_state
+from bayou.kernel.operation import WITHOUT_NEW_ROWS, Operation
+from bayou.kernel.table_features.clustering import (
+    checked_clustering_columns,
+    clustering_configuration,
+)
+from bayou.kernel.table_features.stats_columns import check_statistics_columns
+from bayou.kernel.table_features.writer_support import (
+    check_catalog,
+    check_change_data_columns,
+    check_properties,
+    check_row_tracking_columns,
+    check_schema_can_be_read,
+    check_universal_format,
+    check_writable,
+    given_properties,
+)
+from bayou.kernel.transaction.metadata_update import (
+    MetadataChange,
+    MetadataRequest,
+    changed_metadata,
+)
+from bayou.kernel.transaction.table_update import TableUpdate
+from bayou.kernel.transaction.transaction import Transaction
+from bayou.protocol import features, properties
+from bayou.protocol.actions import DomainMetadata, Metadata, Protocol
+from bayou.protocol.actions import Transaction as TransactionIdentifier
+from bayou.protocol.column_metadata import CLUSTERING_DOMAIN
+from bayou.protocol.column_rules import identity_of
+from bayou.protocol.schema import StructType
+
+__all__ = ["TransactionBuilder"]
+
+_DEFAULT_RETRIES = 200
+
+
+class TransactionBuilder:
+    """Collects what a transaction needs; each method gives a new builder.
+
+    Made by `Table.create_transaction_builder` or `Snapshot.build_update_table_transaction`.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        read_state: TableState | None,
+        engine_info: str,
+        operation: Operation,
+        catalog: Catalog | None = None,
+    ) -> None:
+        self._table = table
+        self._read_state = read_state
+        self._catalog = catalog if read_state is None else read_state.catalog
+        self._engine_info = engine_info
+        self._operation = operation
+        self._schema: StructType | None = None
+        self._partition_columns: tuple[str, ...] | None = None
+        self._properties: dict[str, str] = {}
+        self._transaction_ids: dict[str, int] = {}
+        self._copied_transaction_ids: dict[str, TransactionIdentifier] = {}
+        self._schema_evolution = False
+        self._max_retries = _DEFAULT_RETRIES
+        self._operation_parameters: dict[str, object] = {}
+        self._user_metadata: str | None = None
+        self._removed_properties: frozenset[str] = frozenset()
+        self._features: tuple[str, ...] = ()
+        self._versions = (0, 0)
+        self._domains: dict[str, DomainMetadata] = {}
+        self._metadata: Metadata | None = None
+        self._protocol: Protocol | None = None
+        self._log_compaction_interval: int | None = None
+        self._files_checked = False
+        self._clustering: tuple[tuple[str, ...], ...] | None = None
+        self._replaces_schema = False
+        self._row_conditions: tuple[str, ...] = ()
+        self._data_change = True
+        self._max_records_per_file: int | None = None
+        self._compression: str | None = None
+        self._description: str | None = None
+        self._tells_definition = False
+
+    def with_schema(self, schema: StructType) -> TransactionBuilder:
+        """Schema of a new table, or of the rows for an existing one.
+
+        With an existing table it must fit, see `with_schema_evolution`.
+        """
+        builder = copy.copy(self)
+        builder._schema = schema
+        return builder
+
+    def with_partition_columns(self, columns: Iterable[str]) -> TransactionBuilder:
+        """Partition columns of a new table. An existing one keeps its own.
+
+        A builder that makes the table unless there is one takes them; they must then be its own.
+
+        Raises:
+            ArgumentError: the builder was made from a snapshot, which tells them, and doesn't
+                replace the schema.
+        """
+        if self._read_state is not None and not self._replaces_schema:
+            raise ArgumentError(
+                f"{self._table} exists: its partition columns come from the snapshot that the "
+                "transaction is made from. Leave with_partition_columns out.",
+                argument="columns",
+            )
+        builder = copy.copy(self)
+        builder._partition_columns = tuple(columns)
+        return builder
+
+    def with_clustering_columns(self, columns: Iterable[str | Sequence[str]]) -> TransactionBuilder:
+        """Cluster the table by these columns (PROTOCOL.md, Clustered Table); none: no longer.
+
+        Args:
+            columns: names, or paths of fields in structs; at most four.
+        """
+        builder = copy.copy(self)
+        builder._clustering = tuple((c,) if isinstance(c, str) else tuple(c) for c in columns)
+        return builder
+
+    def with_table_properties(self, configuration: Mapping[str, str]) -> TransactionBuilder:
+        """Set table properties (PROTOCOL.md, Table Properties), those of the table stay."""
+        builder = copy.copy(self)
+        builder._properties = {**self._properties, **configuration}
+        return builder
+
+    def with_table_properties_removed(self, keys: Iterable[str]) -> TransactionBuilder:
+        """Unset table properties; those that the table doesn't have are passed over."""
+        builder = copy.copy(self)
+        builder._removed_properties = self._removed_properties | frozenset(keys)
+        return builder
+
+    def with_description(self, text: str | None) -> TransactionBuilder:
+        """What the table is about (PROTOCOL.md, Change Metadata).
+
+        None leaves it as it is, an empty text takes it away.
+        """
+        builder = copy.copy(self)
+        builder._description = text
+        return builder
+
+    def with_definition_told(self) -> TransactionBuilder:
+        """The history says what the table is made to be, as delta-spark's CREATE TABLE does."""
+        builder = copy.copy(self)
+        builder._tells_definition = True
+        return builder
+
+    def with_features(self, names: Iterable[str]) -> TransactionBuilder:
+        """Table features that the protocol is to have (PROTOCOL.md, Table Features)."""
+        builder = copy.copy(self)
+        builder._features = (*self._features, *names)
+        return builder
+
+    def with_protocol_versions(self, reader: int = 0, writer: int = 0) -> TransactionBuilder:
+        """Raise the protocol to at least these versions; features are listed from (3, 7) on."""
+        if not (0 <= reader <= 3 and 0 <= writer <= 7):
+            raise ArgumentError(
+                f"There is no protocol ({reader}, {writer}): reader versions are 1 to 3, writer "
+                "versions 1 to 7.",
+                argument="reader" if not 0 <= reader <= 3 else "writer",
+            )
+        builder = copy.copy(self)
+        builder._versions = (reader, writer)
+        return builder
+
+    def with_domain_metadata(self, domain: str, configuration: str) -> TransactionBuilder:
+        """Set a domain's configuration (PROTOCOL.md, Domain Metadata); any text, at most 50 MB.
+
+        Raises:
+            ArgumentError: a domain of Delta's own (`delta.`), or an empty name.
+        """
+        return self._with_domain(
+            DomainMetadata(domain=domain, configuration=configuration, removed=False)
+        )
+
+    def with_domain_metadata_removed(self, domain: str) -> TransactionBuilder:
+        """Remove a domain; nothing is written where the table doesn't have it."""
+        return self._with_domain(DomainMetadata(domain=domain, configuration="", removed=True))
+
+    def with_metadata(self, metadata: Metadata) -> TransactionBuilder:
+        """Replace the metaData action; what else is set goes on top. For operations, which checked
+        that the table's files go with it.
+        """
+        builder = copy.copy(self)
+        builder._metadata = metadata
+        return builder
+
+    def with_files_checked(self) -> TransactionBuilder:
+        """Say that all live files go with the constraints and row ids that the table is given."""
+        builder = copy.copy(self)
+        builder._files_checked = True
+        return builder
+
+    def with_protocol(self, protocol: Protocol) -> TransactionBuilder:
+        """Replace the protocol action; what else is set goes on top. For operations, which checked
+        that the table does without the features that go.
+        """
+        builder = copy.copy(self)
+        builder._protocol = protocol
+        return builder
+
+    def with_delta_domain(self, domain: str, configuration: str | None) -> TransactionBuilder:
+        """Set a domain of Delta's own, for the operation whose domain it is; None removes it."""
+        action = DomainMetadata(
+            domain=domain, configuration=configuration or "", removed=configuration is None
+        )
+        builder = copy.copy(self)
+        builder._domains = {**self._domains, domain: action}
+        return builder
+
+    def _with_domain(self, action: DomainMetadata) -> TransactionBuilder:
+        if not action.domain or action.domain.lower().startswith("delta."):
+            raise ArgumentError(
+                f"The domain {action.domain!r} can't be set: names that begin with 'delta.' are "
+                "Delta's own, and a name isn't empty.",
+                argument="domain",
+            )
+        builder = copy.copy(self)
+        builder._domains = {**self._domains, action.domain: action}
+        return builder
+
+    def with_transaction_id(self, app_id: str, version: int) -> TransactionBuilder:
+        """Record an application's progress; more than one application may be named.
+
+        Where the table has recorded this version or a later one already, the commit does nothing
+        and says so.
+        """
+        if not app_id:
+            raise ArgumentError("An application id can't be empty.", argument="app_id")
+        builder = copy.copy(self)
+        builder._transaction_ids = {**self._transaction_ids, app_id: version}
+        return builder
+
+    def with_copied_transaction_ids(
+        self, identifiers: Iterable[TransactionIdentifier]
+    ) -> TransactionBuilder:
+        """Write another table's transaction identifiers as they are.
+
+        Unlike `with_transaction_id` they don't decide whether the commit was made already, and a
+        version may be lower than the table's.
+        """
+        builder = copy.copy(self)
+        builder._copied_transaction_ids = {t.app_id: t for t in identifiers}
+        return builder
+
+    def with_schema_evolution(self, enabled: bool = True) -> TransactionBuilder:
+        """Columns of the rows that an existing table lacks are added to it, nullable."""
+        builder = copy.copy(self)
+        builder._schema_evolution = enabled
+        return builder
+
+    def with_schema_replaced(self) -> TransactionBuilder:
+        """An existing table gets the rows' schema and the partition columns that are given, none
+        unless told. For a commit that removes every file: they don't fit any more.
+        """
+        builder = copy.copy(self)
+        builder._replaces_schema = True
+        return builder
+
+    def with_row_condition(self, text: str) -> TransactionBuilder:
+        """Writers refuse rows for which a condition, SQL text, isn't true; null isn't."""
+        builder = copy.copy(self)
+        builder._row_conditions = (*self._row_conditions, text)
+        return builder
+
+    def with_data_change(self, data_change: bool) -> TransactionBuilder:
+        """False: the rows that are written are the table's own, laid out anew (`dataChange`)."""
+        builder = copy.copy(self)
+        builder._data_change = data_change
+        return builder
+
+    def with_max_records_per_file(self, rows: int | None) -> TransactionBuilder:
+        """Writers begin a new data file after so many rows; None: sizes in bytes decide alone."""
+        if rows is not None and rows < 1:
+            raise ArgumentError(
+                f"A data file can't hold {rows} rows at most; 1 or more.", argument="rows"
+            )
+        builder = copy.copy(self)
+        builder._max_records_per_file = rows
+        return builder
+
+    def with_compression(self, codec: str | None) -> TransactionBuilder:
+        """Parquet codec of this transaction's files; None: the table's."""
+        builder = copy.copy(self)
+        builder._compression = codec
+        return builder
+
+    def with_max_retries(self, retries: int) -> TransactionBuilder:
+        """How often a lost commit is tried again, 200 unless told."""
+        if retries < 0:
+            raise ArgumentError(f"max_retries can't be {retries}; 0 or more.", argument="retries")
+        builder = copy.copy(self)
+        builder._max_retries = retries
+        return builder
+
+    def with_log_compaction_interval(self, commits: int | None) -> TransactionBuilder:
+        """Every so many commits a log compaction file is due (PROTOCOL.md, Log Compaction Files).
+
+        It is one of the commit's post-commit hooks. None, as unless told: never.
+        """
+        if commits is not None and commits < 2:
+            raise ArgumentError(
+                f"A log compaction file can't hold {commits} commits; it holds 2 or more.",
+                argument="commits",
+            )
+        builder = copy.copy(self)
+        builder._log_compaction_interval = commits
+        return builder
+
+    def with_operation_parameters(self, parameters: Mapping[str, object]) -> TransactionBuilder:
+        """`commitInfo.operationParameters`, plain values."""
+        builder = copy.copy(self)
+        builder._operation_parameters = {**self._operation_parameters, **parameters}
+        return builder
+
+    def with_user_metadata(self, text: str | None) -> TransactionBuilder:
+        """`commitInfo.userMetadata`; None: what the engine says (`CommitNotes`), if anything."""
+        builder = copy.copy(self)
+        builder._user_metadata = text
+        return builder
+
+    def build(self, engine: Engine) -> Transaction:
+        """Read the table where that hasn't been done, and begin.
+
+        Raises:
+            TableNotFoundError: there is no table and no schema for a new one.
+            SchemaError: schema or partitioning can't be, or don't fit the table.
+            TablePropertyError: a property that isn't one, or an unusable value.
+            UnsupportedFeatureError: the table needs of a writer what isn't supported.
+        """
+        state = self._read_state
+        if state is None:
+            try:
+                state = load_table_state(engine, self._table, catalog=self._catalog)
+            except TableNotFoundError:
+                if self._schema is None and self._metadata is None:
+                    raise
+        change = changed_metadata(self._table, state, self._request())
+        metadata, schema = change.metadata, change.schema
+        domains = self._domain_actions(state)
+        protocol = self._next_protocol(state, change)
+        if self._clustering is not None:
+            domains[CLUSTERING_DOMAIN] = self._clustering_action(metadata, schema)
+            protocol = features.upgraded(protocol, [features.CLUSTERING])
+        if domains:
+            protocol = features.upgraded(protocol, [features.DOMAIN_METADATA])
+        protocol = features.upgraded(protocol, self._features)
+        protocol = features.with_versions(protocol, *self._versions)
+        new_protocol = None if state is not None and protocol == state.protocol else protocol
+        new_metadata = None if state is not None and metadata == state.metadata else metadata
+        check_writable(self._table, protocol, metadata, schema)
+        check_properties(self._table, metadata.configuration)
+        check_universal_format(self._table, metadata.configuration, self._operation)
+        check_catalog(
+            self._table,
+            state,
+            protocol=protocol,
+            configuration=metadata.configuration,
+            catalog=self._catalog,
+            operation=self._operation,
+        )
+        if new_metadata is not None:
+            check_schema_can_be_read(self._table, new_metadata)
+            check_change_data_columns(self._table, metadata.configuration, schema)
+            check_row_tracking_columns(self._table, metadata.configuration, schema)
+            key = properties.SKIPPING_COLUMNS.key
+            before = None if state is None else state.properties.get(key)
+            if metadata.configuration.get(key) != before:
+                check_statistics_columns(
+                    self._table, schema, metadata.partition_columns, metadata.configuration
+                )
+        return Transaction(
+            TableUpdate(
+                table=self._table,
+                read_state=state,
+                catalog=self._catalog,
+                protocol=new_protocol,
+                metadata=new_metadata,
+                schema=schema,
+                partition_columns=tuple(metadata.partition_columns),
+                configuration=metadata.configuration,
+                transaction_ids=self._transaction_ids,
+                copied_transaction_ids=self._copied_transaction_ids,
+                operation=self._operation,
+                operation_parameters={
+                    **self._operation_parameters,
+                    **(self._definition(metadata) if self._tells_definition else {}),
+                },
+                engine_info=self._engine_info,
+                user_metadata=self._notes(engine),
+                max_retries=self._max_retries,
+                domains=domains,
+                generated_identity=self._generated_identity(schema),
+                log_compaction_interval=self._log_compaction_interval,
+                row_conditions=self._row_conditions,
+                data_change=self._data_change,
+                max_records_per_file=self._max_records_per_file,
+                compression=self._compression,
+            )
+        )
+
+    def _notes(self, engine: Engine) -> str | None:
+        if self._user_metadata is None and isinstance(engine, CommitNotes):
+            return engine.user_metadata
+        return self._user_metadata
+
+    def _request(self) -> MetadataRequest:
+        return MetadataRequest(
+            schema=self._schema,
+            evolves=self._schema_evolution,
+            replaces=self._replaces_schema,
+            partition_columns=self._partition_columns,
+            set_properties=given_properties(self._table, self._properties),
+            removed_properties=self._removed_properties,
+            metadata=self._metadata,
+            files_checked=self._files_checked,
+            description=self._description,
+        )
+
+    def _definition(self, metadata: Metadata) -> dict[str, object]:
+        clustering = [".".join(path) for path in self._clustering or ()]
+        return {
+            "description": metadata.description,
+            "partitionBy": _json(metadata.partition_columns),
+            "clusterBy": _json(clustering),
+            "properties": _json(metadata.configuration),
+        }
+
+    def _next_protocol(self, state: TableState | None, change: MetadataChange) -> Protocol:
+        """The protocol with the features that metadata makes use of, or asks for."""
+        configuration = {**change.metadata.configuration, **change.asked_features}
+        protocol = self._protocol or (None if state is None else state.protocol)
+        if protocol is None:
+            return features.protocol_for(change.schema, configuration)
+        if state is None or change.metadata != state.metadata or change.asked_features:
+            used = features.features_in_use(change.schema, configuration, protocol)
+            return features.with_asked_versions(features.upgraded(protocol, used), configuration)
+        return protocol
+
+    def _domain_actions(self, state: TableState | None) -> dict[str, DomainMetadata]:
+        known = {} if state is None else state.domain_metadata
+        return {
+            name: action
+            for name, action in self._domains.items()
+            if not action.removed or name in known
+        }
+
+    def _clustering_action(self, metadata: Metadata, schema: StructType) -> DomainMetadata:
+        columns = checked_clustering_columns(
+            self._table,
+            schema,
+            metadata.configuration,
+            metadata.partition_columns,
+            self._clustering or (),
+        )
+        text = clustering_configuration(schema, columns)
+        return DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=text, removed=False)
+
+    def _generated_identity(self, schema: StructType) -> tuple[str, ...]:
+        """Identity columns that the rows don't bring."""
+        if self._operation in WITHOUT_NEW_ROWS:
+            return ()
+        brought = self._schema
+        if brought is None or any(identity_of(f) is not None for f in brought):
+            return tuple(f.name for f in schema if identity_of(f) is not None)
+        return tuple(
+            f.name for f in schema if identity_of(f) is not None and brought.get(f.name) is None
+        )
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,80 @@
+"""Committing, measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sized
+from dataclasses import replace
+
+from bayou.kernel.metrics import (
+    MetricsReporter,
+    Stopwatch,
+    TransactionMetrics,
+    TransactionReport,
+    send,
+)
+from bayou.kernel.transaction.commit_contents import CommitContents
+from bayou.kernel.transaction.commit_result import TransactionCommitResult
+from bayou.kernel.transaction.table_update import TableUpdate
+
+__all__ = ["CommitMeasure", "measured"]
+
+
+class CommitMeasure:
+    """What is known of a commit by now; filled on the way.
+
+    Attributes:
+        contents: its files, None before they were read.
+        tries: as many as the versions that it was tried as.
+    """
+
+    def __init__(self) -> None:
+        self.contents: CommitContents | None = None
+        self.tries: Sized = ()
+
+    def metrics(self, duration_ms: float) -> TransactionMetrics:
+        """In numbers."""
+        contents = self.contents
+        if contents is None:
+            return TransactionMetrics(duration_ms=duration_ms)
+        return TransactionMetrics(
+            duration_ms=duration_ms,
+            attempts=len(self.tries),
+            files_added=contents.num_added,
+            files_removed=len(contents.removed_paths),
+            change_files=contents.num_changes,
+            bytes_added=contents.added_bytes,
+            bytes_removed=contents.removed_bytes,
+        )
+
+
+def measured(
+    reporter: MetricsReporter | None,
+    update: TableUpdate,
+    commit: Callable[[CommitMeasure], TransactionCommitResult],
+) -> TransactionCommitResult:
+    """What `commit` gives, with its metrics, and a report about it, also where it fails."""
+    watch = Stopwatch()
+    measure = CommitMeasure()
+
+    def report(version: int | None, error: Exception | None) -> None:
+        if reporter is None:
+            return
+        found = TransactionReport(
+            table=update.table,
+            operation=str(update.operation),
+            engine_info=update.engine_info,
+            read_version=update.read_version,
+            version=version,
+            metrics=measure.metrics(watch.milliseconds),
+            error=None if error is None else f"{type(error).__name__}: {error}",
+        )
+        send(reporter, found)
+
+    try:
+        with watch.running():
+            result = commit(measure)
+    except Exception as error:
+        report(None, error)
+        raise
+    report(None if result.already_committed else result.version, None)
+    return replace(result, metrics=measure.metrics(watch.milliseconds))

@@ -1,3 +1,0 @@
-"""Upkeep of the log: checkpoints."""
-
-__all__: list[str] = []

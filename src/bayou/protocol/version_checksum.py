@@ -1,0 +1,150 @@
+"""Version checksum files (PROTOCOL.md, Version Checksum File Schema)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+import msgspec
+
+from bayou.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction
+from bayou.protocol.json_decoding import JsonDecoder
+
+__all__ = ["DeletedRecordCounts", "FileSizeHistogram", "VersionChecksum", "encode", "parse"]
+
+_MB = 1 << 20
+_SIZE_BINS: tuple[int, ...] = (
+    0,
+    *(8192 << i for i in range(7)),
+    *(
+        megabytes * _MB
+        for megabytes in (
+            1,
+            2,
+            4,
+            *range(8, 41, 4),
+            *range(48, 121, 8),
+            *range(124, 145, 4),
+            *range(160, 577, 16),
+            *range(640, 1409, 64),
+            *range(1536, 2049, 128),
+            *range(2304, 4097, 256),
+            *(8192 << i for i in range(6)),
+        )
+    ),
+)
+"""Where the bins of a new histogram begin, in bytes; those of delta-spark."""
+
+_DELETED_BINS = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 2_147_483_647)
+"""Where the bins of deleted rows begin (Deleted Record Counts Histogram Schema)."""
+
+
+class FileSizeHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many live files of which size there are (File Size Histogram Schema).
+
+    Attributes:
+        sorted_bin_boundaries: first size of each bin, ascending from 0.
+        file_counts, total_bytes: of each bin.
+    """
+
+    sorted_bin_boundaries: tuple[int, ...]
+    file_counts: tuple[int, ...]
+    total_bytes: tuple[int, ...]
+
+    @classmethod
+    def empty(cls) -> FileSizeHistogram:
+        """That of no files."""
+        zeros = (0,) * len(_SIZE_BINS)
+        return cls(sorted_bin_boundaries=_SIZE_BINS, file_counts=zeros, total_bytes=zeros)
+
+    def changed(self, added: Iterable[int], removed: Iterable[int]) -> FileSizeHistogram | None:
+        """With some sizes more and some less; None where there weren't so many."""
+        counts, totals = list(self.file_counts), list(self.total_bytes)
+        if not len(self.sorted_bin_boundaries) == len(counts) == len(totals) > 0:
+            return None
+        for sizes, sign in ((added, 1), (removed, -1)):
+            for size in sizes:
+                place = bisect_right(self.sorted_bin_boundaries, size) - 1
+                counts[place] += sign
+                totals[place] += sign * size
+        if min(counts) < 0 or min(totals) < 0:
+            return None
+        return FileSizeHistogram(
+            sorted_bin_boundaries=self.sorted_bin_boundaries,
+            file_counts=tuple(counts),
+            total_bytes=tuple(totals),
+        )
+
+
+class DeletedRecordCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many live files have how many deleted rows (Deleted Record Counts Histogram Schema)."""
+
+    deleted_record_counts: tuple[int, ...] = (0,) * len(_DELETED_BINS)
+
+    def changed(self, added: Iterable[int], removed: Iterable[int]) -> DeletedRecordCounts | None:
+        """With some files more and some less; None where there weren't so many."""
+        counts = list(self.deleted_record_counts)
+        if len(counts) != len(_DELETED_BINS):
+            return None
+        for files, sign in ((added, 1), (removed, -1)):
+            for deleted in files:
+                counts[bisect_right(_DELETED_BINS, deleted) - 1] += sign
+        return None if min(counts) < 0 else DeletedRecordCounts(deleted_record_counts=tuple(counts))
+
+
+class VersionChecksum(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True
+):
+    """What a `.crc` file says of its version; the list of files is left out.
+
+    Attributes:
+        table_size_bytes: sum of the live files' sizes.
+        num_files: number of live files.
+        num_metadata, num_protocol: 1.
+        metadata, protocol: those of the version; old writers leave them out.
+        set_transactions: live ones, None where the writer doesn't say.
+        domain_metadata: without removed ones, None where the writer doesn't say.
+        in_commit_timestamp_opt: ms since the epoch, None without in-commit timestamps.
+        txn_id: of the transaction that made the version.
+        file_size_histogram: None where the writer doesn't say; delta-spark before 4.4 calls it
+            `histogramOpt`.
+        num_deleted_records_opt, num_deletion_vectors_opt, deleted_record_counts_histogram_opt: of
+            deletion vectors; None where the writer doesn't say.
+    """
+
+    txn_id: str | None = None
+    table_size_bytes: int
+    num_files: int
+    num_deleted_records_opt: int | None = None
+    num_deletion_vectors_opt: int | None = None
+    num_metadata: int
+    num_protocol: int
+    in_commit_timestamp_opt: int | None = None
+    set_transactions: list[Transaction] | None = None
+    domain_metadata: list[DomainMetadata] | None = None
+    metadata: Metadata | None = None
+    protocol: Protocol | None = None
+    file_size_histogram: FileSizeHistogram | None = None
+    histogram_opt: FileSizeHistogram | None = None
+    deleted_record_counts_histogram_opt: DeletedRecordCounts | None = None
+
+
+def parse(data: bytes) -> VersionChecksum | None:
+    """Parse the file; None where it isn't a checksum."""
+    try:
+        found = _DECODER.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if found.histogram_opt is None:
+        return found
+    histogram = found.file_size_histogram or found.histogram_opt
+    return msgspec.structs.replace(found, file_size_histogram=histogram, histogram_opt=None)
+
+
+def encode(checksum: VersionChecksum) -> bytes:
+    """The file's bytes: one line."""
+    return _ENCODER.encode(checksum) + b"\n"
+
+
+_DECODER = JsonDecoder(VersionChecksum)
+_ENCODER = msgspec.json.Encoder()

@@ -1,0 +1,146 @@
+"""VACUUM of a table from a session: many files are listed and deleted by executors."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from bayou.engines import from_description
+from bayou.kernel import Engine, Table
+from bayou.kernel.commands.vacuum.listing import ListingShare, list_share
+from bayou.kernel.commands.vacuum.orphan_files import FoundFiles
+from bayou.kernel.commands.vacuum.plan import ListShares
+from bayou.kernel.commands.vacuum.referenced_files import KeptFiles
+from bayou.kernel.commands.vacuum.vacuum import DeleteFiles, VacuumMetrics, vacuum
+from bayou.spark.commands.inventory import Inventory
+from bayou.spark.executors.executor_tasks import number_of_tasks, run_shares
+from bayou.spark.session.settings import VACUUM_LOCAL_FILES
+from bayou.version import ENGINE_INFO
+
+__all__ = ["vacuum_table"]
+
+_RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+_LITE = "spark.databricks.delta.vacuum.lite.enabled"
+_LOGGING = "spark.databricks.delta.vacuum.logging.enabled"
+_LOCAL_FILES = 10_000
+_SIDE_BY_SIDE = 8
+
+
+def vacuum_table(
+    spark: Any,
+    engine: Engine,
+    table: Table,
+    retention_hours: float | None = None,
+    *,
+    dry_run: bool = False,
+    lite: bool | None = None,
+    inventory: Inventory | None = None,
+) -> VacuumMetrics:
+    """Delete files that no version within the retention needs.
+
+    Args:
+        spark: a session, classic or Connect; under Connect this process deletes.
+        retention_hours: None: as the table says, a week unless set.
+        dry_run: only tell.
+        lite: look at the log only; None: as the session's conf says, else no.
+        inventory: what lies in the table's folder, by somebody else's listing; None: it is listed.
+
+    Raises:
+        ArgumentError: a retention shorter than the table's, unless
+            `spark.databricks.delta.retentionDurationCheck.enabled` is false; or an inventory
+            without the columns of one.
+        StorageError: the store failed; the history says FAILED, and it can be repeated.
+    """
+    if lite is None:
+        lite = inventory is None and _flag(spark, _LITE, default=False)
+    return vacuum(
+        engine,
+        table.path,
+        retention_hours,
+        dry_run=dry_run,
+        lite=lite,
+        enforce_retention_duration=_flag(spark, _RETENTION_CHECK, default=True),
+        engine_info=f"{ENGINE_INFO} (spark)",
+        catalog=table.catalog,
+        delete_files=_deleting(spark, engine, table.path),
+        list_shares=_listing(spark, engine, table.path)
+        if inventory is None
+        else inventory.look_through,
+        lists_everything=inventory is None,  # a query over one may leave out what isn't data
+        tells_history=_flag(spark, _LOGGING, default=True),
+    )
+
+
+def _flag(spark: Any, name: str, *, default: bool) -> bool:
+    text = str(spark.conf.get(name, str(default))).strip().lower()
+    return default if text not in ("true", "false") else text == "true"
+
+
+def _most_local(spark: Any) -> int:
+    local = VACUUM_LOCAL_FILES.integer(spark=spark)
+    return _LOCAL_FILES if local is None else local
+
+
+def _listing(spark: Any, engine: Engine, table: str) -> ListShares | None:
+    """By executors on object stores, which list a thousand files a request; a disk is quick."""
+    if not isinstance(spark, SparkSession) or "://" not in table:
+        return None
+    most = _most_local(spark)
+    reach = engine.description()
+
+    def list_shares(whole: ListingShare, kept: KeptFiles) -> Iterable[FoundFiles]:
+        if len(kept) <= most:
+            return [list_share(engine, whole, kept)]
+        sent = spark.sparkContext.broadcast(kept)
+
+        def listed(_: int, share: ListingShare) -> bytes:
+            return pickle.dumps(list_share(from_description(reach), share, sent.value))
+
+        try:
+            found = run_shares(
+                spark,
+                whole.split(kept, number_of_tasks(spark)),
+                listed,
+                table=table,
+                description=f"VACUUM {table}: list",
+                discard=lambda _: None,
+            )
+        finally:
+            sent.destroy()
+        return [pickle.loads(outcome) for outcome in found]  # noqa: S301  # our own tasks' bytes
+
+    return list_shares
+
+
+def _deleting(spark: Any, engine: Engine, table: str) -> DeleteFiles | None:
+    if not isinstance(spark, SparkSession):
+        return None
+    most = _most_local(spark)
+    reach = engine.description()
+
+    def remove(_: int, batches: Sequence[Sequence[str]]) -> bytes:
+        files = from_description(reach).files
+        for batch in batches:
+            files.delete_files(batch)
+        return b""
+
+    def delete(batches: Sequence[Sequence[str]]) -> None:
+        if sum(map(len, batches)) <= most:
+            with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="bayou-vacuum") as pool:
+                list(pool.map(engine.files.delete_files, batches))
+            return
+        tasks = min(len(batches), number_of_tasks(spark))
+        run_shares(
+            spark,
+            [batches[task::tasks] for task in range(tasks)],
+            remove,
+            table=table,
+            description=f"VACUUM {table}",
+            discard=lambda _: None,
+        )
+
+    return delete

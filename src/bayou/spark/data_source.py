@@ -1,0 +1,79 @@
+"""The format `delta`: what Spark asks of it, and who answers."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType as SparkStructType
+
+from bayou.protocol.schema import StructType
+from bayou.spark.errors import readable_errors
+from bayou.spark.read.batch import DeltaReader
+from bayou.spark.read.change_data_feed import DeltaChangesReader, changes_schema, has_end
+from bayou.spark.read.metadata_column import metadata_field, wants_metadata
+from bayou.spark.read.options import SourceOptions
+from bayou.spark.read.snapshots import PinnedVersion, open_pinned
+from bayou.spark.read.stream import DeltaStreamReader, source_schema
+from bayou.spark.streaming import reads_change_feed
+from bayou.spark.streaming.read_limits import HAS_LIMITS, NoStreams
+from bayou.spark.types import to_spark
+from bayou.spark.write import WriteOptions
+from bayou.spark.write.batch import DeltaWriter
+from bayou.spark.write.stream import DeltaStreamWriter
+
+__all__ = ["DeltaDataSource"]
+
+
+class DeltaDataSource(DataSource):
+    """Delta tables by path.
+
+    Spark pickles it after `schema()` and calls `reader` on the copy, in another process and once
+    for every query; the pinned version goes along.
+    """
+
+    _pinned: PinnedVersion | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        return "delta"
+
+    def schema(self) -> SparkStructType:
+        with readable_errors():
+            given = {key.lower(): value for key, value in self.options.items()}
+            options = SourceOptions.parse(given)
+            engine, snapshot = open_pinned(options, None)
+            self._pinned = PinnedVersion(version=snapshot.version, table_id=snapshot.table_id)
+            if reads_change_feed(given) and has_end(given):
+                return to_spark(changes_schema(engine, options, given))
+            schema = source_schema(engine, snapshot, self.options)
+            if wants_metadata(given):
+                schema = StructType((*schema.fields, metadata_field(snapshot)))
+            return to_spark(schema)
+
+    def reader(self, schema: SparkStructType) -> DataSourceReader:
+        with readable_errors():
+            given = {key.lower(): value for key, value in self.options.items()}
+            if reads_change_feed(given):
+                return DeltaChangesReader(SourceOptions.parse(given), given, schema)
+            return DeltaReader(SourceOptions.parse(given), schema, self._pinned)
+
+    def writer(self, schema: SparkStructType, overwrite: bool) -> DataSourceWriter:
+        with readable_errors():
+            return DeltaWriter(WriteOptions.parse(self.options), schema, overwrite=overwrite)
+
+    def streamReader(self, schema: SparkStructType) -> DataSourceStreamReader:  # noqa: N802
+        with readable_errors():
+            if not HAS_LIMITS:
+                return NoStreams()
+            return DeltaStreamReader(dict(self.options), schema, self._pinned)
+
+    def streamWriter(  # noqa: N802  # Spark's name
+        self, schema: SparkStructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        with readable_errors():
+            return DeltaStreamWriter(WriteOptions.parse(self.options), schema, overwrite=overwrite)

@@ -1,0 +1,1 @@
+"""Access to Spark's JVM through py4j."""

@@ -1,0 +1,139 @@
+"""How a distributed scan is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.sql.types import StructType as SparkStructType
+
+from bayou.errors import ArgumentError
+from bayou.kernel import Predicate, ScanBuilder, Snapshot
+from bayou.protocol.schema import StructType
+from bayou.spark.hooks.hooks import check_session
+from bayou.spark.log_replay.distributed_scan import DistributedScan, Replay
+from bayou.spark.session.settings import (
+    REPLAY_LOCAL_BYTES,
+    REPLAY_NUM_PARTITIONS,
+    REPLAY_WINDOW_BYTES,
+    TIME_ZONE,
+)
+
+__all__ = ["LOCAL_BYTES", "WINDOW_BYTES", "DistributedScanBuilder"]
+
+LOCAL_BYTES = 1024 * 1024 * 1024
+"""See `REPLAY_LOCAL_BYTES`."""
+
+WINDOW_BYTES = 256 * 1024 * 1024
+"""See `REPLAY_WINDOW_BYTES`."""
+
+
+@dataclass(frozen=True, slots=True)
+class DistributedScanBuilder:
+    """Builds a `DistributedScan`; each method gives a new builder.
+
+    Attributes:
+        spark: a session, classic or Connect.
+        snapshot: the version to scan.
+        num_partitions: tasks of the replay; given (or set as
+            `bayou.replay.numPartitions`), executors replay a log of any size. None: by its size, a
+            small one in this process.
+        frame: a DataFrame whose column `add` has the live files, such as `state_reconstruction`
+            gives; rows without are passed over. None: the log is replayed.
+    """
+
+    spark: Any = field(repr=False)
+    snapshot: Snapshot
+    num_partitions: int | None = None
+    frame: Any = field(default=None, repr=False)
+    _files: ScanBuilder | None = field(default=None, repr=False, kw_only=True)
+    _sorted: bool = field(default=False, repr=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Refuse what would be found out by a task.
+
+        Raises:
+            ArgumentError: an argument is of another kind.
+        """
+        check_session(self.spark)
+        snapshot: object = self.snapshot
+        if not isinstance(snapshot, Snapshot):
+            raise ArgumentError(
+                f"snapshot is a {type(snapshot).__name__}; it must be a Snapshot, such as "
+                "Table.for_path(engine, path).latest_snapshot(engine) of bayou.kernel gives.",
+                argument="snapshot",
+            )
+        tasks: object = self.num_partitions
+        if tasks is not None and (not isinstance(tasks, int) or tasks < 1):
+            raise ArgumentError(
+                f"num_partitions is {tasks!r}; it must be a whole number, at least 1, or None for "
+                "as many as the size of the log asks for.",
+                argument="num_partitions",
+            )
+        if self.frame is not None and not _has_adds(self.frame):
+            raise ArgumentError(
+                "frame has no struct column 'add' with a path; give a DataFrame such as "
+                "state_reconstruction gives.",
+                argument="frame",
+            )
+
+    def with_sort_key(self) -> DistributedScanBuilder:
+        """Files in (modificationTime, path) order, as the initial snapshot of a stream has them."""
+        return replace(self, _sorted=True)
+
+    def with_filter(self, filter: Predicate | str | None) -> DistributedScanBuilder:
+        """Only files that may hold a matching row; see `ScanBuilder.with_filter`."""
+        return replace(self, _files=self._builder.with_filter(filter))
+
+    def with_read_schema(self, schema: StructType | None) -> DistributedScanBuilder:
+        """Only these columns; see `ScanBuilder.with_read_schema`."""
+        return replace(self, _files=self._builder.with_read_schema(schema))
+
+    def with_statistics(self) -> DistributedScanBuilder:
+        """Files carry their statistics, which they don't else; see `ScanBuilder`."""
+        return replace(self, _files=self._builder.with_statistics())
+
+    def with_whole_adds(self) -> DistributedScanBuilder:
+        """Files carry every field of their add; see `ScanBuilder`."""
+        return replace(self, _files=self._builder.with_whole_adds())
+
+    def with_time_zone(self, name: str) -> DistributedScanBuilder:
+        """Not the session's time zone, but this one; see `ScanBuilder.with_time_zone`."""
+        return replace(self, _files=self._builder.with_time_zone(name))
+
+    @property
+    def _builder(self) -> ScanBuilder:
+        if self._files is not None:
+            return self._files
+        builder = self.snapshot.scan_builder()
+        zone = TIME_ZONE.text(spark=self.spark)
+        return builder if zone is None else builder.with_time_zone(zone)
+
+    def build(self) -> DistributedScan:
+        """The scan.
+
+        Raises:
+            PredicateError, SchemaError: see `ScanBuilder.build`.
+            ArgumentError: a setting that makes no sense.
+        """
+        spark = self.spark
+        local = REPLAY_LOCAL_BYTES.integer(spark=spark)
+        window = REPLAY_WINDOW_BYTES.integer(spark=spark)
+        return DistributedScan(
+            self._builder.build(),
+            Replay(
+                spark=spark,
+                snapshot=self.snapshot,
+                num_partitions=self.num_partitions or REPLAY_NUM_PARTITIONS.integer(spark=spark),
+                local_bytes=LOCAL_BYTES if local is None else local,
+                window_bytes=WINDOW_BYTES if window is None else window,
+                sorted=self._sorted,
+                frame=self.frame,
+            ),
+        )
+
+
+def _has_adds(frame: Any) -> bool:
+    types = {field.name: field.dataType for field in frame.schema}
+    add = types.get("add")
+    return isinstance(add, SparkStructType) and "path" in add.names

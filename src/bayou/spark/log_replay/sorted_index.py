@@ -1,0 +1,127 @@
+"""Initial snapshots of large tables, sorted by Spark jobs for streams that are planned elsewhere.
+
+A stream of a Python source is planned in a process without a session. After `enable` the driver's
+process gives it a folder, watches that, and sorts there by a `DistributedScan` when it is asked to:
+a query that goes on behind its initial snapshot never asks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from bayou.errors import BayouError
+from bayou.kernel import Engine, Snapshot, Table
+from bayou.kernel.log.file_actions import tail_bytes
+from bayou.kernel.table_changes.path_order import path_order
+from bayou.spark.hooks.requests import ReadRequest
+from bayou.spark.log_replay.builder import LOCAL_BYTES
+from bayou.spark.log_replay.initial_snapshot import initial_snapshot_scan
+from bayou.spark.log_replay.snapshot_cache import latest_snapshot
+from bayou.spark.session.hadoop_storage import session_engine
+from bayou.spark.session.settings import INITIAL_SNAPSHOT_NUM_PARTITIONS, REPLAY_LOCAL_BYTES
+from bayou.spark.streaming.driver_folder import FAILED
+from bayou.spark.streaming.driver_mailbox import session_lives, watch
+from bayou.spark.streaming.driver_sorted_index import WANTED, IndexRequest, requests
+from bayou.spark.streaming.options import DRIVER_FOLDER
+from bayou.spark.streaming.sorted_files import SortedFiles
+
+__all__ = ["offer_sorted_index", "write_index"]
+
+_LOG = logging.getLogger(__name__)
+
+pc: Any = pyarrow.compute
+
+
+def offer_sorted_index(request: ReadRequest) -> Any:
+    """Let executors sort the initial snapshot of a stream, where its table is large; declines.
+
+    Raises:
+        ArgumentError: a setting that makes no sense.
+    """
+    given = {key.lower() for key in request.options}
+    starts_somewhere = given & {"startingversion", "startingtimestamp", DRIVER_FOLDER}
+    if request.connect or starts_somewhere or len(request.paths) != 1:
+        return NotImplemented
+    (path,) = request.paths
+    spark = request.spark
+    tasks = INITIAL_SNAPSHOT_NUM_PARTITIONS.integer(request.options, spark)
+    try:
+        engine = session_engine(spark, path, request.options)
+        if tasks is not None or _is_large(spark, latest_snapshot(engine, path, spark)):
+            offer = _Offer(spark=spark, engine=engine, path=path, num_partitions=tasks)
+            request.reader.option(DRIVER_FOLDER, str(watch(offer)))
+    except BayouError:
+        pass  # the source says what is wrong, as it does without a session
+    return NotImplemented
+
+
+def write_index(
+    spark: Any,
+    engine: Engine,
+    snapshot: Snapshot,
+    folder: Path,
+    num_partitions: int | None = None,
+) -> None:
+    """Sort a version's files by a Spark job and write them to a folder, for `SortedFiles.open`.
+
+    Args:
+        num_partitions: tasks of the replay; None: by setting, else by the log's size.
+    """
+    scan = initial_snapshot_scan(spark, snapshot, num_partitions)
+
+    def files() -> Iterator[tuple[pa.StructArray, pa.Array[Any]]]:
+        with scan.scan_files(engine) as batches:
+            for batch in batches:
+                adds: Any = batch.selected().column("add")
+                yield adds, path_order(pc.struct_field(adds, "path"))
+
+    SortedFiles.write(files(), folder)
+
+
+def _is_large(spark: Any, snapshot: Snapshot) -> bool:
+    limit = REPLAY_LOCAL_BYTES.integer(spark=spark)
+    return snapshot.checkpoint_bytes + tail_bytes(snapshot) > (
+        LOCAL_BYTES if limit is None else limit
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Offer:
+    """A table that streams may ask about in a folder, for as long as the session lives."""
+
+    spark: Any
+    engine: Engine
+    path: str
+    num_partitions: int | None
+
+    @property
+    def holds(self) -> bool:
+        return session_lives(self.spark)
+
+    def look_into(self, folder: Path) -> None:
+        for request in requests(folder):
+            (request.folder / WANTED).unlink(missing_ok=True)
+            threading.Thread(target=self.answer, args=(request,), daemon=True).start()
+
+    def answer(self, request: IndexRequest) -> None:
+        """Write what a stream asks for, or word that it won't come."""
+        try:
+            table = Table.for_path(self.engine, self.path)
+            snapshot = table.snapshot_as_of_version(self.engine, request.version)
+            if snapshot.table_id != request.table_id:
+                raise BayouError(f"{table.path} was replaced by another table")
+            write_index(self.spark, self.engine, snapshot, request.folder, self.num_partitions)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the stream helps itself
+            _LOG.warning("A stream of %s sorts its files itself: %s", self.path, error)
+            with contextlib.suppress(OSError):
+                request.folder.mkdir(exist_ok=True)
+                (request.folder / FAILED).touch()

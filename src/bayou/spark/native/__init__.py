@@ -1,3 +1,0 @@
-from bayou.spark.native.door import load
-
-__all__ = ["load"]

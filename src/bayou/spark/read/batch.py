@@ -1,0 +1,291 @@
+"""Batch reads: one version of a table as a Spark data source.
+
+Spark plans in a process of its own beside the driver and reads in tasks. Whatever the reader holds
+when it is pickled goes to every task, so `DeltaReader` pickles as a `ReadTask`: the state that all
+tasks share, and nothing of the plan.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType as SparkStructType
+
+from bayou.errors import BayouError, PredicateError
+from bayou.kernel import Scan, ScanFile, ScanState
+from bayou.kernel.engine.description import EngineDescription
+from bayou.kernel.expressions.evaluation import resolve
+from bayou.kernel.expressions.handler import DefaultExpressionHandler
+from bayou.kernel.expressions.model import Predicate, referenced_columns
+from bayou.kernel.expressions.serialization import from_wire, to_wire
+from bayou.kernel.expressions.sql.parser import parse_predicate
+from bayou.protocol.schema import StructField, StructType
+from bayou.spark.errors import readable_errors
+from bayou.spark.read import tasks
+from bayou.spark.read.columns import conform, table_columns
+from bayou.spark.read.filters import conjunction, to_predicate
+from bayou.spark.read.metadata_column import METADATA, metadata_names, with_metadata
+from bayou.spark.read.options import SourceOptions
+from bayou.spark.read.partitions import MAX_TASK_BYTES, deal, task_bytes
+from bayou.spark.read.snapshots import PinnedVersion, open_pinned
+from bayou.spark.types import from_spark, to_spark_arrow
+
+__all__ = ["DeltaReader", "FilesPartition", "ReadTask", "SlicePartition"]
+
+MAX_PLANNED_FILES = 50_000
+"""More files than these are found by the tasks themselves, each in its slice of the log."""
+
+LARGE_CHECKPOINT_BYTES = 16 * 1024 * 1024
+"""Smaller checkpoints (about 150,000 files) are always replayed by the planning process."""
+
+SLICE_BYTES = 2 * 1024 * 1024
+"""About how much of a checkpoint a task replays, 20,000 files."""
+
+
+class FilesPartition(InputPartition):
+    """A task that reads shares of files: (serialized `ScanFile`, share, number of shares)."""
+
+    def __init__(self, shares: tuple[tuple[bytes, int, int], ...]) -> None:
+        super().__init__(None)
+        self.shares = shares
+
+
+class SlicePartition(InputPartition):
+    """A task that replays a serialized `LogSlice` and reads the files it finds."""
+
+    def __init__(self, log_slice: bytes) -> None:
+        super().__init__(None)
+        self.log_slice = log_slice
+
+
+class DeltaReader(DataSourceReader):
+    """Plans a read; lives in Spark's planning process.
+
+    It takes the filters that Spark pushes (where its conf allows that) only with the option
+    `pushFilters`. Spark 4.2 and 4.3 keep one plan for each `load()`, that of the latest filters: a
+    reader that left out files for one query would lose rows of the next one, and of the other side
+    of a self-join. So whoever sets the option promises that a `load()` serves one query. The option
+    `filter` needs no promise: it belongs to the `load()` itself.
+    """
+
+    def __init__(
+        self, options: SourceOptions, schema: SparkStructType, pinned: PinnedVersion | None
+    ) -> None:
+        self._options = options
+        self._engine, self._snapshot = open_pinned(options, pinned)
+        self._schema = from_spark(schema, table=self._snapshot.path)
+        wanted = self._schema
+        self._metadata: tuple[str, ...] = ()
+        described = wanted.get(METADATA)
+        if described is not None and self._snapshot.schema.get(METADATA) is None:
+            self._metadata = metadata_names(described, self._snapshot.path)
+            wanted = StructType(tuple(f for f in wanted if f.name != METADATA))
+        self._columns = table_columns(wanted, self._snapshot.schema, self._snapshot.path)
+        self._filter = _parsed(options.filter, self._snapshot.schema)
+        self._pushed: Predicate | None = None
+        self._plan: tuple[ReadTask, list[InputPartition]] | None = None
+        if options.push_filters:
+            # Spark refuses a reader that overrides `pushFilters` while its conf has push-down off,
+            # which is the default and can't be seen from here. So the method isn't overridden.
+            self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
+
+    def push(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Keep what helps to skip files; Spark evaluates all of them on the rows again."""
+        with readable_errors():
+            schema = self._snapshot.schema
+            candidates = (to_predicate(pushed) for pushed in filters)
+            self._pushed = conjunction(
+                p for p in candidates if p is not None and _is_usable(p, schema)
+            )
+            return filters
+
+    def partitions(self) -> list[InputPartition]:
+        with readable_errors():
+            return self._planned()[1]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._planned()[0].read(partition)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        try:
+            task = self._planned()[0]
+        except BayouError:
+            # Pickling would bury the error; Spark asks for the partitions next, which says it.
+            return InputPartition, (None,)
+        return ReadTask, (
+            task.engine,
+            task.state,
+            task.scan,
+            task.schema,
+            task.filter,
+            task.metadata,
+        )
+
+    def _planned(self) -> tuple[ReadTask, list[InputPartition]]:
+        if self._plan is None:
+            columns = _with_columns_of(self._filter, self._columns, self._snapshot.schema)
+            builder = self._snapshot.scan_builder().with_read_schema(columns)
+            builder = builder.with_metadata_columns(self._metadata)
+            builder = builder.with_time_zone(self._options.time_zone)
+            known = [p for p in (self._filter, self._pushed) if p is not None]
+            scan = builder.with_filter(conjunction(known)).build()
+            self._plan = (
+                self._plan_files(scan, MAX_PLANNED_FILES)
+                or self._plan_slices(scan)
+                or self._plan_files(scan, None)
+            )
+            assert self._plan is not None  # without a limit files can always be planned
+        return self._plan
+
+    def _plan_files(
+        self, scan: Scan, limit: int | None
+    ) -> tuple[ReadTask, list[InputPartition]] | None:
+        """Tasks of a list of files; None where a large log has more than `limit` for the scan."""
+        large = limit is not None and scan.checkpoint_bytes > LARGE_CHECKPOINT_BYTES
+        if large and self._filter is None and self._pushed is None:
+            return None
+        files: list[bytes] = []
+        sizes: list[int] = []
+        for batch in scan.scan_files(self._engine):
+            for file in batch.rows():
+                files.append(_without_statistics(file).to_bytes())
+                sizes.append(file.size)
+            if large and limit is not None and len(files) > limit:
+                return None
+        target = task_bytes(
+            sum(sizes),
+            len(sizes),
+            min_tasks=self._min_tasks(),
+            max_bytes=self._options.max_partition_bytes or MAX_TASK_BYTES,
+        )
+        partitions: list[InputPartition] = [
+            FilesPartition(tuple((files[s.file], s.part, s.parts) for s in shares))
+            for shares in deal(sizes, target)
+        ]
+        # Spark makes one partition of its own out of none, which no reader understands.
+        return self._task(scan, None), partitions or [FilesPartition(())]
+
+    def _plan_slices(self, scan: Scan) -> tuple[ReadTask, list[InputPartition]] | None:
+        """Tasks that replay slices of the log; None where it can't be cut into enough of them."""
+        by_size = max(self._min_tasks(), scan.checkpoint_bytes // SLICE_BYTES)
+        slices = scan.slices(self._engine, self._options.replay_partitions or by_size)
+        if len(slices) < self._min_tasks():
+            return None  # a checkpoint in one row group, as Spark writes it
+        partitions: list[InputPartition] = [SlicePartition(s.to_bytes()) for s in slices]
+        return self._task(scan, scan.to_bytes()), partitions
+
+    def _min_tasks(self) -> int:
+        return self._options.min_partitions or os.cpu_count() or 1
+
+    def _task(self, scan: Scan, replay: bytes | None) -> ReadTask:
+        return ReadTask(
+            engine=self._engine.description(),
+            state=scan.scan_state(self._engine).to_bytes(),
+            scan=replay,
+            schema=self._schema.to_json(),
+            filter=None if self._filter is None else to_wire(self._filter),
+            metadata=self._metadata,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """Reads a partition; what a task gets besides the partition itself.
+
+    Attributes:
+        engine: how to reach the store.
+        state: the `ScanState`.
+        scan: the `Scan`, where partitions are slices.
+        schema: JSON of the schema that Spark expects, by position that of the scan.
+        filter: the `filter` option, resolved; columns that only it needs are the scan's last.
+        metadata: the kernel's metadata columns that make up the column `_metadata`.
+    """
+
+    engine: EngineDescription
+    state: bytes
+    scan: bytes | None
+    schema: str
+    filter: list[Any] | None
+    metadata: tuple[str, ...] = ()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Batches with exactly the types that Spark expects."""
+        with readable_errors():
+            expected = to_spark_arrow(StructType.from_json(self.schema))
+            for batch in self._filtered(partition):
+                if not batch.num_rows:
+                    continue
+                if self.metadata:
+                    rows = with_metadata(batch, self.metadata).select(expected.names)
+                    yield conform(rows, expected)
+                else:
+                    yield conform(batch, expected)
+
+    def _filtered(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if self.filter is None:
+            yield from self._batches(partition)
+            return
+        columns = ScanState.from_bytes(self.state).logical_schema
+        matching = DefaultExpressionHandler().predicate_evaluator(columns, from_wire(self.filter))
+        for batch in self._batches(partition):
+            yield batch.filter(matching.eval(batch.select(columns.names)))
+
+    def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        match partition:
+            case FilesPartition():
+                yield from tasks.read_files(self.engine, self.state, partition.shares)
+            case SlicePartition():
+                assert self.scan is not None  # slices are planned with the scan beside them
+                yield from tasks.read_slice(self.engine, self.state, self.scan, partition.log_slice)
+
+
+class _PushFilters:
+    """`DeltaReader.push` under a face that Spark takes for the inherited method."""
+
+    def __init__(self, reader: DeltaReader) -> None:
+        self.__func__ = DataSourceReader.pushFilters
+        self._reader = reader
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        return self._reader.push(filters)
+
+
+def _is_usable(predicate: Predicate, schema: StructType) -> bool:
+    try:
+        resolve(predicate, schema)
+    except PredicateError:
+        return False
+    return True
+
+
+def _parsed(text: str | None, schema: StructType) -> Predicate | None:
+    return None if text is None else resolve(parse_predicate(text), schema)
+
+
+def _with_columns_of(
+    predicate: Predicate | None, columns: StructType, table_schema: StructType
+) -> StructType:
+    """The columns to read, and behind them those that only the filter needs."""
+    if predicate is None:
+        return columns
+    extra: dict[str, StructField] = {}
+    for path in referenced_columns(predicate):
+        field = table_schema.get(path[0])
+        assert field is not None  # the predicate was resolved against this schema
+        if field.name not in columns.names:
+            extra[field.name] = field
+    return StructType((*columns.fields, *extra.values()))
+
+
+def _without_statistics(file: ScanFile) -> ScanFile:
+    """The planner has used them; a task needs none."""
+    if file.add.stats is None:
+        return file
+    add = msgspec.structs.replace(file.add, stats=None, tags=None)
+    return ScanFile(table_root=file.table_root, add=add)

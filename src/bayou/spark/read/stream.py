@@ -1,0 +1,335 @@
+"""Streaming reads of a Delta table: Spark's calls, answered by a `TableStream`.
+
+The driver's side lives in one Python process for as long as the query runs. Another process makes
+the reader that goes to the tasks, so that a task gets what it needs with its partition.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType as SparkStructType
+
+from bayou.engines import for_path
+from bayou.kernel import LogSlice, ScanFileBatch, Snapshot
+from bayou.kernel.engine import Engine
+from bayou.kernel.engine.description import EngineDescription
+from bayou.kernel.scan.scan_file import scan_batch
+from bayou.protocol.change_data import CHANGE_COLUMNS
+from bayou.protocol.schema import StructType
+from bayou.spark.errors import readable_errors
+from bayou.spark.read import tasks
+from bayou.spark.read.columns import conform, table_columns
+from bayou.spark.read.options import SourceOptions
+from bayou.spark.read.partitions import FILE_COST_BYTES, MAX_TASK_BYTES, deal, task_bytes
+from bayou.spark.read.snapshots import PinnedVersion, open_pinned, travelled
+from bayou.spark.read.timestamps import parse_timestamp
+from bayou.spark.streaming import (
+    SchemaTracking,
+    StreamBatch,
+    StreamOptions,
+    TableStream,
+    reads_change_feed,
+)
+from bayou.spark.streaming.errors import refusal
+from bayou.spark.streaming.first_offset import begins_at
+from bayou.spark.streaming.offset_string import OffsetText, write_as_delta_spark
+from bayou.spark.streaming.options import LATEST
+from bayou.spark.streaming.read_limits import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+from bayou.spark.types import from_spark, to_spark, to_spark_arrow
+
+__all__ = ["DeltaStreamReader", "StreamPartition", "StreamTask", "source_schema"]
+
+pc: Any = pyarrow.compute
+
+MAX_SINGLE_FILES = 50_000
+"""More files of a batch than these aren't dealt out one by one, but in runs."""
+
+
+class StreamPartition(InputPartition):
+    """What a task reads.
+
+    Args:
+        engine: how to reach the store.
+        state: a `ScanState`, or a `ChangeState` of the change data feed.
+        feed: whether the shares are files of changes.
+        shares: (serialized file, share, number of shares).
+        adds: instead of shares a `LogSlice` of files.
+    """
+
+    def __init__(
+        self,
+        engine: EngineDescription,
+        state: bytes,
+        *,
+        feed: bool = False,
+        shares: tuple[tuple[bytes, int, int], ...] = (),
+        adds: bytes | None = None,
+    ) -> None:
+        super().__init__(None)
+        self.engine = engine
+        self.state = state
+        self.feed = feed
+        self.shares = shares
+        self.adds = adds
+
+
+class StreamTask:
+    """Reads a partition in a task.
+
+    Args:
+        schema: JSON of the schema that Spark expects.
+    """
+
+    def __init__(self, schema: str) -> None:
+        self._schema = schema
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Batches with exactly the types that Spark expects."""
+        assert isinstance(partition, StreamPartition)  # Spark gives back what was planned
+        with readable_errors():
+            expected = to_spark_arrow(StructType.from_json(self._schema))
+            for batch in _rows(partition):
+                if batch.num_rows:
+                    yield conform(batch.select(expected.names), expected)
+
+
+class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The stream as Spark sees it: offsets are those of delta-spark, as dictionaries.
+
+    Args:
+        options: as the user gave them.
+        schema: the columns that are read.
+        pinned: the version from which `load()` took the schema; None where the user gave one.
+    """
+
+    def __init__(
+        self, options: Mapping[str, str], schema: SparkStructType, pinned: PinnedVersion | None
+    ) -> None:
+        self._options = dict(options)
+        self._source_options = SourceOptions.parse(options)
+        self._schema = from_spark(schema, table=self._source_options.path)
+        self._pinned = pinned
+        self._opened: tuple[Engine, TableStream] | None = None
+        self._is_new = False
+        self._may_wait = True
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        with readable_errors():
+            self._is_new = True  # Spark asks a stream without a checkpoint only
+            return OffsetText(self._stream.initial_offset().to_json())
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        with readable_errors():
+            options = StreamOptions.parse(self._options)
+            if options.files_limit is None:
+                assert options.max_bytes is not None  # else files are limited
+                return ReadMaxBytes(options.max_bytes)
+            # Where both are limited: Spark knows no such limit for Python, the stream does.
+            return ReadMaxFiles(options.files_limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        with readable_errors():
+            self._stream.prepare_for_available_now()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        with readable_errors():
+            begin = self._stream.offset_from_json(start)
+            end = self._stream.latest_offset(
+                begin,
+                files=limit.max_files if isinstance(limit, ReadMaxFiles) else None,
+                unlimited=isinstance(limit, ReadAllAvailable),
+            )
+            text = OffsetText(end.to_json())
+            if self._may_wait and self._is_new and end == begin:
+                options = StreamOptions.parse(self._options)
+                if options.starting_version == LATEST:
+                    begins_at(options.driver_folder, text.text)
+            self._may_wait = False  # Spark asks for the initial offset again in the first batch
+            return text
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        with readable_errors():
+            return OffsetText(self._stream.latest_known().to_json())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        with readable_errors():
+            stream = self._stream
+            batch = stream.batch(stream.offset_from_json(start), stream.offset_from_json(end))
+            return self._planned(batch)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return StreamTask(self._schema.to_json()).read(partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        with readable_errors():
+            self._stream.commit(self._stream.offset_from_json(end))
+
+    def stop(self) -> None:
+        if self._opened is not None:
+            self._opened[1].close()
+            self._opened = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StreamTask, (self._schema.to_json(),)
+
+    @property
+    def _stream(self) -> TableStream:
+        return self._open()[1]
+
+    def _open(self) -> tuple[Engine, TableStream]:
+        if self._opened is None:
+            write_as_delta_spark()
+            options = StreamOptions.parse(self._options)
+            _refuse_travel(self._source_options)
+            engine, snapshot = open_pinned(self._source_options, None)
+            if self._pinned is not None:
+                snapshot = self._as_loaded(engine, snapshot)
+            tracking = None
+            schema = snapshot.schema
+            if options.schema_tracking_location is not None:
+                tracking = SchemaTracking(engine, snapshot, options)
+                tracking.check_consent()
+                schema = tracking.read_state.schema
+            wanted = self._schema
+            if options.read_change_feed:
+                wanted = _without_feed_columns(wanted)
+            starting = options.starting_timestamp
+            stream = TableStream(
+                engine,
+                snapshot,
+                table_columns(wanted, schema, snapshot.path),
+                options,
+                starting_timestamp=None
+                if starting is None
+                else parse_timestamp("startingTimestamp", starting, options.time_zone),
+                tracking=tracking,
+            )
+            self._opened = (engine, stream)
+        return self._opened
+
+    def _as_loaded(self, engine: Engine, latest: Snapshot) -> Snapshot:
+        """The latest version, or the one that `load()` saw where the schema has changed since."""
+        assert self._pinned is not None
+        if latest.version == self._pinned.version and latest.table_id == self._pinned.table_id:
+            return latest
+        if latest.table_id == self._pinned.table_id:
+            found = source_schema(engine, latest, self._options)
+            if to_spark(found) == to_spark(self._schema):
+                return latest
+        return open_pinned(self._source_options, self._pinned)[1]
+
+    def _planned(self, batch: StreamBatch) -> list[InputPartition]:
+        description = self._open()[0].description()
+        if batch.changes:
+            return self._dealt(
+                description,
+                batch.change_state.to_bytes(),
+                [(change.to_bytes(), change.size) for change in batch.changes],
+                feed=True,
+            )
+        state = batch.state.to_bytes()
+        if sum(len(adds) for adds in batch.adds) > MAX_SINGLE_FILES:
+            return self._runs(description, state, batch)
+        files = [
+            (file.to_bytes(), file.size)
+            for adds in batch.adds
+            for file in ScanFileBatch(scan_batch(batch.state.table, adds)).rows()
+        ]
+        return self._dealt(description, state, files)
+
+    def _dealt(
+        self,
+        engine: EngineDescription,
+        state: bytes,
+        files: Sequence[tuple[bytes, int]],
+        *,
+        feed: bool = False,
+    ) -> list[InputPartition]:
+        sizes = [size for _, size in files]
+        return [
+            StreamPartition(
+                engine,
+                state,
+                feed=feed,
+                shares=tuple((files[s.file][0], s.part, s.parts) for s in shares),
+            )
+            for shares in deal(sizes, self._task_bytes(sum(sizes), len(sizes)))
+        ]
+
+    def _runs(
+        self, engine: EngineDescription, state: bytes, batch: StreamBatch
+    ) -> list[InputPartition]:
+        """Tasks of consecutive files; none of them is taken into Python's hands here."""
+        adds: Any = pa.concat_arrays(list(batch.adds))
+        sizes = pc.add(pc.struct_field(adds, "size"), FILE_COST_BYTES)
+        behind = pc.cumulative_sum(sizes)
+        files = len(adds)
+        target = self._task_bytes(pc.sum(pc.struct_field(adds, "size")).as_py(), files)
+        numbers = pc.divide(pc.subtract(behind, sizes), target)
+        counts = pc.run_end_encode(numbers).run_ends.to_pylist()
+        starts = [0, *counts[:-1]]
+        return [
+            StreamPartition(
+                engine, state, adds=LogSlice(adds=adds.slice(start, end - start)).to_bytes()
+            )
+            for start, end in zip(starts, counts, strict=True)
+        ]
+
+    def _task_bytes(self, size: int, files: int) -> int:
+        return task_bytes(
+            size,
+            files,
+            min_tasks=self._source_options.min_partitions or os.cpu_count() or 1,
+            max_bytes=self._source_options.max_partition_bytes or MAX_TASK_BYTES,
+        )
+
+
+def source_schema(engine: Engine, snapshot: Snapshot, options: Mapping[str, str]) -> StructType:
+    """The columns of a read that isn't given any.
+
+    Those of the table, or of the schema log where the options name one; behind them those of the
+    change data feed where it is asked for.
+    """
+    given = {key.lower(): value for key, value in options.items()}
+    schema = snapshot.schema
+    if given.get("schematrackinglocation") or given.get("schemalocation"):
+        tracking = SchemaTracking(engine, snapshot, StreamOptions.parse(options))
+        tracking.merge_consecutive(engine)
+        schema = tracking.read_state.schema
+    if reads_change_feed(given):
+        return StructType((*schema.fields, *CHANGE_COLUMNS.fields))
+    return schema
+
+
+def _refuse_travel(options: SourceOptions) -> None:
+    asked = travelled(for_path(options.path, options.storage), options)
+    if asked.version is not None or asked.timestamp is not None:
+        raise refusal(
+            "DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS",
+            f"A stream of {asked.path} can't be of one version (versionAsOf, timestampAsOf, or '@' "
+            "in the path). Set startingVersion or startingTimestamp to say where it begins.",
+            table=asked.path,
+        )
+
+
+def _rows(partition: StreamPartition) -> Iterator[pa.RecordBatch]:
+    if partition.adds is not None:
+        return tasks.read_adds(partition.engine, partition.state, partition.adds)
+    read = tasks.read_change_files if partition.feed else tasks.read_files
+    return read(partition.engine, partition.state, partition.shares)
+
+
+def _without_feed_columns(schema: StructType) -> StructType:
+    return StructType(tuple(f for f in schema if f.name not in CHANGE_COLUMNS.names))

@@ -1,3 +1,0 @@
-from bayou.spark.source.data_source import DeltaDataSource
-
-__all__ = ["DeltaDataSource"]

@@ -1,0 +1,99 @@
+"""`CREATE TABLE ... SHALLOW CLONE ...`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pyspark.sql.types import LongType, StructField, StructType
+
+from bayou.kernel.commands.clone import clone
+from bayou.kernel.commands.create_table import CreationMode
+from bayou.spark.read.timestamps import parse_timestamp
+from bayou.spark.session.settings import CLONE_TRANSACTION_IDENTIFIERS
+from bayou.spark.sql_statements.column_definitions import properties
+from bayou.spark.sql_statements.context import StatementContext
+from bayou.spark.sql_statements.token_cursor import TableName, Words
+from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
+
+__all__ = ["Clone", "parse_clone"]
+
+_COLUMNS = (
+    "source_table_size",
+    "source_num_of_files",
+    "num_removed_files",
+    "num_copied_files",
+    "removed_files_size",
+    "copied_files_size",
+)
+_SCHEMA = StructType([StructField(name, LongType()) for name in _COLUMNS])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clone:
+    """`CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table SHALLOW CLONE source [VERSION AS OF n]`."""
+
+    table: TableName
+    mode: CreationMode
+    source: TableName
+    version: int | None
+    timestamp: str | None
+    properties: Mapping[str, str]
+    location: str | None
+
+    def run(self, context: StatementContext) -> Any:
+        """A table over another one's files; a frame of metrics, without rows if there was one."""
+        source, place = context.target(self.source), context.place(self.table)
+        path = place.path if place.exists else self.location or place.path
+        target = TargetTable(spark=context.spark, location=path)
+        if self.mode is CreationMode.CREATE_IF_NOT_EXISTS and target.exists():
+            return context.spark.createDataFrame([], _SCHEMA)
+        table, engine = source.table, source.engine
+        if self.version is not None:
+            snapshot = table.snapshot_as_of_version(engine, self.version)
+        elif self.timestamp is not None:
+            zone = str(context.spark.conf.get("spark.sql.session.timeZone"))
+            at = parse_timestamp("timestamp", self.timestamp, zone)
+            snapshot = table.snapshot_as_of_timestamp(engine, at)
+        else:
+            snapshot = table.latest_snapshot(engine)
+        done = clone(
+            target.engine,
+            snapshot,
+            target.path,
+            SPARK_ENGINE_INFO,
+            properties=self.properties,
+            replace=self.mode.replaces,
+            transaction_identifiers=CLONE_TRANSACTION_IDENTIFIERS.boolean(context.spark, True),
+        )
+        if not place.exists:
+            place.register(context.spark, target.path)
+        values = asdict(done)
+        return context.spark.createDataFrame([tuple(values[c] for c in _COLUMNS)], _SCHEMA)
+
+
+def parse_clone(words: Words, table: TableName, mode: CreationMode) -> Clone:
+    """Behind `SHALLOW CLONE`."""
+    source = words.table()
+    version = timestamp = location = None
+    given: Mapping[str, str] = {}
+    words.take("FOR")
+    if words.take("VERSION|SYSTEM_VERSION", "AS", "OF"):
+        version = words.integer("the number of a version")
+    elif words.take("TIMESTAMP|SYSTEM_TIME", "AS", "OF"):
+        timestamp = words.string("a time")
+    if words.take("TBLPROPERTIES"):
+        given = properties(words)
+    if words.take("LOCATION"):
+        location = words.string("a path")
+    words.end()
+    return Clone(
+        table=table,
+        mode=mode,
+        source=source,
+        version=version,
+        timestamp=timestamp,
+        properties=given,
+        location=location,
+    )

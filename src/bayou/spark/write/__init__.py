@@ -1,0 +1,9 @@
+"""Writes of DataFrames: `df.write`, `df.writeTo`, `df.writeStream`.
+
+Start at `handlers`. `started_write` is a planned write, `tasks` runs on executors.
+"""
+
+from bayou.spark.write.options import WriteOptions
+from bayou.spark.write.started_write import BegunWrite, begin
+
+__all__ = ["BegunWrite", "WriteOptions", "begin"]

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayou.api.small_file_reader import groups, joined
+
+SMALL, LARGE = 1000, 10_000_000
+
+
+def size_of(file):
+    return file[1]
+
+
+@given(st.lists(st.sampled_from([SMALL, LARGE]), max_size=300), st.integers(1, 8))
+def test_groups_keep_all_files_and_their_order(sizes, workers):
+    files = list(enumerate(sizes))
+    found = list(groups(files, workers, size_of))
+    assert [file for group in found for file in group] == files
+    assert all(found)
+
+
+@given(st.lists(st.sampled_from([SMALL, LARGE]), max_size=300))
+def test_a_large_file_is_read_alone(sizes):
+    for group in groups(enumerate(sizes), 2, size_of):
+        assert len(group) == 1 or all(size_of(file) == SMALL for file in group)
+
+
+def test_every_worker_gets_a_group_before_groups_grow():
+    lengths = [len(group) for group in groups(enumerate([SMALL] * 20_000), 4, size_of)]
+    assert lengths[:5] == [1, 1, 1, 1, 2]
+    assert max(lengths) == 64
+
+
+def test_files_are_asked_for_only_when_a_group_is_wanted():
+    asked = []
+
+    def log():
+        for file in enumerate([LARGE] * 10):
+            asked.append(file)
+            yield file
+
+    with groups(log(), 2, size_of) as found:
+        next(found)
+        assert len(asked) == 1
+
+
+@given(st.lists(st.integers(0, 100_000), max_size=12))
+def test_joined_batches_have_the_same_rows_in_their_order(lengths):
+    rows = pa.table({"n": pa.array(range(sum(lengths)), pa.int64())})
+    batches, start = [], 0
+    for length in lengths:
+        piece = rows.slice(start, length).combine_chunks()
+        batches.extend(piece.to_batches() or [pa.record_batch({"n": pa.array([], pa.int64())})])
+        start += length
+    found = list(joined(batches))
+    assert pa.Table.from_batches(found, rows.schema).combine_chunks() == rows.combine_chunks()
+
+
+def test_small_batches_become_one():
+    small = pa.record_batch({"n": pa.array(range(100))})
+    assert [batch.num_rows for batch in joined([small] * 1000)] == [65_500, 34_500]

@@ -1,0 +1,141 @@
+"""Dead letters decided again: each becomes one row at most, whatever happens in between."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayou.errors import PipelineError
+from bayou.ingest.dead_letters import dead_letter_replay
+from bayou.ingest.dead_letters.dead_letter_replay import drop_letters, replay_letters
+from bayou.ingest.inspection import prove_offsets
+
+STRICT = {"type": "object", "properties": {"id": {"type": "integer"}}}
+WIDER = {"type": "object", "properties": {"id": {"type": "integer"}, "colour": {"type": "string"}}}
+
+
+@pytest.fixture
+def pipeline(small_pipeline):
+    """Records with a field that no column is there for, and one that isn't JSON."""
+    small_pipeline.write_schema(STRICT)
+    small_pipeline.produce({"id": 1}, {"id": 2, "colour": "red"}, b"no json")
+    small_pipeline.produce({"id": 3, "colour": "blue"}, partition=1)
+    report = small_pipeline.take_in()
+    assert (report.rows, report.dead_letters) == (1, 3)
+    return small_pipeline
+
+
+def fix_schema(pipeline):
+    pipeline.evolves = True
+    pipeline.write_schema(WIDER)
+    pipeline.write_file()
+
+
+def replay(pipeline, **options):
+    return replay_letters(pipeline.configuration, pipeline.topic, **options)
+
+
+def rows(pipeline):
+    return sorted((r["id"], r.get("colour")) for r in pipeline.table.to_arrow().to_pylist())
+
+
+def letters(pipeline):
+    return sorted(
+        (r["partition"], r["offset"]) for r in pipeline.dead_letters.to_arrow().to_pylist()
+    )
+
+
+def test_after_a_schema_fix_letters_become_rows_and_the_others_stay(pipeline):
+    fix_schema(pipeline)
+    outcome = replay(pipeline)
+    assert (outcome.replayed, outcome.refused, outcome.already, outcome.left) == (2, 1, 0, 0)
+    assert list(outcome.reasons.values()) == [1]
+    assert rows(pipeline) == [(1, None), (2, "red"), (3, "blue")]
+    assert letters(pipeline) == [(0, 2)]
+    assert prove_offsets(pipeline.configuration, pipeline.topic).holds
+
+
+def test_without_a_fix_nothing_changes(pipeline):
+    version = pipeline.table.snapshot().version
+    outcome = replay(pipeline)
+    assert (outcome.replayed, outcome.refused, outcome.version) == (0, 3, None)
+    assert pipeline.table.snapshot().version == version
+    assert len(letters(pipeline)) == 3
+
+
+def test_a_dry_run_tells_and_changes_nothing(pipeline):
+    fix_schema(pipeline)
+    outcome = replay(pipeline, dry_run=True)
+    assert (outcome.replayed, outcome.refused) == (2, 1)
+    assert rows(pipeline) == [(1, None)]
+    assert len(letters(pipeline)) == 3
+
+
+def test_a_replay_that_ended_between_its_commits_is_finished_by_the_next(pipeline, monkeypatch):
+    fix_schema(pipeline)
+
+    def killed(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dead_letter_replay._Replay, "_take_out", killed)
+        with pytest.raises(KeyboardInterrupt):
+            replay(pipeline)
+    assert len(letters(pipeline)) == 3
+    outcome = replay(pipeline)
+    assert (outcome.replayed, outcome.already, outcome.refused) == (0, 2, 1)
+    assert rows(pipeline) == [(1, None), (2, "red"), (3, "blue")]
+    assert letters(pipeline) == [(0, 2)]
+    assert prove_offsets(pipeline.configuration, pipeline.topic).holds
+
+
+def test_only_the_letters_asked_for_are_replayed(pipeline):
+    fix_schema(pipeline)
+    assert replay(pipeline, where="partition = 1").replayed == 1
+    assert letters(pipeline) == [(0, 1), (0, 2)]
+
+
+def test_a_letter_that_is_there_twice_becomes_one_row(pipeline):
+    import bayou
+
+    fix_schema(pipeline)
+    bayou.write(f"{pipeline.path}_dead_letters", pipeline.dead_letters.to_arrow())
+    assert replay(pipeline).replayed == 2
+    assert rows(pipeline) == [(1, None), (2, "red"), (3, "blue")]
+    assert set(letters(pipeline)) == {(0, 2)}
+
+
+def test_letters_of_records_that_the_table_does_not_cover_are_left_to_the_pipeline(pipeline):
+    import pyarrow as pa
+
+    import bayou
+
+    fix_schema(pipeline)
+    ahead = pipeline.dead_letters.to_arrow(filter="partition = 1")
+    at = ahead.schema.get_field_index("offset")
+    bayou.write(
+        f"{pipeline.path}_dead_letters",
+        ahead.set_column(at, ahead.field(at), pa.array([5], pa.int64())),
+    )
+    outcome = replay(pipeline)
+    assert (outcome.replayed, outcome.left) == (2, 1)
+    assert (1, 5) in letters(pipeline)
+    drop_letters(pipeline.configuration, pipeline.topic)
+    assert letters(pipeline) == [(1, 5)]
+
+
+def test_the_pipeline_goes_on_after_a_replay(pipeline):
+    fix_schema(pipeline)
+    replay(pipeline)
+    pipeline.produce({"id": 4, "colour": "green"})
+    assert pipeline.take_in().rows == 1
+    assert rows(pipeline) == [(1, None), (2, "red"), (3, "blue"), (4, "green")]
+
+
+def test_letters_are_dropped_by_a_condition(pipeline):
+    assert drop_letters(pipeline.configuration, pipeline.topic, where="offset = 2") == 1
+    assert letters(pipeline) == [(0, 1), (1, 0)]
+
+
+def test_without_a_table_there_is_nothing_to_replay_into(small_pipeline):
+    with pytest.raises(PipelineError, match="run the pipeline first"):
+        replay(small_pipeline)

@@ -1,0 +1,63 @@
+"""What is said where Spark can't start."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from bayou.errors import PrerequisiteError
+from bayou.ingest.runtime.session import pipeline_session
+
+START = """\
+import json, pathlib, sys
+from bayou.errors import BayouError
+from bayou.ingest.runtime.session import pipeline_session
+try:
+    pipeline_session(pathlib.Path(sys.argv[1]), master="local[1]", conf=json.loads(sys.argv[2]))
+except BayouError as error:
+    print(f"{type(error).__name__}: {error.message}")
+"""
+
+
+@pytest.fixture
+def taken_port():
+    with socket.socket() as there:
+        there.bind(("127.0.0.1", 0))
+        there.listen()
+        yield there.getsockname()[1]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "setting", ["spark.ui.port", "spark.driver.port", "spark.blockManager.port"]
+)
+def test_a_taken_port_is_one_sentence_that_names_it(tmp_path, taken_port, setting):
+    conf = {setting: str(taken_port), "spark.port.maxRetries": "0"}
+    if setting == "spark.ui.port":
+        conf["spark.ui.enabled"] = "true"
+    run = subprocess.run(
+        [sys.executable, "-c", START, tmp_path / "state", json.dumps(conf)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stdout == (
+        f"PrerequisiteError: Spark doesn't start: port {taken_port} is taken by another process; "
+        f"stop that one, or set {setting} to a free one in connector.spark.\n"
+    )
+    assert run.stderr == ""
+
+
+def test_a_log_that_cannot_be_made_names_the_state_path_and_what_to_do(tmp_path):
+    (tmp_path / "spark.log").mkdir()
+    with pytest.raises(PrerequisiteError) as caught:
+        pipeline_session(tmp_path, master=None, conf={})
+    assert caught.value.message == (
+        f"The state path {tmp_path / 'spark.log'} can't be used: Is a directory; a file belongs "
+        "there, so move that folder away, or set connector.state-path."
+    )

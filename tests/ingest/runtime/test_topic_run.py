@@ -1,0 +1,161 @@
+"""A topic that is opened again after a failure."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayou.errors import KafkaError, StorageError
+from bayou.ingest.events import AttemptFailed
+from bayou.ingest.runtime.topic_run import TopicRun
+from bayou.ingest.schema.files import topic_schemas
+from bayou.ingest.topic_errors import UnexpectedError
+
+
+class Listener:
+    """What is told of failures; the rest isn't of interest."""
+
+    def __init__(self) -> None:
+        self.failures: list[AttemptFailed] = []
+
+    def attempt_failed(self, event):
+        self.failures.append(event)
+
+    def topic_started(self, event):
+        pass
+
+    def topic_finished(self, event):
+        pass
+
+
+@pytest.fixture
+def run(small_pipeline):
+    small_pipeline.produce({"id": 1})
+    small_pipeline.take_in()
+    configuration, topic = small_pipeline.configuration, small_pipeline.topic
+    listener = Listener()
+    found = TopicRun(configuration, topic, topic_schemas(configuration)[topic.key], listener)
+    found.prepare(once=False)
+    found.begin_turns()
+    yield found, listener, small_pipeline
+    found.abandon()
+
+
+def test_a_store_that_fails_for_a_while_is_asked_again(run):
+    run, listener, pipeline = run
+    log = pipeline.folder / "lake" / "events" / "_delta_log"
+    log.rename(log.with_name("aside"))
+    log.symlink_to(log)
+    assert run.turn(None, None) == 0.5
+    (failure,) = listener.failures
+    assert (failure.what, type(failure.error)) == ("query", StorageError)
+    log.unlink()
+    log.with_name("aside").rename(log)
+    assert run.turn(None, None) is None
+    assert run.active
+    assert run.finish().error is None
+
+
+class Failed:
+    """A query that brokers have failed a moment ago."""
+
+    active = False
+
+    def failure(self):
+        return KafkaError("no answer")
+
+    def stop(self):
+        """There is nothing to stop."""
+
+
+def test_told_to_end_in_the_moment_of_a_failure_that_would_be_retried_it_ends_well(run):
+    run, _, _ = run
+    run._query = Failed()
+    assert run.finish().error is None
+
+
+def test_a_failure_that_would_not_be_retried_is_that_of_the_topic(run):
+    run, _, pipeline = run
+    run._failures = pipeline.topic.config.processing.max_retries
+    run._query = Failed()
+    assert isinstance(run.finish().error, KafkaError)
+
+
+def test_an_end_from_before_the_topic_was_opened_again_leads_nowhere_back(run):
+    run, _, _ = run
+    before = run.position
+    assert before[0] == 1
+    assert run.turn(None, {0: 0, 1: 0}) is None
+    assert run.position == before
+
+
+class Broken:
+    """Every call raises what nobody expects; a panic of an extension isn't an `Exception`."""
+
+    def __init__(self, fault):
+        self._fault = fault
+
+    def __getattr__(self, name):
+        raise self._fault
+
+    def __call__(self, *_, **__):
+        raise self._fault
+
+
+class Panic(BaseException):
+    """As PyO3 raises it."""
+
+
+def public_methods():
+    return sorted(
+        name
+        for name, member in vars(TopicRun).items()
+        if callable(member) and not name.startswith("_")
+    )
+
+
+CALLS = {
+    "abandon": lambda run: run.abandon(),
+    "begin": lambda run: run.begin(Broken(TypeError("no")), once=False),
+    "begin_turns": lambda run: run.begin_turns(),
+    "complete": lambda run: run.complete(),
+    "end_turns": lambda run: run.end_turns(),
+    "finish": lambda run: run.finish(),
+    "maintain": lambda run: run.maintain(),
+    "prepare": lambda run: run.prepare(once=False),
+    "recover": lambda run: run.recover(Broken(TypeError("no")), once=False),
+    "tell_if_idle": lambda run: run.tell_if_idle(),
+    "turn": lambda run: run.turn(Broken(TypeError("no")), None),
+}
+
+
+def test_each_public_method_of_a_run_is_tested_for_exceptions():
+    assert sorted(CALLS) == public_methods()
+
+
+@pytest.mark.parametrize("method", sorted(CALLS))
+@pytest.mark.parametrize("part", ["_reporter", "_resources", "_query", "_upkeep", "_open"])
+def test_no_exception_of_a_topic_leaves_its_run(run, method, part, monkeypatch):
+    run, _, _ = run
+    with monkeypatch.context() as patch:
+        fault = Panic("no") if part == "_open" else TypeError("no")
+        patch.setattr(run, part, Broken(fault))
+        CALLS[method](run)
+        assert run.active in (True, False)
+        summary = run.finish()
+    assert summary.topic == "events"
+
+
+def test_an_unexpected_exception_of_a_table_is_the_error_of_its_summary(small_pipeline):
+    small_pipeline.produce({"id": 1})
+    small_pipeline.take_in()
+    log = small_pipeline.folder / "lake" / "events" / "_delta_log"
+    configuration, topic = small_pipeline.configuration, small_pipeline.topic
+    listener = Listener()
+    found = TopicRun(configuration, topic, topic_schemas(configuration)[topic.key], listener)
+    found._open = Broken(TypeError("'NoneType' object is not iterable"))
+    found.prepare(once=True)
+    assert not found.active
+    error = found.finish().error
+    assert isinstance(error, UnexpectedError)
+    assert "unexpected TypeError: 'NoneType' object is not iterable." in error.message
+    assert log.exists()

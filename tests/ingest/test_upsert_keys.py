@@ -1,0 +1,47 @@
+"""The last record of each key where values are odd."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+
+import pyarrow as pa
+
+from bayou.ingest.upsert import DELETED, UpsertKeys
+from bayou.ingest.upsert_keys import last_of_each_key
+
+MOMENT = dt.datetime(2024, 1, 5, tzinfo=dt.UTC)
+
+
+def rows(**columns):
+    count = len(next(iter(columns.values())))
+    return pa.table(
+        {
+            **columns,
+            "_kafka_partition": pa.array([0] * count, pa.int32()),
+            "_kafka_offset": pa.array(range(count), pa.int64()),
+            "_kafka_timestamp": pa.array([MOMENT] * count, pa.timestamp("us", tz="UTC")),
+            DELETED: [False] * count,
+        }
+    )
+
+
+def winners(keys, batch):
+    nothing = batch.select(list(keys.all_columns)).slice(0, 0)
+    return last_of_each_key(keys, batch, nothing, nothing)["_kafka_offset"].to_pylist()
+
+
+def test_zeros_of_either_sign_are_one_key_and_nan_is_one() -> None:
+    batch = rows(x=[0.0, -0.0, math.nan, math.nan, None])
+    assert winners(UpsertKeys(columns=("x",)), batch) == [1, 3, 4]
+
+
+def test_nan_is_above_all_numbers_as_it_is_to_sql() -> None:
+    batch = rows(id=[1, 1, 1, 1], rank=[None, math.nan, math.inf, 3.0])
+    assert winners(UpsertKeys(columns=("id",), ordering="rank"), batch) == [1]
+
+
+def test_columns_that_the_table_lacks_are_null_in_its_rows() -> None:
+    keys = UpsertKeys(columns=("id",), ordering="rank")
+    assert "t.`rank`" in keys.newer_than(["rank", "_kafka_timestamp"])
+    assert "t.`rank`" not in keys.newer_than(["_kafka_timestamp"])

@@ -1,0 +1,128 @@
+"""Rows in the order of a curve: positions from a sample, buckets, spilling, cutting."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+
+import bayou
+from bayou.errors import SchemaError
+from bayou.kernel.commands.optimize import row_order
+from bayou.kernel.commands.optimize.row_buckets import RowBuckets
+from bayou.kernel.commands.optimize.row_order import RowOrder, ordered_rows, row_positions
+
+ZORDER = RowOrder("zorder", (("x",), ("y",)))
+
+
+def reading(engine, snapshot):
+    scan = snapshot().scan_builder().build()
+    files = list(scan.scan_files(engine).flat_map(lambda batch: batch.rows()))
+    return scan.scan_state(engine), files
+
+
+@pytest.fixture
+def points(path) -> list[tuple[int | None, int]]:
+    source = random.Random(7)
+    rows = [(source.randrange(10_000), source.randrange(50)) for _ in range(5_000)]
+    rows += [(None, i) for i in range(10)]
+    for first in range(0, len(rows), 1_000):
+        part = rows[first : first + 1_000]
+        x = pa.array([x for x, _ in part], pa.int64())
+        bayou.write(path, pa.table({"x": x, "y": [y for _, y in part]}))
+    return rows
+
+
+def rows_of(engine, snapshot, memory_bytes: int, parts: int) -> list[list[tuple]]:
+    state, files = reading(engine, snapshot)
+    with ordered_rows(engine, state, files, ZORDER, memory_bytes=memory_bytes) as rows:
+        found = []
+        for part in rows.cut(parts):
+            table = pa.Table.from_batches(list(part))
+            found.append(list(zip(*table.to_pydict().values(), strict=True)))
+        return found
+
+
+def test_rows_come_in_ascending_positions(engine, path, snapshot, points):
+    state, files = reading(engine, snapshot)
+    positions = row_positions(engine, state, files, ZORDER)
+    assert positions.num_rows == len(points)
+    with ordered_rows(engine, state, files, ZORDER, memory_bytes=1 << 30) as rows:
+        found = [p for part in rows.cut(1) for b in part for p in positions.of(b).to_pylist()]
+    assert found == sorted(found)
+
+
+def test_what_waits_on_the_disk_gives_the_same_rows(engine, path, snapshot, points):
+    in_memory = rows_of(engine, snapshot, 1 << 30, 1)
+    spilled = rows_of(engine, snapshot, 4_000, 1)
+    key = lambda row: (row[0] is not None, row)  # noqa: E731
+    assert sorted(spilled[0], key=key) == sorted(in_memory[0], key=key) == sorted(points, key=key)
+
+
+def test_parts_have_about_the_same_length(engine, path, snapshot, points):
+    lengths = [len(part) for part in rows_of(engine, snapshot, 1 << 20, 7)]
+    assert len(lengths) == 7
+    assert sum(lengths) == len(points)
+    assert max(lengths) - min(lengths) < 10
+
+
+def test_a_large_table_is_sampled(engine, path, snapshot, points, monkeypatch):
+    monkeypatch.setattr(row_order, "_SAMPLE_ROWS", 100)
+    state, files = reading(engine, snapshot)
+    positions = row_positions(engine, state, files, ZORDER)
+    assert positions.num_rows == len(points)
+    assert 50 < len(positions.sampled) <= 200
+    low = positions.of(pa.record_batch({"x": [100, 9_900, None], "y": [1, 49, 0]})).to_pylist()
+    assert low[2] <= low[0] < low[1]
+
+
+def test_null_is_the_least(engine, path, snapshot, points):
+    state, files = reading(engine, snapshot)
+    positions = row_positions(engine, state, files, ZORDER)
+    found = positions.of(pa.record_batch({"x": pa.array([None, 5_000]), "y": [0, 0]})).to_pylist()
+    assert found[0] < found[1]
+
+
+def test_texts_times_flags_and_nested_fields_have_an_order(engine, path, snapshot):
+    rows = pa.table(
+        {
+            "s": ["a", "b", None],
+            "flag": [True, False, None],
+            "n": pa.array([{"f": 1.5}, {"f": float("nan")}, None]),
+        }
+    )
+    bayou.write(path, rows)
+    state, files = reading(engine, snapshot)
+    order = RowOrder("hilbert", (("s",), ("flag",), ("n", "f")))
+    with ordered_rows(engine, state, files, order, memory_bytes=1 << 20) as found:
+        assert sum(b.num_rows for part in found.cut(2) for b in part) == 3
+
+
+def test_a_list_has_no_order(engine, path, snapshot):
+    bayou.write(path, pa.table({"l": [[1], [2]]}))
+    state, files = reading(engine, snapshot)
+    with pytest.raises(SchemaError, match="can't be ordered by column 'l'"):
+        row_positions(engine, state, files, RowOrder("zorder", (("l",),)))
+
+
+def test_no_rows_are_no_parts(engine, path, snapshot):
+    bayou.write(path, pa.table({"x": [1], "y": [1]}))
+    state, _ = reading(engine, snapshot)
+    with ordered_rows(engine, state, [], ZORDER, memory_bytes=1) as rows:
+        assert list(rows.cut(3)) == []
+
+
+def test_the_folder_of_spilled_rows_goes_away(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with RowBuckets(16) as buckets:
+        for i in range(3):
+            batch = pa.record_batch({"a": list(range(100))})
+            number = pa.array([j % 2 for j in range(100)])
+            buckets.add(batch, pa.array([i] * 100), number)
+        assert list(tmp_path.iterdir())
+        table, positions = buckets.take(1)
+        assert table.num_rows == len(positions) == 150
+        assert set(table["a"].to_pylist()) == set(range(1, 100, 2))
+        assert buckets.take(1)[0].num_rows == 0
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,111 @@
+"""Rows that another engine found."""
+
+import pyarrow as pa
+import pytest
+from pyroaring import BitMap64
+
+import bayou
+from bayou.engines import for_path
+from bayou.errors import ConstraintViolationError, SchemaError
+from bayou.kernel import Table
+from bayou.kernel.commands.create_table import (
+    CreationMode,
+    TableDefinition,
+    create_table,
+    generated_column,
+    identity_column,
+)
+from bayou.kernel.commands.row_changes.delete import begin_delete
+from bayou.kernel.commands.row_changes.matched_rows import FoundRows, FoundRowsWork, check_assigned
+from bayou.kernel.commands.row_changes.operation import commit_row_changes
+from bayou.protocol.schema import LONG, StructField, StructType
+
+
+@pytest.fixture(params=[True, False], ids=["vectors", "rewrites"])
+def begun(request, tmp_path):
+    """A table of one file, an operation on it, and its work."""
+    path = str(tmp_path / "t")
+    properties = {
+        "delta.enableDeletionVectors": str(request.param).lower(),
+        "delta.enableChangeDataFeed": "true",
+        "delta.enableRowTracking": "true",
+    }
+    rows = pa.table({"id": [1, 2, 3, 4], "v": ["a", "b", "c", "d"]})
+    bayou.write(path, rows, properties=properties)
+    bayou.table(path).alter.add_constraint("small", "id < 100")
+    engine = for_path(path, {})
+    operation = begin_delete(
+        engine, Table.for_path(engine, path).latest_snapshot(engine), engine_info="test"
+    )
+    with operation.candidates(engine) as candidates:
+        (candidate,) = candidates
+    return engine, path, operation, candidate.file
+
+
+def test_found_rows_are_deleted_updated_and_inserted_in_one_commit(begun):
+    engine, path, operation, file = begun
+    work = FoundRowsWork(state=operation.work.state, assigned=("v",))
+    work = FoundRowsWork.from_bytes(work.to_bytes())
+    found = FoundRows(
+        file=file,
+        deleted=BitMap64([0]),
+        updated=pa.array([1, 3], pa.int64()),
+        values=pa.record_batch({"v": ["B", "D"]}),
+    )
+    changes = work.run(engine, [found], [pa.record_batch({"id": [9], "v": ["new"]})])
+    commit_row_changes(engine, operation.transaction, changes, {})
+    table = bayou.table(path)
+    columns = ["id", "v", "_metadata.row_id"]
+    rows = {r["id"]: r for r in table.to_arrow(columns).to_pylist()}
+    assert {k: r["v"] for k, r in rows.items()} == {2: "B", 3: "c", 4: "D", 9: "new"}
+    assert [rows[k]["_metadata.row_id"] for k in (2, 3, 4)] == [1, 2, 3]
+    kinds = table.changes(2).to_arrow()["_change_type"].to_pylist()
+    assert sorted(kinds) == sorted(
+        ["delete", "insert", *["update_preimage", "update_postimage"] * 2]
+    )
+
+
+def test_new_versions_keep_the_tables_rules(begun):
+    engine, path, operation, file = begun
+    work = FoundRowsWork(state=operation.work.state, assigned=("id",))
+    found = FoundRows(
+        file=file, updated=pa.array([1], pa.int64()), values=pa.record_batch({"id": [100]})
+    )
+    with pytest.raises(ConstraintViolationError, match="small"):
+        work.run(engine, [found])
+    assert bayou.table(path).snapshot().version == 1
+
+
+def test_generated_columns_follow_and_identity_columns_stay(tmp_path):
+    path = str(tmp_path / "t")
+    engine = for_path(path, {})
+    doubled = generated_column(StructField(name="twice", data_type=LONG), "id * 2")
+    number = identity_column(
+        StructField(name="n", data_type=LONG), start=1, step=1, allow_explicit=False
+    )
+    schema = StructType((StructField(name="id", data_type=LONG), doubled, number))
+    create_table(
+        engine,
+        Table.for_path(engine, path),
+        TableDefinition(schema=schema),
+        CreationMode.CREATE,
+        engine_info="test",
+    )
+    bayou.write(path, pa.table({"id": [5, 6]}), mode="append")
+    operation = begin_delete(
+        engine, Table.for_path(engine, path).latest_snapshot(engine), engine_info="test"
+    )
+    with operation.candidates(engine) as candidates:
+        (candidate,) = candidates
+    state = operation.work.state
+    with pytest.raises(SchemaError, match="DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED"):
+        check_assigned(state.write, ["n"])
+    found = FoundRows(
+        file=candidate.file,
+        updated=pa.array([1], pa.int64()),
+        values=pa.record_batch({"id": [7]}),
+    )
+    changes = FoundRowsWork(state=state, assigned=("id",)).run(engine, [found])
+    commit_row_changes(engine, operation.transaction, changes, {})
+    rows = bayou.table(path).to_arrow().sort_by("id").to_pylist()
+    assert rows == [{"id": 5, "twice": 10, "n": 1}, {"id": 7, "twice": 14, "n": 2}]

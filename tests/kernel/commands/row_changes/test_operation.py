@@ -1,0 +1,67 @@
+"""Row operations that record an application's progress."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import bayou
+from bayou.engines import for_path
+from bayou.kernel import Table
+from bayou.kernel.commands.merge import MergeClause, MergeDefinition, MergeSource
+from bayou.kernel.commands.merge.execution import MergeOperation
+from bayou.kernel.commands.row_changes.delete import begin_delete, commit_delete
+from bayou.kernel.commands.row_changes.update import begin_update, commit_update
+
+INFO = {"engine_info": "test"}
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = str(tmp_path / "t")
+    bayou.write(path, pa.table({"id": [1, 2], "v": ["a", "b"]}))
+    engine = for_path(path, {})
+    return engine, Table.for_path(engine, path)
+
+
+def latest(table):
+    engine, handle = table
+    return handle.latest_snapshot(engine)
+
+
+def test_progress_is_committed_once_and_by_updates_and_merges_alone_where_nothing_changes(table):
+    engine, _ = table
+    none = begin_delete(engine, latest(table), "id = 9", application=("job", 1), **INFO)
+    assert commit_delete(engine, none, none.run(engine)).version == 0
+    update = begin_update(
+        engine, latest(table), {"v": "'x'"}, "id = 9", application=("job", 1), **INFO
+    )
+    assert commit_update(engine, update, update.run(engine)).version == 1
+    assert latest(table).transaction_version("job") == 1
+    source = pa.table({"id": [7], "v": ["z"]})
+    merge = MergeOperation(
+        engine,
+        latest(table),
+        MergeSource.read(source.schema, source.to_batches()),
+        MergeDefinition(
+            on="target.id = source.id", clauses=(MergeClause(kind="MATCHED", action="delete"),)
+        ),
+        application=("job", 2),
+        **INFO,
+    )
+    with merge.files(engine) as files:
+        outcome = merge.work.run(engine, merge.source, files, inserting=True)
+    assert merge.commit(engine, outcome).version == 2
+    assert latest(table).transaction_version("job") == 2
+
+
+def test_what_the_table_has_already_leaves_no_file(table):
+    engine, handle = table
+    for version in (1, 1):
+        update = begin_update(
+            engine, latest(table), {"v": "v || '!'"}, application=("job", version), **INFO
+        )
+        commit_update(engine, update, update.run(engine))
+    assert latest(table).version == 1
+    assert bayou.table(handle.path).to_arrow()["v"].to_pylist() == ["a!", "b!"]
+    assert len(list(Path(handle.path).glob("*.parquet"))) == 2

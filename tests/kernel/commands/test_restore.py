@@ -1,0 +1,162 @@
+"""Versions brought back: files, schema, properties, and what goes on counting."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import bayou
+from bayou.errors import ArgumentError, CommitConflictError, DataFileError, VersionNotFoundError
+from bayou.kernel import Operation, Table
+from bayou.kernel.commands.restore import restore
+
+
+def ids(path: str) -> list[int]:
+    return sorted(bayou.table(path).to_arrow()["id"].to_pylist())
+
+
+def rows(*numbers: int) -> list[dict]:
+    return [{"id": n} for n in numbers]
+
+
+def test_the_files_of_a_version_come_back(engine, path, snapshot, written):
+    written(rows(1), rows(2))
+    bayou.write(path, pa.table({"id": [3]}), mode="overwrite")
+    metrics = bayou.table(path).restore(1)
+    assert ids(path) == [1, 2]
+    assert (metrics.num_restored_files, metrics.num_removed_files) == (2, 1)
+    assert (metrics.version, metrics.num_of_files_after_restore) == (3, 2)
+    assert metrics.table_size_after_restore == metrics.restored_files_size
+    (entry,) = bayou.table(path).history(1)
+    assert entry["operation"] == "RESTORE"
+    assert entry["operationParameters"] == {"version": 1, "timestamp": None}
+    bayou.table(path).restore(version=2)
+    assert ids(path) == [3]
+
+
+def test_deletion_vectors_come_back(engine, path, snapshot, written, mark_deleted):
+    written(rows(1, 2, 3), properties={"delta.enableDeletionVectors": "true"})
+    mark_deleted(lambda _: [0])
+    mark_deleted(lambda _: [0, 1])
+    assert ids(path) == [3]
+    bayou.table(path).restore(1)
+    assert ids(path) == [2, 3]
+    bayou.table(path).restore(0)
+    assert ids(path) == [1, 2, 3]
+    bayou.table(path).restore(2)
+    assert ids(path) == [3]
+
+
+def test_schema_and_properties_come_back_and_features_stay(engine, path, snapshot, written):
+    written(rows(1))
+    bayou.write(path, pa.table({"id": [2], "new": ["x"]}), merge_schema=True)
+    builder = snapshot().build_update_table_transaction("x", Operation.SET_TABLE_PROPERTIES)
+    wanted = {"delta.enableDeletionVectors": "true", "mine": "1"}
+    builder.with_table_properties(wanted).build(engine).commit(engine, [])
+    bayou.table(path).restore(0)
+    state = snapshot()
+    assert list(state.schema.names) == ["id"]
+    assert "mine" not in state.properties
+    assert "deletionVectors" in (state.protocol.reader_features or ())
+    assert ids(path) == [1]
+
+
+def test_row_ids_stay_and_none_is_given_out_twice(engine, path, snapshot, written):
+    written(rows(1), rows(2), properties={"delta.enableRowTracking": "true"})
+    columns = ["id", "_metadata.row_id"]
+    before = bayou.table(path).to_arrow(columns=columns).to_pylist()
+    bayou.write(path, pa.table({"id": [3]}), mode="overwrite")
+    bayou.table(path).restore(1)
+    after = bayou.table(path).to_arrow(columns=columns).to_pylist()
+    assert sorted(map(str, after)) == sorted(map(str, before))
+    bayou.write(path, pa.table({"id": [4]}))
+    found = bayou.table(path).to_arrow(columns=columns).to_pylist()
+    assert {r["id"]: r["_metadata.row_id"] for r in found}[4] == 3
+
+
+def test_no_row_id_is_given_out_twice_though_the_feature_was_dropped_since(path, written):
+    written(rows(1), rows(2), properties={"delta.enableRowTracking": "true"})
+    table = bayou.table(path)
+    table.alter.set_properties({"delta.enableRowTracking": "false"})
+    table.alter.drop_feature("rowTracking")
+    table.restore(1)
+    bayou.write(path, pa.table({"id": [3]}))
+    found = table.to_arrow(columns=["id", "_metadata.row_id"]).to_pylist()
+    assert {r["id"]: r["_metadata.row_id"] for r in found} == {1: 0, 2: 1, 3: 2}
+
+
+def test_files_that_stay_get_the_row_ids_of_the_version(path, written):
+    written(rows(1), rows(2), rows(3), properties={"delta.enableRowTracking": "true"})
+    table = bayou.table(path)
+    columns = ["id", "_metadata.row_id", "_metadata.row_commit_version"]
+    before = sorted(map(str, table.to_arrow(columns=columns).to_pylist()))
+    table.alter.set_properties({"delta.enableRowTracking": "false"})
+    table.alter.drop_feature("rowTracking")
+    table.delete("id = 1")
+    table.alter.set_properties({"delta.enableRowTracking": "true"})
+    table.restore(2)
+    assert sorted(map(str, table.to_arrow(columns=columns).to_pylist())) == before
+
+
+def test_times_name_versions_though_in_commit_timestamps_were_off_in_between(path, written):
+    written(rows(1), rows(2), properties={"delta.enableInCommitTimestamps": "true"})
+    table = bayou.table(path)
+    table.alter.set_properties({"delta.enableInCommitTimestamps": "false"})
+    table.alter.set_properties({"delta.enableInCommitTimestamps": "true"})
+    before = table.snapshot()
+    table.restore(1)
+    key = "delta.inCommitTimestampEnablementVersion"
+    assert table.snapshot().properties[key] == before.properties[key] == "3"
+    times = {v: table.snapshot(version=v).timestamp for v in (2, 3, 4)}
+    when = {v: dt.datetime.fromtimestamp(ms / 1000, dt.UTC) for v, ms in times.items()}
+    assert {v: table.snapshot(timestamp=time).version for v, time in when.items()} == {
+        2: 2,
+        3: 3,
+        4: 4,
+    }
+
+
+def test_files_that_are_gone_are_named(engine, path, snapshot, written):
+    written(rows(1), rows(2))
+    gone = bayou.table(path).snapshot().files()["path"].to_pylist()
+    bayou.write(path, pa.table({"id": [3]}), mode="overwrite")
+    Path(path, gone[0]).unlink()
+    with pytest.raises(DataFileError, match="1 of its files are gone") as caught:
+        bayou.table(path).restore(1)
+    assert caught.value.file.endswith(gone[0])
+    assert ids(path) == [3]
+    bayou.table(path).restore(1, ignore_missing_files=True)
+    assert snapshot().version == 3
+
+
+def test_only_an_earlier_version_can_be_restored(path, written):
+    written(rows(1), rows(2))
+    table = bayou.table(path)
+    for arguments in ({"version": 1}, {}, {"version": 0, "timestamp": 1}, {"version": -1}):
+        with pytest.raises(ArgumentError):
+            table.restore(**arguments)
+    with pytest.raises(VersionNotFoundError):
+        table.restore(7)
+
+
+def test_a_time_names_the_last_version_before_it(path, written):
+    written(rows(1))
+    moment = bayou.table(path).snapshot().timestamp
+    written(rows(2), rows(3))
+    bayou.table(path).restore(timestamp=moment)
+    assert ids(path) == [1]
+    (entry,) = bayou.table(path).history(1)
+    assert entry["operationParameters"] == {"version": None, "timestamp": str(moment)}
+
+
+def test_what_was_committed_meanwhile_stops_it(engine, path, snapshot, written):
+    written(rows(1), rows(2))
+    latest = snapshot()
+    wanted = Table.for_path(engine, path).snapshot_as_of_version(engine, 0)
+    written(rows(3))
+    with pytest.raises(CommitConflictError):
+        restore(engine, latest, wanted, "test/1")
+    assert ids(path) == [1, 2, 3]

@@ -1,0 +1,126 @@
+"""Partitions by a timestamp without a zone, which each reader takes in its own: they stay so."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bayou
+from bayou.engines.arrow import ArrowEngine
+from bayou.kernel import CommitBoundary, Snapshot, Table, TransactionState, read_change_file
+from bayou.kernel.arrow.types import from_arrow_schema
+from bayou.kernel.commands.write import TableWrite, WriteMode, commit_write, plan_write
+from bayou.kernel.data_writer.task_writer import write_task_data
+from bayou.kernel.scan.transform import read_scan_file
+from support.log_writer import LogWriter, add, metadata, protocol
+
+LOCAL, ZONED = "2024-01-01 00:00:00", "2024-01-01T00:00:00.000000Z"
+VECTORS = {"delta.enableDeletionVectors": "true"}
+FEED = {"delta.enableChangeDataFeed": "true"}
+
+
+def table_of(folder: str, properties: dict[str, str]) -> tuple[ArrowEngine, str]:
+    """Two files of one partition as UTC has it, of two in any other zone."""
+    engine = ArrowEngine()
+    log = LogWriter(engine, folder)
+    features = (["deletionVectors"], ["deletionVectors", "changeDataFeed"])
+    adds = []
+    for name, text, first in (("a", LOCAL, 1), ("b", LOCAL, 4), ("c", ZONED, 7)):
+        rows = pa.table({"id": pa.array(range(first, first + 3), pa.int64())})
+        data = io.BytesIO()
+        pq.write_table(rows, data)
+        log.engine.files.put(f"{log.table}/{name}", data.getvalue())
+        values, size = {"p": text}, len(data.getvalue())
+        adds.append(add(name, partition_values=values, size=size, stats={"numRecords": 3}))
+    schema = {"id": "long", "p": "timestamp"}
+    log.commit(protocol(3, 7, features), metadata(schema, ["p"], properties), *adds)
+    return engine, log.table
+
+
+def rows_in(engine: ArrowEngine, table: str, zone: str) -> list[Any]:
+    scan = Snapshot.load(engine, table).scan_builder().with_time_zone(zone).build()
+    state = scan.scan_state(engine)
+    with scan.scan_files(engine) as batches:
+        files = [file for batch in batches for file in batch.rows()]
+    found = [r for f in files for b in read_scan_file(engine, state, f) for r in b.to_pylist()]
+    return sorted(tuple(row.values()) for row in found)
+
+
+CHANGES = {
+    "optimize": lambda table: table.optimize(),
+    "delete": lambda table: table.delete("id IN (1, 8)"),
+    "update": lambda table: table.update({"id": "id + 0"}, "id IN (2, 7)"),
+    "merge": lambda table: (
+        table.merge(pa.table({"id": [1, 9]}), "target.id = source.id")
+        .when_matched_delete()
+        .execute()
+    ),
+}
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS, FEED], ids=["plain", "vectors", "feed"])
+@pytest.mark.parametrize("name", sorted(CHANGES))
+def test_rows_keep_their_time_in_every_zone(tmp_path, name, properties):
+    engine, path = table_of(str(tmp_path), properties)
+    before = rows_in(engine, path, "Asia/Tokyo")
+    table = bayou.table(path, engine=engine)
+    CHANGES[name](table)
+    assert table.snapshot().version == 1
+    after = rows_in(engine, path, "Asia/Tokyo")
+    assert after == [row for row in before if row in after]
+    gone = {"optimize": 0, "delete": 2, "update": 0, "merge": 2}[name]
+    assert len(after) == len(before) - gone
+
+
+TOKYO = dt.datetime(2023, 12, 31, 15, tzinfo=dt.UTC)
+"""What `LOCAL` is in Tokyo."""
+
+OVERWRITES = {
+    "dynamic": {"dynamic_partitions": True},
+    "condition": {"replace_where": f"p = TIMESTAMP'{TOKYO.isoformat()}'"},
+    "rows": {"replace_where": f"p = TIMESTAMP'{TOKYO.isoformat()}' AND id > 0"},
+}
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS, FEED], ids=["plain", "vectors", "feed"])
+@pytest.mark.parametrize("name", sorted(OVERWRITES))
+def test_an_overwrite_replaces_rows_by_their_time_in_its_zone(tmp_path, name, properties):
+    engine, path = table_of(str(tmp_path), properties)
+    rows = pa.table({"id": pa.array([99], pa.int64()), "p": [TOKYO]})
+    write = TableWrite(
+        table=path,
+        schema=from_arrow_schema(rows.schema),
+        mode=WriteMode.OVERWRITE,
+        engine_info="test",
+        time_zone="Asia/Tokyo",
+        **OVERWRITES[name],
+    )
+    plan = plan_write(engine, write)
+    state = TransactionState.from_bytes(plan.state)
+    commit_write(engine, write, plan, write_task_data(engine, state, rows.to_batches()))
+    zoned = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    assert rows_in(engine, path, "Asia/Tokyo") == [
+        (7, zoned),
+        (8, zoned),
+        (9, zoned),
+        (99, TOKYO),
+    ]
+
+
+def test_a_feed_reads_times_in_its_zone(tmp_path):
+    engine, path = table_of(str(tmp_path), FEED)
+    bayou.table(path, engine=engine).delete("id = 1")
+    start = CommitBoundary.at_version(1)
+    changes = Table.for_path(engine, path).changes(engine, start)
+    scan = changes.scan_builder().with_time_zone("Asia/Tokyo").build()
+    with scan.change_files(engine) as files:
+        state = scan.change_state(engine)
+        found = [
+            r for f in files for b in read_change_file(engine, state, f) for r in b.to_pylist()
+        ]
+    assert [row["p"] for row in found] == [TOKYO]

@@ -1,0 +1,154 @@
+"""FIELD-NOTES 3, DML and writer: an append doesn't cast, names match without regard to case."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayou.errors import SchemaError
+from bayou.kernel.transaction.schema_evolution import (
+    SchemaMerge,
+    check_fits,
+    merge_schemas,
+    widened_columns,
+)
+from bayou.protocol.schema import (
+    BINARY,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP_NTZ,
+    VARIANT,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    StructField,
+    StructType,
+)
+
+
+def schema(**columns: DataType) -> StructType:
+    return StructType(tuple(StructField(name=n, data_type=t) for n, t in columns.items()))
+
+
+def array(element: DataType, contains_null: bool = True) -> ArrayType:
+    return ArrayType(element_type=element, contains_null=contains_null)
+
+
+def test_new_columns_are_put_last_and_nullable():
+    incoming = StructType(
+        (StructField(name="new", data_type=LONG, nullable=False), *schema(ID=INTEGER))
+    )
+    merged = merge_schemas("t", schema(id=INTEGER, name=STRING), incoming)
+    assert merged.names == ("id", "name", "new")
+    assert merged.fields[2].nullable
+
+
+def test_new_nested_fields_are_found_in_structs_lists_and_maps():
+    def nested(inner: StructType) -> StructType:
+        return schema(
+            s=inner,
+            l=array(inner),
+            m=MapType(key_type=STRING, value_type=inner, value_contains_null=True),
+        )
+
+    merged = merge_schemas("t", nested(schema(x=LONG)), nested(schema(x=LONG, y=STRING)))
+    assert merged == nested(schema(x=LONG, y=STRING))
+
+
+def test_the_tables_names_metadata_and_nullability_stay():
+    current = StructType(
+        (StructField(name="Id", data_type=array(LONG, False), metadata={"comment": "key"}),)
+    )
+    assert merge_schemas("t", current, schema(iD=array(LONG))) == current
+
+
+@pytest.mark.parametrize(
+    ("current", "incoming", "column"),
+    [
+        (schema(a=INTEGER), schema(a=LONG), "a"),
+        (schema(a=LONG), schema(a=INTEGER), "a"),
+        (schema(a=LONG), schema(a=DOUBLE), "a"),
+        (schema(a=LONG), schema(a=array(LONG)), "a"),
+        (schema(s=schema(x=LONG)), schema(s=schema(x=STRING)), "s.x"),
+        (schema(a=array(LONG)), schema(a=array(STRING)), "a.element"),
+    ],
+)
+def test_another_type_is_never_cast(current, incoming, column):
+    with pytest.raises(SchemaError, match="DELTA_FAILED_TO_MERGE_FIELDS") as caught:
+        merge_schemas("/lake/t", current, incoming)
+    assert caught.value.column == column
+    assert caught.value.table == "/lake/t"
+
+
+def test_a_missing_column_that_may_not_be_null_is_named():
+    current = StructType((StructField(name="id", data_type=LONG, nullable=False),))
+    with pytest.raises(SchemaError, match="may not be null") as caught:
+        check_fits("t", current, schema(other=LONG))
+    assert caught.value.column == "id"
+
+
+def test_a_column_that_is_there_twice_is_named():
+    with pytest.raises(SchemaError, match="there twice"):
+        check_fits("t", schema(a=LONG), schema(a=LONG, A=LONG))
+
+
+def test_columns_and_nested_fields_that_the_table_lacks_are_named():
+    current = schema(id=LONG, s=schema(x=LONG))
+    with pytest.raises(SchemaError, match="'s.y', 'new'; the table has id, s") as caught:
+        check_fits("t", current, schema(id=LONG, s=schema(x=LONG, y=LONG), new=LONG))
+    assert caught.value.column == "s.y"
+
+
+def test_fewer_columns_fit():
+    check_fits("t", schema(id=LONG, name=STRING), schema(name=STRING))
+
+
+@pytest.mark.parametrize(
+    ("current", "incoming", "merged"),
+    [
+        (INTEGER, LONG, LONG),
+        (FLOAT, DOUBLE, DOUBLE),
+        (DATE, TIMESTAMP_NTZ, TIMESTAMP_NTZ),
+        (DecimalType(5, 2), DecimalType(7, 3), DecimalType(7, 3)),
+        (array(INTEGER), array(LONG), array(LONG)),
+        (schema(x=SHORT), schema(X=INTEGER), schema(x=INTEGER)),
+    ],
+    ids=str,
+)
+def test_columns_become_wider_where_types_widen(current, incoming, merged):
+    def columns(kind: DataType) -> StructType:
+        return schema(a=kind)
+
+    found = merge_schemas("t", columns(current), columns(incoming), widens=True)
+    assert found == columns(merged)
+    (path,) = widened_columns(columns(current), found)
+    assert path[0] == "a"
+    casting = SchemaMerge(table="t", casts=True, widens=True)
+    assert casting.merged(columns(current), columns(incoming)) == columns(merged)
+    assert casting.merged(columns(merged), columns(current)) == columns(merged)
+    with pytest.raises(SchemaError, match="DELTA_FAILED_TO_MERGE_FIELDS"):
+        merge_schemas("t", columns(merged), columns(current), widens=True)
+
+
+@pytest.mark.parametrize(
+    ("current", "incoming"),
+    [(INTEGER, DOUBLE), (INTEGER, DecimalType(10, 0)), (LONG, STRING), (LONG, DOUBLE)],
+    ids=str,
+)
+def test_some_rows_dont_turn_whole_numbers_into_others(current, incoming):
+    with pytest.raises(SchemaError, match="DELTA_FAILED_TO_MERGE_FIELDS"):
+        merge_schemas("t", schema(a=current), schema(a=incoming), widens=True)
+    casting = SchemaMerge(table="t", casts=True, widens=True)
+    assert casting.merged(schema(a=current), schema(a=incoming)) == schema(a=current)
+
+
+def test_a_struct_of_two_byte_strings_goes_into_a_variant():
+    rows = schema(v=schema(value=BINARY, metadata=BINARY))
+    assert merge_schemas("t", schema(v=VARIANT), rows) == schema(v=VARIANT)
+    with pytest.raises(SchemaError, match="DELTA_FAILED_TO_MERGE_FIELDS"):
+        merge_schemas("t", schema(v=VARIANT), schema(v=schema(value=BINARY)))

@@ -1,0 +1,93 @@
+"""What a session's settings make of a condition, and which conditions the kernel may take."""
+
+import pyarrow as pa
+import pytest
+
+import bayou
+from bayou.kernel.expressions.sql.parser import parse_predicate
+from bayou.protocol.schema import DATE, FLOAT, INTEGER, STRING, StructField, StructType
+from bayou.spark.expressions.session_semantics import means_the_same
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = StructType(
+    (
+        StructField(name="i", data_type=INTEGER),
+        StructField(name="f", data_type=FLOAT),
+        StructField(name="s", data_type=STRING),
+        StructField(name="day", data_type=DATE),
+    )
+)
+
+
+@pytest.fixture
+def lenient(spark):
+    session = spark.newSession()
+    session.conf.set("spark.sql.ansi.enabled", "false")
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    return session
+
+
+@pytest.mark.parametrize(
+    ("condition", "same"),
+    [
+        ("i = 1 AND s = 'a' AND i IN (1, NULL)", True),
+        ("t.i < 7 OR s LIKE 'a%_b' OR s LIKE 'a%'", True),
+        ("day = DATE'2024-01-05' OR i <=> NULL", True),
+        ("s = 1", False),
+        ("s IN ('1', 7)", False),
+        ("i IN ('1', '7')", False),
+        ("f = 16777217", False),
+        ("day = s", False),
+        ("day = '2024-01-05'", False),
+        ("i LIKE '1%'", False),
+        ("NOT (i > 0 AND s > 5)", False),
+        ("unknown = 1", False),
+    ],
+)
+def test_without_ansi_mode_the_kernel_compares_values_of_one_kind_only(lenient, condition, same):
+    assert means_the_same(lenient, parse_predicate(condition), (SCHEMA,)) is same
+
+
+def test_without_ansi_mode_rows_are_deleted_that_spark_finds(lenient, tmp_path):
+    path = str(tmp_path / "t")
+    bayou.write(
+        path,
+        pa.table(
+            {
+                "id": [1, 2, 3],
+                "f": pa.array([16777216.0, 1.0, 2.0], pa.float32()),
+                "s": ["x", " 2 ", "3"],
+            }
+        ),
+    )
+    for condition in ("f = 16777217", "s = 2"):
+        expected = lenient.read.format("delta").load(path).where(condition).count()
+        assert (
+            lenient.sql(f"DELETE FROM delta.`{path}` WHERE {condition}").first()[0] == expected == 1
+        )
+    assert bayou.table(path).to_arrow()["id"].to_pylist() == [3]
+
+
+def test_values_of_a_collated_column_are_compared_by_spark(spark, tmp_path):
+    path = str(tmp_path / "t")
+    values = "VALUES (1, 'ab'), (2, 'AB'), (3, 'x') AS t(id, n)"
+    rows = spark.sql(f"SELECT id, CAST(n AS STRING COLLATE UTF8_LCASE) n FROM {values}")
+    rows.write.format("delta").save(path)
+    table, same = f"delta.`{path}`", "CAST('aB' AS STRING COLLATE UTF8_LCASE)"
+    assert spark.sql(f"UPDATE {table} SET id = id + 10 WHERE n = 'aB'").first()[0] == 2
+    merged = spark.sql(
+        f"MERGE INTO {table} t USING (SELECT 9 id, {same} n) s ON t.n = s.n "
+        "WHEN MATCHED THEN UPDATE SET id = t.id + 10 WHEN NOT MATCHED THEN INSERT *"
+    ).first()
+    assert (merged.num_updated_rows, merged.num_inserted_rows) == (2, 0)
+    assert spark.sql(f"DELETE FROM {table} WHERE n = 'aB'").first()[0] == 2
+    assert spark.read.format("delta").load(path).count() == 1
+
+
+def test_values_of_a_char_column_are_compared_by_spark(spark, tmp_path):
+    table = f"delta.`{tmp_path / 't'}`"
+    spark.sql(f"CREATE TABLE {table} (id INT, n CHAR(5)) USING delta")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'ab'), (2, 'ab   '), (3, 'x')")
+    assert spark.sql(f"UPDATE {table} SET id = id + 10 WHERE n = 'ab'").first()[0] == 2
+    assert spark.sql(f"DELETE FROM {table} WHERE n = 'ab'").first()[0] == 2

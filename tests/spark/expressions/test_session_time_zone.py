@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+
+from bayou.errors import ArgumentError
+from bayou.protocol.schema import (
+    DATE,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    StructField,
+    StructType,
+)
+from bayou.spark.expressions.session_time_zone import with_zone
+
+SCHEMA = StructType(
+    (
+        StructField(name="ts", data_type=TIMESTAMP),
+        StructField(name="local", data_type=TIMESTAMP_NTZ),
+        StructField(name="day", data_type=DATE),
+        StructField(name="name", data_type=STRING),
+        StructField(name="n", data_type=LONG),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("n > 3 AND name = '2024-06-01'", None),
+        ("day >= '2024-06-01'", None),
+        ("day >= DATE'2024-06-01'", None),
+        ("local >= TIMESTAMP_NTZ'2024-06-01 00:00:00'", None),
+        ("ts >= '2024-06-01 00:00:00Z'", None),
+        ("ts >= '2024-06-01T00:00:00+01:00'", None),
+        ("ts >= '2024-06-01'", "ts >= '2024-06-01 Europe/Berlin'"),
+        ('ts >= "2024-06-01 10:00"', 'ts >= "2024-06-01 10:00 Europe/Berlin"'),
+        (
+            "ts IN (TIMESTAMP '2024-06-01', timestamp'2024-06-02 00:00:00') OR name = 'a'",
+            (
+                "ts IN (TIMESTAMP '2024-06-01 Europe/Berlin', "
+                "timestamp'2024-06-02 00:00:00 Europe/Berlin') OR name = 'a'"
+            ),
+        ),
+        (
+            "day = '2024-06-01' AND `ts` < '2024'",
+            "day = '2024-06-01 Europe/Berlin' AND `ts` < '2024 Europe/Berlin'",
+        ),
+        (
+            "day = DATE'2024-06-01' AND n = 1 AND ts < TIMESTAMP'2024-06-01'",
+            "day = DATE'2024-06-01' AND n = 1 AND ts < TIMESTAMP'2024-06-01 Europe/Berlin'",
+        ),
+        ("ts IS NULL", None),
+        ("no condition at all", None),
+    ],
+)
+def test_times_without_a_zone_get_that_of_the_session(condition, expected):
+    shown = with_zone(condition, SCHEMA, "Europe/Berlin", name="replaceWhere")
+    assert shown == (condition if expected is None else expected)
+    assert with_zone(condition, SCHEMA, "Etc/UTC", name="replaceWhere") == condition
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("hour(ts) = 3", "Compare the column with times instead"),
+        ("CAST(ts AS DATE) = '2024-06-01'", "Compare the column with times instead"),
+        ("name = '2024-06-01' AND ts > TIMESTAMP'2024-06-01'", "say of '2024-06-01' whether"),
+        ("n = 1 AND ts > '2024-06-01'", r"\(TIMESTAMP'2024-06-01'\) or of UTC \('2024-06-01Z'\)"),
+    ],
+)
+def test_what_cannot_be_said_in_utc_is_an_error(condition, said):
+    with pytest.raises(ArgumentError, match=said):
+        with_zone(condition, SCHEMA, "Europe/Berlin", name="replaceWhere")

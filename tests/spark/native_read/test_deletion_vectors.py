@@ -1,0 +1,54 @@
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+import bayou
+from bayou.spark.native_read import read_planner
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def deleted(tmp_path):
+    """A table of three files of 100 rows; 50, 10 and none of them are deleted by vectors."""
+    path = str(tmp_path / "t")
+    for n in range(3):
+        rows = pa.table({"id": pa.array(range(n * 100, n * 100 + 100), pa.int64())})
+        properties = None if n else {"delta.enableDeletionVectors": "true"}
+        bayou.write(path, rows, mode="append", properties=properties)
+    bayou.table(path).delete("id < 100 AND id % 2 = 0")
+    bayou.table(path).delete("id >= 100 AND id < 200 AND id % 10 = 5")
+    return path
+
+
+def left():
+    first = [i for i in range(100) if i % 2]
+    return [*first, *(i for i in range(100, 200) if i % 10 != 5), *range(200, 300)]
+
+
+@pytest.mark.slow
+def test_deleted_rows_are_left_out_by_a_broadcast_join(spark, deleted):
+    frame = spark.read.format("delta").load(deleted)
+    assert sorted(r.id for r in frame.collect()) == left()
+    assert "BroadcastHashJoin" in frame._jdf.queryExecution().executedPlan().toString()
+    assert frame.columns == ["id"]
+    assert frame.where("id = 2").count() == 0
+    assert frame.where("id = 3").count() == 1
+    assert frame.where("id >= 195").count() == 104
+    assert frame.select("_metadata.row_index").where("row_index = 4").count() == 2
+
+
+def test_files_with_too_many_deleted_rows_are_read_by_the_kernel(spark, deleted, monkeypatch):
+    monkeypatch.setattr(read_planner, "_heap", lambda _: 20 * read_planner._BYTES_A_DELETED_ROW)
+    frame = spark.read.format("delta").load(deleted)
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    assert "Union" in plan
+    assert "FileScan parquet" in plan
+    assert sorted(r.id for r in frame.collect()) == left()
+    assert frame.where("id < 200").agg(F.sum("id")).first()[0] == sum(i for i in left() if i < 200)
+
+
+def test_versions_before_the_vectors_have_all_rows(spark, deleted):
+    frame = spark.read.format("delta").option("versionAsOf", 2).load(deleted)
+    assert frame.count() == 300
+    assert "Join" not in frame._jdf.queryExecution().executedPlan().toString()

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pytest
+
+from bayou.errors import StatementError
+from bayou.spark.sql_statements.parameters import with_parameters
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "filled"),
+    [
+        ("a = ? AND b IN (?)", [1, "it's"], "a = 1 AND b IN ('it\\'s')"),
+        ("a IN (:x, :y) -- :z", {"x": 1, "y": None}, "a IN (1, NULL) -- :z"),
+        ("v:field = ':x' AND b = :x", {"x": True}, "v:field = ':x' AND b = TRUE"),
+        ("CAST(a AS STRUCT<x:INT>) = :x", {"x": 2}, "CAST(a AS STRUCT<x:INT>) = 2"),
+        ("a = ?", [Decimal("1.50")], "a = 1.50"),
+        ("a = ?", [dt.date(2024, 1, 5)], "a = DATE'2024-01-05'"),
+        ("a = ?", [b"\x01\xff"], "a = X'01ff'"),
+        ("a = ?", [1.5], "a = CAST('1.5' AS DOUBLE)"),
+        ("a = ?", None, "a = ?"),
+    ],
+)
+def test_literals_take_the_places_of_parameters(text, args, filled):
+    assert with_parameters(text, args, {}) == filled
+
+
+def test_values_of_braces_are_filled_in_and_frames_are_not():
+    assert with_parameters("a > {n} AND {df}", None, {"n": 3}) == "a > 3 AND {df}"
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "message"),
+    [
+        ("a = :x", {"y": 1}, "parameter :x that no value"),
+        ("a = ? OR b = ?", [1], "more than the 1 parameters"),
+        ("a = ?", [object()], "no literal in SQL"),
+    ],
+)
+def test_a_parameter_that_cannot_be_filled_in_is_said(text, args, message):
+    with pytest.raises(StatementError, match=message):
+        with_parameters(text, args, {})

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import pytest
+
+from bayou.errors import StatementError
+from bayou.spark.sql_statements.describe import DescribeDetail, DescribeHistory
+from bayou.spark.sql_statements.parser import NotUnderstood, first_word, parse_statement
+from bayou.spark.sql_statements.temporary_view import CreateTemporaryView
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "limit"),
+    [
+        ("DESCRIBE HISTORY delta.`/a b`", ("delta", "/a b"), None),
+        ("describe history '/t' limit 3 ;", ("delta", "/t"), 3),
+        ("DESC HISTORY spark_catalog.db.t", ("spark_catalog", "db", "t"), None),
+        ("/* x */ DESC HISTORY t -- y", ("t",), None),
+    ],
+)
+def test_describe_history_names_a_table_and_a_limit(text, table, limit):
+    assert parse_statement(text) == DescribeHistory(table=table, limit=limit)
+
+
+def test_describe_detail_names_a_table():
+    assert parse_statement("DESCRIBE DETAIL db.t") == DescribeDetail(table=("db", "t"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DESCRIBE t",
+        "DESC history",
+        "DESCRIBE history.t",
+        "DESCRIBE TABLE EXTENDED t",
+        "SELECT 1",
+        "",
+        "CREATE VIEW v AS SELECT 1",
+        "CREATE TABLE t (a INT) USING parquet",
+        "CREATE TABLE t LIKE s",
+        "CREATE TEMPORARY VIEW v USING delta OPTIONS (path '/t')",
+        "CREATE TEMPORARY VIEW v (a COMMENT 'x') AS SELECT 1",
+        "ALTER TABLE t RENAME TO u",
+        "ALTER VIEW v AS SELECT 1",
+        "COMMENT ON DATABASE d IS 'x'",
+        "SHOW TABLES",
+        "(SELECT 1)",
+    ],
+)
+def test_other_statements_are_spark_s(text):
+    assert parse_statement(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("VACUUM", "A table.* is missing at the end of"),
+        ("VACUUM t RETAIN many HOURS", "A number of hours is expected at 'many HOURS'"),
+        ("VACUUM t LITE USING INVENTORY i", "LITE or USING INVENTORY, not both"),
+        ("VACUUM t RETAIN 1 HOURS RETAIN 2 HOURS", "RETAIN only once"),
+        ("VACUUM t USING INVENTORY 'i'", "A table, or a query in parentheses"),
+        ("OPTIMIZE t ZORDER id", "should end before 'ZORDER id'"),
+        ("RESTORE t TO VERSION 3", "VERSION AS OF a number"),
+        ("GENERATE x FOR t", "FOR TABLE is expected at 'FOR t'"),
+        ("REORG TABLE t APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION=2))", "UniForm"),
+        ("CREATE TABLE t (a INT, b WHAT) USING delta", "Column 'b': 'WHAT' isn't a type"),
+        ("CREATE TABLE t (a INT) USING delta BUCKETED BY (a)", "PARTITIONED BY, CLUSTER BY"),
+        ("CREATE TABLE t (a INT) USING delta PARTITIONED BY (days(a))", "transforms"),
+        ("CREATE TABLE t DEEP CLONE s", "deep clones aren't supported"),
+    ],
+)
+def test_an_error_names_the_part_of_the_statement(text, message):
+    with pytest.raises(StatementError, match=message):
+        parse_statement(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("DESCRIBE HISTORY t LIMIT x", "A number of commits is expected at 'x'"),
+        ("DESCRIBE DETAIL t u", "should end before 'u'"),
+        ("ALTER TABLE t FROB x", "ADD, DROP, RENAME COLUMN"),
+        ("ALTER TABLE t REPLACE COLUMNS (a INT)", "REPLACE COLUMNS isn't supported"),
+        ("INSERT INTO t REPLACE USING (a) SELECT 1", "REPLACE USING"),
+        ("DELETE FROM t WHERE", "A condition is missing at the end"),
+        ("UPDATE t SET WHERE a = 1", "= is expected at 'a = 1'"),
+        ("MERGE INTO t USING s ON a = b", "A WHEN clause is missing"),
+        ("MERGE INTO t USING s ON a = b WHEN MATCHED THEN FROB", "INSERT is expected at 'FROB'"),
+        (
+            "MERGE INTO t USING s ON a = b WHEN NOT MATCHED THEN INSERT (a, b) VALUES (1)",
+            "As many values as columns",
+        ),
+    ],
+)
+def test_what_spark_might_understand_is_an_error_for_delta_tables_only(text, message):
+    found = parse_statement(text)
+    assert isinstance(found, NotUnderstood)
+    assert found.table == ("t",)
+    with pytest.raises(StatementError, match=message):
+        raise found.error
+
+
+def test_a_temporary_view_is_told_by_its_query():
+    found = parse_statement("create or replace global temporary view v (a, `b c`) as select 1;")
+    assert found == CreateTemporaryView(
+        name="v", columns=("a", "b c"), query="select 1", replace=True, is_global=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("select 1", "SELECT"),
+        ("  -- comment\n /* and\n more */ (( with x as", "WITH"),
+        ("", ""),
+        ("$", ""),
+    ],
+)
+def test_the_first_word_stands_behind_comments_and_parentheses(text, word):
+    assert first_word(text) == word

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import pytest
+
+from bayou.errors import StatementError
+from bayou.spark.sql_statements.table_references import table_references
+
+
+def _seen(text: str) -> list[tuple[object, ...]]:
+    return [
+        (r.path or ".".join(r.parts), r.version, r.timestamp, text[r.start : r.end])
+        for r in table_references(text)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT * FROM delta.`/a b`", [("/a b", None, None, "delta.`/a b`")]),
+        ("select 1 from Delta . `/a`", [("/a", None, None, "Delta . `/a`")]),
+        (
+            "SELECT * FROM delta.`/a` VERSION AS OF 3 t WHERE t.x = 1",
+            [("/a", 3, None, "delta.`/a` VERSION AS OF 3")],
+        ),
+        (
+            "SELECT * FROM delta.`/a` FOR VERSION AS OF '12'",
+            [("/a", 12, None, "delta.`/a` FOR VERSION AS OF '12'")],
+        ),
+        (
+            "SELECT * FROM delta.`/a` TIMESTAMP AS OF '2024-01-05' - INTERVAL 1 DAY b WHERE x",
+            [
+                (
+                    "/a",
+                    None,
+                    "'2024-01-05' - INTERVAL 1 DAY",
+                    "delta.`/a` TIMESTAMP AS OF '2024-01-05' - INTERVAL 1 DAY",
+                )
+            ],
+        ),
+        (
+            "SELECT * FROM delta.`/a` TIMESTAMP AS OF date_sub(current_date(), 1) JOIN t USING (x)",
+            [
+                (
+                    "/a",
+                    None,
+                    "date_sub(current_date(), 1)",
+                    "delta.`/a` TIMESTAMP AS OF date_sub(current_date(), 1)",
+                ),
+                ("t", None, None, "t"),
+            ],
+        ),
+        ("SELECT delta.`/a` FROM t delta", [("t", None, None, "t")]),
+        (
+            "WITH c AS (SELECT * FROM delta.`/a`) SELECT * FROM c, delta.`/b`",
+            [("/a", None, None, "delta.`/a`"), ("/b", None, None, "delta.`/b`")],
+        ),
+        ("SELECT 'delta.`/a`' /* FROM delta.`/b` */ -- FROM delta.`/c`", []),
+        ("SELECT * FROM db.t VERSION AS OF 1", [("db.t", 1, None, "db.t VERSION AS OF 1")]),
+        ("EXPLAIN FORMATTED SELECT * FROM delta.`/a`", [("/a", None, None, "delta.`/a`")]),
+        ("FROM delta.`/a` |> WHERE x = 1", [("/a", None, None, "delta.`/a`")]),
+        ("SELECT * FROM delta.`/a@v7`", [("/a", 7, None, "delta.`/a@v7`")]),
+        (
+            "SELECT * FROM delta.`/a@20240105100000000`",
+            [
+                (
+                    "/a",
+                    None,
+                    "'2024-01-05 10:00:00.000'",
+                    "delta.`/a@20240105100000000`",
+                )
+            ],
+        ),
+        (
+            "CACHE TABLE c AS SELECT * FROM delta.`/a` VERSION AS OF 2",
+            [("/a", 2, None, "delta.`/a` VERSION AS OF 2")],
+        ),
+        ("", []),
+    ],
+)
+def test_tables_are_found_where_they_stand(text: str, expected: list[tuple[object, ...]]) -> None:
+    assert _seen(text) == expected
+
+
+def test_an_alias_of_its_own_is_told() -> None:
+    first, second = table_references("SELECT * FROM delta.`/a` AS x JOIN t ON x.id = t.id")
+    assert first.named
+    assert not second.named
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT * FROM delta.`/a` VERSION AS OF latest", "VERSION AS OF latest"),
+        ("SELECT 'open", "Close its quotes"),
+    ],
+)
+def test_what_cannot_be_understood_is_said(text: str, said: str) -> None:
+    with pytest.raises(StatementError, match=said):
+        table_references(text)

@@ -1,0 +1,78 @@
+import pytest
+
+from bayou.errors import ArgumentError
+from bayou.kernel.commands.write import WriteMode
+from bayou.protocol.schema import LONG, StructField, StructType
+from bayou.spark.write import WriteOptions
+
+ROWS = StructType((StructField(name="id", data_type=LONG),))
+
+
+def parsed(**options):
+    return WriteOptions.parse({"path": "/t", **options})
+
+
+def test_names_are_the_same_in_any_case():
+    options = WriteOptions.parse({"PATH": "/t", "MERGESCHEMA": "True", "maxrecordsPERfile": "7"})
+    assert (options.path, options.merge_schema, options.max_records_per_file) == ("/t", True, 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("mergeSchema", "yes"),
+        ("dataChange", "no"),
+        ("maxRecordsPerFile", "many"),
+        ("partitionOverwriteMode", "some"),
+        ("txnVersion", "-1"),
+    ],
+)
+def test_a_value_that_makes_no_sense_names_its_option(name, value):
+    with pytest.raises(ArgumentError, match=f"{name} is '{value}'") as caught:
+        parsed(**{"txnAppId": "job", "txnVersion": "1", name: value})
+    assert caught.value.argument == name
+
+
+@pytest.mark.parametrize("name", ["replaceOn", "replaceUsing"])
+def test_an_option_that_asks_for_other_rows_is_refused_and_not_passed_over(name):
+    with pytest.raises(ArgumentError, match=name):
+        parsed(**{name: "id"})
+
+
+def test_no_limit_of_records_is_what_spark_means_by_zero():
+    assert parsed(maxRecordsPerFile="0").max_records_per_file is None
+
+
+def test_an_idempotent_write_needs_application_and_version():
+    assert parsed(txnAppId="job", txnVersion="7").application == ("job", 7)
+    with pytest.raises(ArgumentError, match="belong together"):
+        parsed(txnAppId="job")
+
+
+def test_table_properties_keep_the_case_that_they_come_in():
+    assert parsed(**{"delta.appendOnly": "true", "other": "x"}).properties == {
+        "delta.appendOnly": "true"
+    }
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"partitionOverwriteMode": "dynamic"},
+        {"overwriteSchema": "true"},
+    ],
+)
+def test_two_ways_to_say_what_an_overwrite_replaces_are_one_too_many(more):
+    options = parsed(replaceWhere="id > 1", **more)
+    with pytest.raises(ArgumentError, match="replaceWhere"):
+        options.table_write(ROWS, WriteMode.OVERWRITE)
+
+
+def test_an_append_passes_over_what_is_about_overwriting():
+    options = parsed(replaceWhere="id > 1", partitionOverwriteMode="dynamic")
+    write = options.table_write(ROWS, WriteMode.APPEND)
+    assert (write.replace_where, write.dynamic_partitions) == (None, False)
+
+
+def test_credentials_are_in_no_representation():
+    assert "hush" not in repr(parsed(aws_secret_access_key="hush"))
