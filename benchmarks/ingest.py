@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from bayou.ingest.config import load_configuration
-from bayou.ingest.demo.flights import JSON_SCHEMA, json_records, read_flights
+from bayou.ingest.demo.demo import JSON_SCHEMA, json_records, read_flights
 from bayou.ingest.events import (
     AttemptFailed,
     BatchReport,

@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayou.api.small_file_reader import groups, joined
+from bayou.api.parallel_iteration import groups, joined
 
 SMALL, LARGE = 1000, 10_000_000
 

@@ -10,7 +10,7 @@ import pytest
 import bayou
 from bayou.errors import KafkaError
 from bayou.ingest import inspection
-from bayou.ingest.inspection import run_plan, topic_list
+from bayou.ingest.inspection import run_plan, topic_status
 
 TOPICS = 6
 
@@ -62,7 +62,7 @@ def test_topics_whose_brokers_go_away_meanwhile_are_not_called_missing(file, eve
     def silent(*_):
         raise KafkaError("No answer from the Kafka brokers")
 
-    monkeypatch.setattr(topic_list, "topic_names", lambda _: {"t0", "t1"})
-    monkeypatch.setattr(topic_list, "describe_topic", silent)
+    monkeypatch.setattr(topic_status, "topic_names", lambda _: {"t0", "t1"})
+    monkeypatch.setattr(topic_status, "describe_topic", silent)
     code, (told,) = events("topics", file)
     assert (code, told["event"]) == (1, "error")

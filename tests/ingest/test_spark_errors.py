@@ -12,7 +12,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from bayou.errors import KafkaError, PipelineError, RecordsLostError, StorageError
-from bayou.ingest.spark_errors import SparkEndedError, as_error
+from bayou.ingest.topic_errors import SparkEndedError, as_error
 from bayou.spark.kafka.data_loss import DataLoss
 
 WORKER = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times:

@@ -9,7 +9,7 @@ import bayou
 from bayou.api.table import TableHandle
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory import MemoryEngine
-from bayou.engines.memory.files import MemoryFiles
+from bayou.engines.memory.engine import MemoryFiles
 from bayou.errors import BayouError, VersionNotFoundError
 from bayou.kernel import (
     FileReadReport,

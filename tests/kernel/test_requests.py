@@ -9,7 +9,7 @@ from typing import IO
 import pytest
 
 from bayou.engines.arrow import ArrowEngine
-from bayou.engines.memory.files import MemoryFiles
+from bayou.engines.memory.engine import MemoryFiles
 from bayou.kernel import ByteRange, Snapshot
 from bayou.protocol.last_checkpoint import LastCheckpoint, encode
 from support.log_writer import LogWriter, add, metadata, protocol

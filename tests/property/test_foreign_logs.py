@@ -24,7 +24,7 @@ import pytest
 import bayou
 from bayou.api.table import TableHandle
 from bayou.engines.arrow import ArrowEngine
-from bayou.engines.memory.files import MemoryFiles
+from bayou.engines.memory.engine import MemoryFiles
 from bayou.errors import BayouError, CorruptTableError
 from bayou.kernel import ByteRange, Operation, Table, write_data
 from bayou.kernel.checkpoint.write import checkpoint

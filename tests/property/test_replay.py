@@ -13,7 +13,7 @@ from bayou.engines.memory import MemoryEngine
 from bayou.kernel import Engine, LogSlice, Scan, Snapshot
 from bayou.kernel.log.slices import replay_checkpoint_adds
 from bayou.kernel.scan.scan_file import ADD_TYPE, ScanFile
-from bayou.protocol.data_file_paths import canonical_path
+from bayou.protocol.file_names import canonical_path
 from support.examples import examples
 from support.log_histories import (
     Key,

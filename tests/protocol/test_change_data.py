@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayou.protocol.change_data import CHANGE_COLUMNS, is_feed_enabled, reserved_columns
+from bayou.protocol.actions import CHANGE_COLUMNS, is_feed_enabled, reserved_columns
 from bayou.protocol.schema import LONG, StructField, StructType
 
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayou.protocol.data_file_paths import canonical_path, spellings
-from bayou.protocol.file_names import data_file_path_to_uri
+from bayou.protocol.file_names import canonical_path, data_file_path_to_uri, spellings
 
 AWKWARD = "aZ0_-.~!*'(),;:$&+=@ %#?[]{}|\\^`\"<>é日😀\u00a0\u2028"
 DECODED = st.text(

@@ -22,7 +22,7 @@ from bayou.kernel.engine import (
     ParquetWriteOptions,
     RowGroup,
 )
-from bayou.kernel.engine.description import EngineDescription
+from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.metrics import MetricsReporter
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bayou.kernel import ByteRange
 from bayou.kernel.checkpoint.write import checkpoint
-from bayou.protocol.data_file_paths import canonical_path, spellings
+from bayou.protocol.file_names import canonical_path, spellings
 from bayou.protocol.last_checkpoint import LastCheckpoint, encode
 from support.log_writer import (
     LogWriter,

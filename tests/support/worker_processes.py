@@ -30,7 +30,7 @@ from bayou.kernel.commands.row_changes.row_search import Candidate
 from bayou.kernel.commands.row_changes.task import RowWork
 from bayou.kernel.commands.row_changes.update import UpdateMetrics, begin_update, commit_update
 from bayou.kernel.engine import Engine
-from bayou.kernel.engine.description import EngineDescription
+from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.protocol.actions import AddFile, decode_actions, encode_actions

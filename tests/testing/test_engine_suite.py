@@ -10,7 +10,7 @@ import pytest
 import bayou.testing
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory import MemoryEngine
-from bayou.engines.memory.files import MemoryFiles
+from bayou.engines.memory.engine import MemoryFiles
 from bayou.kernel import closeable
 from bayou.kernel.engine import FileStatus
 from bayou.testing import EngineSuite

@@ -7,8 +7,13 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from bayou.api.argument_checks import checked_names, checked_number, checked_text, checked_texts
-from bayou.api.bound_table import BoundTable
+from bayou.api.argument_checks import (
+    BoundTable,
+    checked_names,
+    checked_number,
+    checked_text,
+    checked_texts,
+)
 from bayou.errors import ArgumentError
 from bayou.kernel import Snapshot
 from bayou.kernel.arrow.types import from_arrow_type

@@ -1,4 +1,7 @@
-"""Arguments that the short API takes from people: refused in a sentence, not by what they break."""
+"""Arguments that the short API takes from people: refused in a sentence, not by what they break.
+
+A table and the engine that reaches it: what every part of the short API stands on.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from bayou.errors import ArgumentError
-from bayou.kernel import Predicate
+from bayou.kernel import Engine, Predicate, Table
 from bayou.kernel.expressions.model import Expression
 
 __all__ = [
+    "BoundTable",
     "checked_condition",
     "checked_names",
     "checked_number",
@@ -19,6 +23,7 @@ __all__ = [
     "checked_texts",
     "checked_values",
 ]
+
 
 Number = TypeVar("Number", int, float)
 
@@ -155,3 +160,21 @@ def checked_values(values: object, argument: str) -> Mapping[str, Expression | s
 
 def _as_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class BoundTable:
+    """A table bound to an engine."""
+
+    __slots__ = ("_engine", "_table")
+
+    def __init__(self, engine: Engine, table: Table) -> None:
+        self._engine = engine
+        self._table = table
+
+    def __repr__(self) -> str:
+        return f"bayou.table({self.path!r})"
+
+    @property
+    def path(self) -> str:
+        """Fully qualified path."""
+        return self._table.path

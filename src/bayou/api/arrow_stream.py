@@ -1,14 +1,17 @@
-"""Rows that come from anywhere, by the Arrow PyCapsule interface."""
+"""Rows that come from anywhere, by the Arrow PyCapsule interface.
+
+Rows of a table as Python values, whatever their moments are.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from bayou.errors import ArgumentError
 
-__all__ = ["ArrowStream", "record_batches"]
+__all__ = ["ArrowStream", "python_rows", "record_batches"]
 
 
 class ArrowStream(Protocol):
@@ -45,3 +48,29 @@ def record_batches(data: ArrowStream, argument: str) -> pa.RecordBatchReader:
             f"{error}.",
             argument=argument,
         ) from error
+
+
+def python_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
+    """A dictionary for each row.
+
+    Python has no date outside of the years 1 to 9999, Delta has. Where there is one, dates and
+    timestamps of these rows are texts.
+    """
+    try:
+        return rows.to_pylist()
+    except (OverflowError, ValueError):
+        table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+        told = pa.schema([field.with_type(_told(field.type)) for field in table.schema])
+        return table.cast(told).to_pylist()
+
+
+def _told(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_temporal(kind):
+        return pa.string()
+    if isinstance(kind, pa.StructType):
+        return pa.struct([field.with_type(_told(field.type)) for field in kind])
+    if isinstance(kind, pa.ListType):
+        return pa.list_(kind.value_field.with_type(_told(kind.value_type)))
+    if isinstance(kind, pa.MapType):
+        return pa.map_(_told(kind.key_type), _told(kind.item_type))
+    return kind

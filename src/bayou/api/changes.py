@@ -25,7 +25,7 @@ from bayou.kernel import (
 )
 from bayou.kernel.engine import PredicateEvaluator
 from bayou.kernel.expressions.model import referenced_columns
-from bayou.protocol.change_data import CHANGE_COLUMNS
+from bayou.protocol.actions import CHANGE_COLUMNS
 from bayou.protocol.schema import StructType
 
 __all__ = ["ChangesHandle"]

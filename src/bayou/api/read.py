@@ -1,18 +1,21 @@
-"""How the short API reads: files side by side, rows filtered and columns cut."""
+"""How the short API reads: files side by side, rows filtered and columns cut.
+
+Moments as the short API takes them.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute
 
 from bayou.api.argument_checks import checked_condition, checked_names, checked_number
-from bayou.api.parallel_iteration import available_cores, interleaved
-from bayou.api.small_file_reader import groups, joined
-from bayou.errors import CorruptTableError, SchemaError, SerializationError
+from bayou.api.parallel_iteration import available_cores, groups, interleaved, joined
+from bayou.errors import ArgumentError, CorruptTableError, SchemaError, SerializationError
 from bayou.kernel import (
     CloseableIterator,
     Engine,
@@ -29,7 +32,8 @@ from bayou.kernel import (
 from bayou.kernel.engine import PredicateEvaluator
 from bayou.kernel.expressions.model import referenced_columns
 
-__all__ = ["Reading", "files_table", "stated_row_count"]
+__all__ = ["Reading", "Timestamp", "files_table", "milliseconds", "stated_row_count"]
+
 
 pc: Any = pyarrow.compute
 
@@ -245,3 +249,33 @@ def _refuse_unknown(snapshot: Snapshot, names: Sequence[str]) -> None:
             table=snapshot.path,
             column=unknown[0],
         )
+
+
+Timestamp: TypeAlias = dt.datetime | str | int
+"""A datetime (without zone: UTC), ISO 8601 text (without zone: UTC), or ms since the epoch."""
+
+
+def milliseconds(timestamp: Timestamp) -> int:
+    """Ms since the epoch.
+
+    Raises:
+        ArgumentError: it isn't a timestamp.
+    """
+    match timestamp:
+        case bool():
+            pass
+        case int():
+            return timestamp
+        case str():
+            try:
+                return milliseconds(dt.datetime.fromisoformat(timestamp))
+            except ValueError:
+                pass
+        case dt.datetime():
+            moment = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=dt.UTC)
+            return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
+    raise ArgumentError(
+        f"{timestamp!r} isn't a timestamp: give a datetime, ISO 8601 text such as "
+        "'2024-01-05T10:00:00Z', or milliseconds since the epoch.",
+        argument="timestamp",
+    )

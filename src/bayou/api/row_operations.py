@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bayou.api.argument_checks import checked_condition, checked_text, checked_values
+from bayou.api.argument_checks import BoundTable, checked_condition, checked_text, checked_values
 from bayou.api.arrow_stream import ArrowStream
-from bayou.api.bound_table import BoundTable
 from bayou.api.merge import MergeBuilder
 from bayou.errors import ArgumentError
 from bayou.kernel import Predicate

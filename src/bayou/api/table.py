@@ -13,11 +13,9 @@ from bayou.api.alter import Alterations
 from bayou.api.argument_checks import checked_number, checked_path, checked_texts
 from bayou.api.changes import ChangesHandle
 from bayou.api.dataset import to_dataset
-from bayou.api.maintenance import Maintenance
-from bayou.api.optimize import Layout
-from bayou.api.read import Reading, files_table, stated_row_count
+from bayou.api.optimize import Layout, Maintenance
+from bayou.api.read import Reading, Timestamp, files_table, milliseconds, stated_row_count
 from bayou.api.row_operations import RowOperations
-from bayou.api.timestamps import Timestamp, milliseconds
 from bayou.engines import for_path
 from bayou.errors import ArgumentError
 from bayou.kernel import Catalog, CommitBoundary, Engine, Predicate, Snapshot, Table

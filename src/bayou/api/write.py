@@ -30,7 +30,7 @@ from bayou.kernel import (
     write_data,
 )
 from bayou.kernel.arrow.types import from_arrow_schema
-from bayou.kernel.transaction.abort_cleanup import discard_unless_committed
+from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.protocol.actions import AddFile
 from bayou.protocol.schema import StructType
 from bayou.version import ENGINE_INFO

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from bayou.cli.arguments import AsJson, Config, Settings
+from bayou.cli.arguments import AsJson, Config, Settings, named_topics, of_topic
 from bayou.cli.exit_codes import FAILED, WRONG_USAGE, explained
 from bayou.cli.output import output_for
-from bayou.cli.table_argument import named_topics, of_topic
 
 if TYPE_CHECKING:
     from bayou.ingest.config import Configuration, Topic

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from bayou.cli.completion import COMPLETE_VARIABLE, completion, prepare_completion
+from bayou.cli.arguments import COMPLETE_VARIABLE, completion, prepare_completion
 from bayou.cli.demo import demo
 from bayou.cli.dlq import dlq
 from bayou.cli.history import history

@@ -6,11 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bayou.cli.arguments import AsJson, Config, OnlyTopics, Settings
+from bayou.cli.arguments import (
+    AsJson,
+    Config,
+    OnlyTopics,
+    Settings,
+    named_topics,
+    of_topic,
+    told_unseen,
+)
 from bayou.cli.exit_codes import FAILED, explained
-from bayou.cli.mask_warnings import told_unseen
 from bayou.cli.output import Output, output_for
-from bayou.cli.table_argument import named_topics, of_topic
 
 if TYPE_CHECKING:
     from bayou.ingest.inspection import TopicPlan

@@ -8,10 +8,17 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from bayou.cli.arguments import AsJson, AtTime, AtVersion, Settings
+from bayou.cli.arguments import (
+    AsJson,
+    AtTime,
+    AtVersion,
+    FromConfig,
+    Settings,
+    TablePath,
+    opened_table,
+)
 from bayou.cli.exit_codes import explained
 from bayou.cli.output import output_for
-from bayou.cli.table_argument import FromConfig, TablePath, opened_table
 
 __all__ = ["cell", "read"]
 
@@ -39,7 +46,7 @@ def read(
     """Print rows of a table, now or as they were."""
     output = output_for(as_json=as_json)
     with explained(output):
-        from bayou.api.python_rows import python_rows
+        from bayou.api.arrow_stream import python_rows
 
         snapshot = opened_table(table, config, settings).snapshot(version, timestamp)
         names = None if columns is None else [c.strip() for c in columns.split(",")]

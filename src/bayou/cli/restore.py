@@ -6,10 +6,17 @@ import shlex
 
 import typer
 
-from bayou.cli.arguments import AsJson, AtTime, AtVersion, Settings
+from bayou.cli.arguments import (
+    AsJson,
+    AtTime,
+    AtVersion,
+    FromConfig,
+    Settings,
+    TablePath,
+    opened_table,
+)
 from bayou.cli.exit_codes import WRONG_USAGE, explained
 from bayou.cli.output import output_for
-from bayou.cli.table_argument import FromConfig, TablePath, opened_table
 
 __all__ = ["restore"]
 

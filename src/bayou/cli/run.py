@@ -8,13 +8,10 @@ from typing import Annotated
 
 import typer
 
-from bayou.cli.arguments import AsJson, Config, Settings
+from bayou.cli.arguments import AsJson, Config, Settings, of_topic, told_unseen
 from bayou.cli.exit_codes import FAILED, explained
-from bayou.cli.mask_warnings import told_unseen
 from bayou.cli.output import Output, output_for
-from bayou.cli.output.interface import UnreadError
-from bayou.cli.output.resilient_listener import Unheard
-from bayou.cli.table_argument import of_topic
+from bayou.cli.output.interface import Unheard, UnreadError
 from bayou.ingest.events import (
     AttemptFailed,
     BatchReport,

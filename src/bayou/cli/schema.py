@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayou.cli.arguments import AsJson, AtTime, AtVersion, Settings
+from bayou.cli.arguments import (
+    AsJson,
+    AtTime,
+    AtVersion,
+    FromConfig,
+    Settings,
+    TablePath,
+    named_topics,
+    opened_table,
+)
 from bayou.cli.exit_codes import FAILED, WRONG_USAGE, explained
 from bayou.cli.output import output_for
-from bayou.cli.table_argument import FromConfig, TablePath, named_topics, opened_table
 
 if TYPE_CHECKING:
     from bayou.api import SnapshotHandle, TableHandle

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from bayou.cli.arguments import AsJson, Settings
+from bayou.cli.arguments import AsJson, FromConfig, Settings, TablePath, opened_table
 from bayou.cli.exit_codes import explained
 from bayou.cli.output import output_for
-from bayou.cli.table_argument import FromConfig, TablePath, opened_table
 
 __all__ = ["vacuum"]
 

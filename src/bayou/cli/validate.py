@@ -7,11 +7,9 @@ from typing import Annotated
 
 import typer
 
-from bayou.cli.arguments import AsJson, Settings
+from bayou.cli.arguments import AsJson, Settings, of_topic, told_unseen
 from bayou.cli.exit_codes import WRONG_USAGE, explained
-from bayou.cli.mask_warnings import told_unseen
 from bayou.cli.output import output_for
-from bayou.cli.table_argument import of_topic
 
 __all__ = ["validate"]
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayou.cli.arguments import AsJson, Settings
+from bayou.cli.arguments import AsJson, FromConfig, Settings, named_topics, opened_table
 from bayou.cli.exit_codes import FAILED, WRONG_USAGE, explained
 from bayou.cli.history import history_rows
 from bayou.cli.output import Output, output_for
 from bayou.cli.read import cell
-from bayou.cli.table_argument import FromConfig, named_topics, opened_table
 from bayou.errors import TableNotFoundError
 
 if TYPE_CHECKING:

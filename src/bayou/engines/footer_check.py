@@ -4,6 +4,8 @@ pyarrow makes a column chunk's metadata and statistics in C++ functions that may
 them from Python without catching it. What they throw at is looked for here first: a column of
 another physical type than the schema's, missing or encrypted columns, bounds of a wrong length,
 histograms of a wrong size. Only footers that are damaged and still Thrift come so far.
+
+What a Parquet file's writer tells of its statistics.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from bayou.engines.thrift_compact import (
     to_number,
 )
 
-__all__ = ["FooterError", "check_footer", "footer_range"]
+__all__ = ["FooterError", "check_footer", "counts_nan", "footer_range"]
+
 
 _WIDTHS = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
 """Bytes of a plain value by physical type: boolean, int32, int64, int96, float, double."""
@@ -141,3 +144,12 @@ def _structs(fields: ThriftStruct, number: int) -> list[ThriftStruct]:
         raise FooterError("its footer is damaged")
     found: list[ThriftStruct] = values
     return found
+
+
+def counts_nan(created_by: str | None) -> bool:
+    """Whether the writer takes NaN for the largest number, so that another maximum excludes it.
+
+    parquet-mr does, which Spark writes with; Arrow's writer, and whoever isn't known, may leave NaN
+    out of the bounds.
+    """
+    return created_by is not None and created_by.startswith("parquet-mr")

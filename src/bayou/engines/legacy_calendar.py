@@ -5,20 +5,23 @@ its LEGACY mode. The footer's key-value metadata tell: a version before 3.0.0 (I
 key of the mode (Spark's `DataSourceUtils.datetimeRebaseSpec`). What such a file means by a day or a
 moment is the date and the clock that were shown, so those are kept. Files without Spark's version
 are taken as they are, which is Spark's default since 4.0 (CORRECTED).
+
+INT96 timestamps of Parquet files: instants, whatever Arrow's type for them says.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-__all__ = ["legacy_time_zone", "marked", "rebased"]
+__all__ = ["int96_leaves", "legacy_time_zone", "marked", "rebased", "with_instants"]
+
 
 pc: Any = pyarrow.compute
 
@@ -184,3 +187,40 @@ def _offset(time_zone: str) -> tuple[int, str | None]:
     instants = pc.assume_timezone(clocks, time_zone)
     offsets = pc.subtract(pc.cast(clocks, pa.int64()), pc.cast(instants, pa.int64()))
     return pc.min(offsets).as_py(), time_zone
+
+
+_INSTANT = pa.timestamp("us", "UTC")
+
+
+def int96_leaves(footer: pq.FileMetaData) -> frozenset[int]:
+    """Indices of the leaf columns that hold INT96."""
+    columns: Any = footer.schema
+    return frozenset(
+        i for i in range(footer.num_columns) if columns.column(i).physical_type == "INT96"
+    )
+
+
+def with_instants(schema: pa.Schema, leaves: frozenset[int]) -> pa.Schema:
+    """A file's Arrow schema where these leaf columns are timestamps with a zone."""
+    if not leaves:
+        return schema
+    numbers = iter(range(1 << 30))
+    return pa.schema([_field(f, leaves, numbers) for f in schema])
+
+
+def _field(field: pa.Field[Any], leaves: frozenset[int], numbers: Iterator[int]) -> pa.Field[Any]:
+    return field.with_type(_type(field.type, leaves, numbers))
+
+
+def _type(kind: Any, leaves: frozenset[int], numbers: Iterator[int]) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([_field(f, leaves, numbers) for f in kind])
+    if pa.types.is_map(kind):
+        key = _field(kind.key_field, leaves, numbers)
+        item: Any = _field(kind.item_field, leaves, numbers)
+        return pa.map_(key.type, item)
+    if pa.types.is_list(kind):
+        element: Any = _field(kind.value_field, leaves, numbers)
+        return pa.list_(element)
+    leaf: pa.DataType = _INSTANT if next(numbers) in leaves else kind
+    return leaf

@@ -8,7 +8,7 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory import MemoryEngine
 from bayou.errors import SerializationError
 from bayou.kernel.engine import Engine
-from bayou.kernel.engine.description import EngineDescription
+from bayou.kernel.engine.engine import EngineDescription
 
 __all__ = ["for_path", "from_description"]
 

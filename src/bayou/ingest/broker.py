@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from bayou.errors import ArgumentError, KafkaError
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan, recreated_error
+from bayou.spark.kafka.client import parse_properties
 from bayou.spark.kafka.cluster import KafkaCluster
 from bayou.spark.kafka.offsets import TopicPartition
 from bayou.spark.kafka.options import TopicSelection
-from bayou.spark.kafka.properties import parse_properties
 
 __all__ = ["EndsOfTopics", "TopicWatch", "describe_topic", "topic_ends", "topic_names"]
 

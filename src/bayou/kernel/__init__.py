@@ -27,7 +27,7 @@ from bayou.kernel.engine import (
     ParquetWriteOptions,
     RowGroup,
 )
-from bayou.kernel.engine.description import EngineDescription
+from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.expressions.model import Predicate, col, lit
 from bayou.kernel.log.slices import LogSlice
 from bayou.kernel.metrics import (
@@ -47,15 +47,17 @@ from bayou.kernel.scan.transform import read_scan_file
 from bayou.kernel.snapshot import Snapshot
 from bayou.kernel.table import Table
 from bayou.kernel.table_changes.action_columns import DeltaAction
-from bayou.kernel.table_changes.boundary import CommitBoundary
 from bayou.kernel.table_changes.change_file import ChangeFile, ChangeState
 from bayou.kernel.table_changes.change_scan import ChangeScan, ChangeScanBuilder
-from bayou.kernel.table_changes.commit_range import CommitActions, CommitRange, CommitRangeBuilder
-from bayou.kernel.table_changes.read import read_change_file
-from bayou.kernel.table_changes.table_changes import TableChanges
-from bayou.kernel.transaction.abort_cleanup import discard_unless_committed
+from bayou.kernel.table_changes.commit_range import (
+    CommitActions,
+    CommitBoundary,
+    CommitRange,
+    CommitRangeBuilder,
+)
+from bayou.kernel.table_changes.table_changes import TableChanges, read_change_file
 from bayou.kernel.transaction.builder import TransactionBuilder
-from bayou.kernel.transaction.commit_result import TransactionCommitResult
+from bayou.kernel.transaction.commit import TransactionCommitResult, discard_unless_committed
 from bayou.kernel.transaction.committers import stage_commit
 from bayou.kernel.transaction.post_commit_hooks import PostCommitHook
 from bayou.kernel.transaction.transaction import Transaction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bayou.kernel.catalog import Catalog
-from bayou.kernel.checkpoint.stats_cache import KnownStatistics
+from bayou.kernel.checkpoint.stats import KnownStatistics
 from bayou.kernel.crc.file_totals import stated_file_totals
 from bayou.kernel.crc.read import FileTotals
 from bayou.kernel.engine import Engine

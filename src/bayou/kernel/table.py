@@ -6,17 +6,15 @@ from typing import Any
 
 from bayou.errors import TableNotFoundError
 from bayou.kernel.catalog import Catalog, CommittingCatalog
-from bayou.kernel.checkpoint.workers import checkpoint_by_workers
+from bayou.kernel.checkpoint.parts import checkpoint_by_workers
 from bayou.kernel.engine import Engine
-from bayou.kernel.log.commit_times import version_at
-from bayou.kernel.log.history import read_history
+from bayou.kernel.log.commit_times import read_history, version_at
 from bayou.kernel.log.segment import load_log_segment
 from bayou.kernel.maintenance.log_cleanup import LogCleanup, clean_up_log
 from bayou.kernel.maintenance.log_compaction import compact_log
 from bayou.kernel.operation import Operation
 from bayou.kernel.snapshot import Snapshot
-from bayou.kernel.table_changes.boundary import CommitBoundary
-from bayou.kernel.table_changes.commit_range import CommitRangeBuilder
+from bayou.kernel.table_changes.commit_range import CommitBoundary, CommitRangeBuilder
 from bayou.kernel.table_changes.table_changes import TableChanges, load_table_changes
 from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.kernel.transaction.committers import publish_ratified

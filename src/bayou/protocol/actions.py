@@ -2,6 +2,8 @@
 
 Unknown fields are ignored on read, as PROTOCOL.md asks; `commitInfo` is kept as it is. Attribute
 names are those of the wire, in snake case; `msgspec` renames them.
+
+The change data feed's own columns and property (PROTOCOL.md, Change Data Files).
 """
 
 from __future__ import annotations
@@ -9,17 +11,25 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from bayou.protocol.data_file_paths import canonical_path
+from bayou.protocol.file_names import canonical_path
 from bayou.protocol.json_decoding import JsonDecoder, decode_json
+from bayou.protocol.schema import LONG, STRING, TIMESTAMP, StructField, StructType
 
 __all__ = [
+    "CHANGE_COLUMNS",
+    "CHANGE_TYPE",
+    "COMMIT_TIMESTAMP",
+    "COMMIT_VERSION",
+    "DELETE",
+    "INSERT",
     "Action",
     "AddCDCFile",
     "AddFile",
+    "ChangeType",
     "CheckpointMetadata",
     "CommitInfo",
     "DeletionVectorDescriptor",
@@ -36,6 +46,8 @@ __all__ = [
     "decode_actions",
     "encode_action",
     "encode_actions",
+    "is_feed_enabled",
+    "reserved_columns",
 ]
 
 
@@ -347,3 +359,32 @@ def _decoding(kinds: frozenset[type]) -> Callable[[bytes], Action | None]:
         return CommitInfo(value) if isinstance(value, dict) else value
 
     return decode
+
+
+ChangeType: TypeAlias = Literal["insert", "delete", "update_preimage", "update_postimage"]
+
+INSERT: ChangeType = "insert"
+DELETE: ChangeType = "delete"
+
+CHANGE_TYPE = "_change_type"
+COMMIT_VERSION = "_commit_version"
+COMMIT_TIMESTAMP = "_commit_timestamp"
+
+CHANGE_COLUMNS = StructType(
+    (
+        StructField(name=CHANGE_TYPE, data_type=STRING),
+        StructField(name=COMMIT_VERSION, data_type=LONG),
+        StructField(name=COMMIT_TIMESTAMP, data_type=TIMESTAMP),
+    )
+)
+"""What a row of changes has besides the table's columns. Only the first stands in files."""
+
+
+def is_feed_enabled(configuration: Mapping[str, str]) -> bool:
+    """Whether table properties have changes recorded."""
+    return configuration.get("delta.enableChangeDataFeed", "").strip().lower() == "true"
+
+
+def reserved_columns(schema: StructType) -> tuple[str, ...]:
+    """Top-level columns of a schema whose names belong to the feed, in whatever case."""
+    return tuple(name for name in schema.names if name.lower() in CHANGE_COLUMNS.names)

@@ -1,6 +1,6 @@
 from typing import TYPE_CHECKING
 
-import bayou.spark.session.pyspark_version  # noqa: F401  # before imports fail that need a newer one
+import bayou.spark.session.prerequisites  # noqa: F401  # before imports fail that need a newer one
 from bayou import lazy_import
 
 if TYPE_CHECKING:

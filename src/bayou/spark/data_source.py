@@ -16,15 +16,13 @@ from bayou.spark.errors import readable_errors
 from bayou.spark.read.batch import DeltaReader
 from bayou.spark.read.change_data_feed import DeltaChangesReader, changes_schema, has_end
 from bayou.spark.read.metadata_column import metadata_field, wants_metadata
-from bayou.spark.read.options import SourceOptions
-from bayou.spark.read.snapshots import PinnedVersion, open_pinned
+from bayou.spark.read.options import PinnedVersion, SourceOptions, open_pinned
 from bayou.spark.read.stream import DeltaStreamReader, source_schema
 from bayou.spark.streaming import reads_change_feed
 from bayou.spark.streaming.read_limits import HAS_LIMITS, NoStreams
 from bayou.spark.types import to_spark
 from bayou.spark.write import WriteOptions
-from bayou.spark.write.batch import DeltaWriter
-from bayou.spark.write.stream import DeltaStreamWriter
+from bayou.spark.write.data_source_writers import DeltaStreamWriter, DeltaWriter
 
 __all__ = ["DeltaDataSource"]
 

@@ -19,12 +19,12 @@ from pyspark.sql.utils import is_remote
 from bayou.redaction import names_secret, without_secrets
 from bayou.spark import catalog_tables, native_read
 from bayou.spark.hooks import hooks
-from bayou.spark.hooks.data_source_settings import hand_over_settings
+from bayou.spark.hooks.hooks import hand_over_settings
 from bayou.spark.jvm.classes import java_class
 from bayou.spark.log_replay.sorted_index import offer_sorted_index
-from bayou.spark.session.java_installation import check_java
+from bayou.spark.session.prerequisites import check_java
 from bayou.spark.sql_statements import answer_sql
-from bayou.spark.streaming.schema_locations import check_schema_locations
+from bayou.spark.streaming.schema_log import check_schema_locations
 from bayou.spark.streaming.waiting_streams import offer_to_wait
 from bayou.spark.write import handlers
 from bayou.spark.write.write_to import write_to

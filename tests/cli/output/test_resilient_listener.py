@@ -12,10 +12,9 @@ import typer
 
 from bayou.cli.exit_codes import explained
 from bayou.cli.output.console import ConsoleOutput
-from bayou.cli.output.interface import UnreadError
+from bayou.cli.output.interface import Unheard, UnreadError
 from bayou.cli.output.json import JsonOutput
 from bayou.cli.output.log_lines import LogReporter
-from bayou.cli.output.resilient_listener import Unheard
 from bayou.ingest.events import BatchReport
 
 

@@ -12,7 +12,7 @@ from obstore.store import MemoryStore
 
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.arrow.object_store_files import ObjectStoreFiles
-from bayou.engines.memory.files import MemoryFiles
+from bayou.engines.memory.engine import MemoryFiles
 from bayou.kernel import closeable
 from bayou.kernel.engine import ByteRange, ParquetWriteOptions
 from bayou.testing import EngineSuite

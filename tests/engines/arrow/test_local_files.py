@@ -293,7 +293,7 @@ def test_no_code_makes_folders_of_a_table_without_syncing_them() -> None:
     found = {
         str(f.relative_to(source)) for f in source.rglob("*.py") if makes.search(f.read_text())
     }
-    assert found == {"engines/arrow/created_folders.py"}
+    assert found == {"engines/arrow/exclusive_create.py"}
 
 
 def test_what_is_no_file_is_an_error_and_no_wait(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.arrow.ranged_input import Chunk, RangedInput
-from bayou.engines.memory.files import MemoryFiles
+from bayou.engines.memory.engine import MemoryFiles
 from bayou.errors import StorageError
 from bayou.kernel import ByteRange, FileSplit, closeable
 from support.examples import examples

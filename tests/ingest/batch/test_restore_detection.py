@@ -10,7 +10,7 @@ import pytest
 import bayou
 from bayou.engines import for_path
 from bayou.errors import PipelineError
-from bayou.ingest.batch.restore_detection import check_not_restored
+from bayou.ingest.batch.target_checks import check_not_restored
 from bayou.kernel import Table
 
 TOPIC = SimpleNamespace(key="t", config=SimpleNamespace(accept_restore=None))

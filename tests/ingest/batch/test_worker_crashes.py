@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 
-from bayou.ingest.batch.worker_crashes import MAX_CRASHING_RECORDS, crashing_offsets
+from bayou.ingest.batch.batch_task import MAX_CRASHING_RECORDS, crashing_offsets
 from bayou.ingest.decode.formats import RecordFormat, Registry
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.retries import BatchFailedError

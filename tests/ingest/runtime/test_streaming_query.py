@@ -5,7 +5,7 @@ from __future__ import annotations
 from py4j.protocol import Py4JNetworkError
 
 from bayou.ingest.runtime.streaming_query import BatchQuery
-from bayou.ingest.spark_errors import SparkFailedError
+from bayou.ingest.topic_errors import SparkFailedError
 
 
 class Query:

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from bayou.errors import ArgumentError
-from bayou.ingest.topic_table.program_records import json_records
+from bayou.ingest.topic_table.topic_table import json_records
 
 NOON = dt.datetime(2024, 1, 5, 12, tzinfo=dt.UTC)
 

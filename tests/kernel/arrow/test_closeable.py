@@ -13,7 +13,7 @@ import bayou
 from bayou.api.table import TableHandle
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory import MemoryEngine
-from bayou.engines.memory.files import MemoryFiles
+from bayou.engines.memory.engine import MemoryFiles
 from bayou.kernel import CloseableIterator, Engine, Operation, Scan, Table, closeable, write_data
 from bayou.kernel.arrow.types import from_arrow_schema
 from bayou.kernel.engine import ByteRange, FileSplit

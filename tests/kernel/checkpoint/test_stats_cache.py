@@ -9,7 +9,7 @@ import pytest
 
 from bayou.engines.memory.json import MemoryJsonHandler
 from bayou.kernel import Snapshot
-from bayou.kernel.checkpoint.stats_cache import KnownStatistics, StatisticsStore
+from bayou.kernel.checkpoint.stats import KnownStatistics, StatisticsStore
 from support.log_writer import LogWriter, WireAction, add, metadata, protocol, remove
 
 HEAD = (protocol(), metadata({"day": "date", "id": "long", "name": "string"}, ["day"]))

@@ -10,11 +10,12 @@ from bayou.errors import StorageError
 from bayou.kernel import Snapshot, Table
 from bayou.kernel.checkpoint.parts import (
     CheckpointPart,
+    CheckpointWorkers,
     WrittenPart,
+    checkpoint_by_workers,
     plan_checkpoint,
     write_checkpoint_part,
 )
-from bayou.kernel.checkpoint.workers import CheckpointWorkers, checkpoint_by_workers
 from support.log_writer import LogWriter, add, metadata, protocol
 
 CLASSIC = (protocol(), metadata({"id": "long"}))

@@ -13,7 +13,7 @@ import pytest
 import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.kernel import Engine, Operation, Snapshot, Table
-from bayou.kernel.transaction.remove_files import remove_of
+from bayou.kernel.transaction.table_update import remove_of
 from bayou.protocol.actions import DeletionVectorDescriptor
 from support.vectors import write_vectors
 

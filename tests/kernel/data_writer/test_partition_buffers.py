@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayou.errors import StorageError
-from bayou.kernel.data_writer.partition_buffers import PartitionBuffers, WaitingRows
+from bayou.kernel.data_writer.partition_files import PartitionBuffers, WaitingRows
 from bayou.kernel.data_writer.partitioner import Part
 
 Values = dict[str, list[int]]

@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 
 from bayou.kernel.data_writer import partition_files
-from bayou.kernel.data_writer.partition_buffers import WaitingRows
-from bayou.kernel.data_writer.partition_files import PartitionFiles
+from bayou.kernel.data_writer.partition_files import PartitionFiles, WaitingRows
 from bayou.protocol.actions import AddFile
 from support.waiting import wait_until
 

@@ -13,7 +13,7 @@ from pyroaring import BitMap64
 
 from bayou.api.table import TableHandle
 from bayou.engines.arrow import ArrowEngine
-from bayou.engines.memory.files import MemoryFiles
+from bayou.engines.memory.engine import MemoryFiles
 from bayou.errors import CorruptTableError, DataFileError
 from bayou.kernel import ByteRange, Table, with_vectors
 from bayou.kernel.deletion_vectors import prefetch

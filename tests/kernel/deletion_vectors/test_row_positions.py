@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 
 from bayou.engines.arrow import ArrowEngine
 from bayou.kernel import ScanFile
-from bayou.kernel.deletion_vectors.row_positions import bitmap, num_rows, row_group_ranges
+from bayou.kernel.deletion_vectors.deleted_rows import bitmap, num_rows, row_group_ranges
 from bayou.protocol.actions import AddFile
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from bayou.errors import ArgumentError
 from bayou.kernel import Scan, ScanState, Snapshot
-from bayou.kernel.expressions.time_zones import checked_time_zone
+from bayou.kernel.expressions.literals import checked_time_zone
 from support.log_writer import LogWriter, add, metadata, protocol
 
 

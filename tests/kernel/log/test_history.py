@@ -6,7 +6,7 @@ import pytest
 
 from bayou.errors import TableNotFoundError
 from bayou.kernel import Table
-from bayou.kernel.log.history import read_history
+from bayou.kernel.log.commit_times import read_history
 from support.log_writer import LogWriter, add, commit_info, metadata, protocol
 
 HEAD = (protocol(), metadata({"id": "long"}))

@@ -192,7 +192,6 @@ def test_paths_of_a_log_are_resolved_in_one_place():
         "kernel/commands/file_sink_log.py",  # no log of Delta's; checks by itself
         "kernel/scan/scan_file.py",
         "kernel/commands/vacuum/referenced_files.py",  # compares texts
-        "protocol/data_file_paths.py",  # compares texts
+        "protocol/file_names.py",  # compares texts
         "protocol/deletion_vectors.py",
-        "protocol/file_names.py",
     }

@@ -1,7 +1,6 @@
 import pytest
 
-from bayou.kernel.table_changes.commit_files import added_files, changed_files
-from bayou.kernel.table_changes.log_tail import commits_from
+from bayou.kernel.table_changes.commit_files import added_files, changed_files, commits_from
 from support.log_writer import (
     LogWriter,
     add,

@@ -1,7 +1,7 @@
 import pytest
 
 from bayou.errors import CorruptTableError, VersionNotFoundError
-from bayou.kernel.table_changes.log_tail import commits_from
+from bayou.kernel.table_changes.commit_files import commits_from
 from support.log_writer import LogWriter, add, metadata, protocol
 
 

@@ -1,6 +1,6 @@
 import pyarrow as pa
 
-from bayou.kernel.table_changes.path_order import path_order
+from bayou.kernel.table_changes.change_plan import path_order
 
 
 def test_spellings_of_one_path_are_ordered_alike():

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from bayou.engines.arrow import ArrowEngine
-from bayou.engines.memory.files import MemoryFiles
+from bayou.engines.memory.engine import MemoryFiles
 from bayou.kernel import ByteRange, CommitBoundary, DeltaAction, Table
 from bayou.kernel.table_changes import change_plan, commit_range, table_changes
 from support.log_writer import LogWriter, add, metadata, protocol, remove

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayou.kernel.table_changes.schema_compatibility import TableShape, incompatibility
+from bayou.kernel.table_changes.schema_changes import TableShape, incompatibility
 from bayou.protocol.schema import (
     INTEGER,
     LONG,

@@ -23,7 +23,7 @@ from bayou.kernel.commands.optimize.optimize import plan_optimize
 from bayou.kernel.commands.optimize.rewrite_plan import run_plan
 from bayou.kernel.commands.row_changes.delete import delete
 from bayou.kernel.commands.write import TableWrite, WriteMode, commit_write, plan_write
-from bayou.kernel.transaction.abort_cleanup import (
+from bayou.kernel.transaction.commit import (
     discard_unless_committed,
     report_possible_commit,
     report_refused_commit,

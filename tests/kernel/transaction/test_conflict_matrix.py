@@ -32,7 +32,7 @@ from bayou.kernel.commands.optimize.rewrite_plan import run_plan
 from bayou.kernel.commands.restore import restore
 from bayou.kernel.commands.row_changes.delete import delete
 from bayou.kernel.commands.row_changes.update import update
-from bayou.kernel.table_features.enablement import only_enables
+from bayou.kernel.table_features.writer_support import only_enables
 from bayou.protocol.actions import Metadata
 
 ENGINE = ArrowEngine()

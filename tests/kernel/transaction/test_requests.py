@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from bayou.engines.arrow import ArrowEngine
-from bayou.engines.memory.files import MemoryFiles
+from bayou.engines.memory.engine import MemoryFiles
 from bayou.kernel import Engine, FileStatus, Operation, Table, closeable, write_data
 from bayou.protocol.last_checkpoint import LastCheckpoint, encode
 from support.faults import FaultInjectingEngine

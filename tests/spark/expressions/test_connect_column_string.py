@@ -8,7 +8,7 @@ from pyspark.sql.connect import functions as F  # noqa: N812
 from pyspark.sql.types import LongType
 
 from bayou.kernel.expressions.sql.parser import parse_expression
-from bayou.spark.expressions.connect_column_string import connect_column_text
+from bayou.spark.expressions.column_string import connect_column_text
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
-from bayou.spark.expressions.session_time_zone import with_zone
+from bayou.spark.expressions.session_semantics import with_zone
 
 SCHEMA = StructType(
     (

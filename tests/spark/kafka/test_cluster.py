@@ -11,9 +11,9 @@ from confluent_kafka import KafkaError as ClientError
 from confluent_kafka import KafkaException
 
 from bayou.errors import KafkaError
+from bayou.spark.kafka.client import parse_properties
 from bayou.spark.kafka.cluster import KafkaCluster
 from bayou.spark.kafka.offsets import TopicPartition
-from bayou.spark.kafka.properties import parse_properties
 
 PARTITION = TopicPartition("t", 0)
 

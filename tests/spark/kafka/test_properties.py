@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from bayou.errors import ArgumentError
-from bayou.spark.kafka.properties import parse_properties
+from bayou.spark.kafka.client import parse_properties
 
 
 def _parse(**given):

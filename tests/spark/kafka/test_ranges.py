@@ -3,8 +3,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayou.spark.kafka.offsets import OffsetRange, TopicPartition
-from bayou.spark.kafka.ranges import limit_offsets, share_ranges, split_ranges
+from bayou.spark.kafka.offsets import (
+    OffsetRange,
+    TopicPartition,
+    limit_offsets,
+    share_ranges,
+    split_ranges,
+)
 
 _sizes = st.lists(st.integers(0, 10_000), min_size=1, max_size=8)
 

@@ -25,7 +25,7 @@ from bayou.spark import (
     state_reconstruction,
 )
 from bayou.spark.log_replay.initial_snapshot import check_file_count
-from bayou.spark.log_replay.state_reconstruction import dealt, newest
+from bayou.spark.log_replay.tasks import dealt, newest
 from support.examples import examples
 from support.log_histories import copy_to_disk, histories, write
 from support.log_writer import LogWriter, add, metadata, protocol, remove

@@ -12,12 +12,11 @@ import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import ArgumentError
 from bayou.kernel import Snapshot
+from bayou.kernel.table_changes.change_plan import path_order
 from bayou.kernel.table_changes.commit_files import without_statistics
-from bayou.kernel.table_changes.path_order import path_order
 from bayou.spark.log_replay import sorted_index
 from bayou.spark.log_replay.sorted_index import write_index
-from bayou.spark.streaming.driver_folder import ALIVE
-from bayou.spark.streaming.driver_sorted_index import IndexRequest, handed_index, requests
+from bayou.spark.streaming.driver_files import ALIVE, IndexRequest, handed_index, requests
 from bayou.spark.streaming.sorted_files import SortedFiles
 from support.log_writer import LogWriter, add, metadata, protocol
 

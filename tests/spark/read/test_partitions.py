@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayou.kernel.engine import RowGroup
-from bayou.spark.read.partitions import (
+from bayou.spark.read.tasks import (
     FILE_COST_BYTES,
     MAX_TASK_BYTES,
     MIN_TASK_BYTES,

@@ -3,7 +3,7 @@ import datetime as dt
 import pytest
 
 from bayou.errors import ArgumentError
-from bayou.spark.read.timestamps import parse_timestamp
+from bayou.spark.read.time_travel import parse_timestamp
 
 
 def ms(*fields):

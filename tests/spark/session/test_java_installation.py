@@ -3,7 +3,7 @@ import stat
 import pytest
 
 from bayou.errors import PrerequisiteError
-from bayou.spark.session.java_installation import MINIMUM_JAVA, check_java, major_version
+from bayou.spark.session.prerequisites import MINIMUM_JAVA, check_java, major_version
 
 
 def fake_java(home, text, status=0):

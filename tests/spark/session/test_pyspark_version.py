@@ -3,7 +3,7 @@
 import pytest
 
 from bayou.errors import PrerequisiteError
-from bayou.spark.session.pyspark_version import check_pyspark
+from bayou.spark.session.prerequisites import check_pyspark
 
 
 @pytest.mark.parametrize("version", ["3.5.1", "4.0.1"])

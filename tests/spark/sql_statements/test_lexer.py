@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bayou.errors import StatementError
-from bayou.spark.sql_statements.lexer import glanced_tokens, tokens
+from bayou.spark.sql_statements.token_cursor import glanced_tokens, tokens
 
 PIECES = st.sampled_from(
     [

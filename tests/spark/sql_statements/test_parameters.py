@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from bayou.errors import StatementError
-from bayou.spark.sql_statements.parameters import with_parameters
+from bayou.spark.sql_statements.parser import with_parameters
 
 
 @pytest.mark.parametrize(

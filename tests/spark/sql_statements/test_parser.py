@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from bayou.errors import StatementError
-from bayou.spark.sql_statements.describe import DescribeDetail, DescribeHistory
+from bayou.spark.sql_statements.create_table import CreateTemporaryView
 from bayou.spark.sql_statements.parser import NotUnderstood, first_word, parse_statement
-from bayou.spark.sql_statements.temporary_view import CreateTemporaryView
+from bayou.spark.sql_statements.show import DescribeDetail, DescribeHistory
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayou.spark.sql_statements.table_candidates import table_candidates
-from bayou.spark.sql_statements.table_references import table_references
+from bayou.spark.sql_statements.table_references import table_candidates, table_references
 
 
 @pytest.mark.parametrize(

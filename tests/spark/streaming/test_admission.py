@@ -2,7 +2,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayou.spark.streaming.admission import Admission
+from bayou.spark.streaming.read_limits import Admission
 
 
 def admit(admission, *sizes):

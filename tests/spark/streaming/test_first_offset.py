@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from bayou.spark.streaming.driver_folder import ALIVE, FAILED
-from bayou.spark.streaming.first_offset import STARTED, begins_at, waiting_streams
+from bayou.spark.streaming.driver_files import ALIVE, FAILED
+from bayou.spark.streaming.starting_version import STARTED, begins_at, waiting_streams
 
 
 def answered(shared, answer):

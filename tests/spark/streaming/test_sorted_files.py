@@ -1,7 +1,7 @@
 import pyarrow as pa
 
 from bayou.kernel.scan.scan_file import adds_to_array
-from bayou.kernel.table_changes.path_order import path_order
+from bayou.kernel.table_changes.change_plan import path_order
 from bayou.protocol.actions import AddFile
 from bayou.spark.streaming.sorted_files import SortedFiles
 

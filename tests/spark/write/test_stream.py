@@ -8,7 +8,7 @@ import pytest
 
 from bayou.errors import ArgumentError
 from bayou.spark.data_source import DeltaDataSource
-from bayou.spark.write.stream import query_id
+from bayou.spark.write.data_source_writers import query_id
 
 pytestmark = pytest.mark.spark
 

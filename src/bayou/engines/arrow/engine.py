@@ -14,8 +14,8 @@ from bayou.kernel.engine import (
     JsonHandler,
     ParquetHandler,
 )
-from bayou.kernel.engine.description import EngineDescription, EngineFactory
-from bayou.kernel.expressions.handler import DefaultExpressionHandler
+from bayou.kernel.engine.engine import EngineDescription, EngineFactory
+from bayou.kernel.expressions.evaluation import DefaultExpressionHandler
 from bayou.kernel.metrics import MetricsReporter
 
 __all__ = ["ArrowEngine"]

@@ -20,8 +20,12 @@ from typing import IO, Any, Self, cast
 
 import pyarrow as pa
 
-from bayou.engines.arrow.created_folders import MadeFolders, sync_folder
-from bayou.engines.arrow.exclusive_create import is_still, name_exclusively
+from bayou.engines.arrow.exclusive_create import (
+    MadeFolders,
+    is_still,
+    name_exclusively,
+    sync_folder,
+)
 from bayou.engines.arrow.os_errors import storage_errors
 from bayou.engines.listing_folders import is_between
 from bayou.errors import FileMissingError

@@ -9,9 +9,8 @@ from typing import Any
 
 from bayou.engines.arrow.parquet_reader import OpenParquet
 from bayou.engines.arrow.statistics import StatisticsCollector
-from bayou.engines.created_by import counts_nan
-from bayou.engines.int96 import int96_leaves, with_instants
-from bayou.engines.legacy_calendar import marked
+from bayou.engines.footer_check import counts_nan
+from bayou.engines.legacy_calendar import int96_leaves, marked, with_instants
 from bayou.kernel.engine import FileStatus, FileSystemClient, ParquetFooter, ParquetWriteOptions
 from bayou.protocol.stats import FileStatistics
 

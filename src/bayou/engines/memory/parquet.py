@@ -14,11 +14,15 @@ from typing import Any, TypeAlias, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bayou.engines.created_by import counts_nan
 from bayou.engines.field_ids import check_field_ids
-from bayou.engines.footer_check import FooterError, check_footer, footer_range
-from bayou.engines.int96 import int96_leaves, with_instants
-from bayou.engines.legacy_calendar import legacy_time_zone, marked, rebased
+from bayou.engines.footer_check import FooterError, check_footer, counts_nan, footer_range
+from bayou.engines.legacy_calendar import (
+    int96_leaves,
+    legacy_time_zone,
+    marked,
+    rebased,
+    with_instants,
+)
 from bayou.engines.variants import is_shredded, put_together_row
 from bayou.errors import SchemaError, StorageError
 from bayou.kernel.arrow.closeable import closeable

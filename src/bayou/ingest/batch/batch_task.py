@@ -4,11 +4,13 @@ It reads them from Kafka itself, so that they never pass the JVM. They leave as 
 target and of the dead letters; what goes back to the driver is one small object with the actions
 that it will commit. Rows of an upsert go to the driver as they are while they are few; else they
 stay with the executors, for other tasks.
+
+The records of a batch that end the worker process that reads them, found by bisection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,13 +21,15 @@ from bayou.errors import BayouError, PipelineError
 from bayou.ingest.batch.arrow_transfer import TooManyRowsError, gathered_bytes, gathered_pieces
 from bayou.ingest.batch.record_reader import RecordReader, RecordReading
 from bayou.ingest.dead_letters.records import fingerprints, unread_rows
-from bayou.kernel.engine.description import EngineDescription
+from bayou.ingest.offsets import OffsetSpan
+from bayou.kernel.engine.engine import EngineDescription
 from bayou.protocol.actions import encode_actions
 from bayou.protocol.schema import StructType
 from bayou.spark.kafka import KafkaShares
 from bayou.spark.write.tasks import decode_adds, delete_task_files, write_task
 
-__all__ = ["BatchTask", "TaskOutcome"]
+__all__ = ["MAX_CRASHING_RECORDS", "BatchTask", "TaskOutcome", "crashing_offsets"]
+
 
 pc: Any = pyarrow.compute  # its stubs lose the kind of an array
 
@@ -280,3 +284,57 @@ def _at_offsets(batch: pa.RecordBatch, offsets: Mapping[int, Collection[int]]) -
             these = pc.and_(ours, pc.is_in(there, pa.array(list(wanted), there.type)))
             found = these if found is None else pc.or_(found, these)
     return found if found is not None and pc.any(found).as_py() else None
+
+
+MAX_CRASHING_RECORDS = 20
+"""Of one batch. With more, the machine or the program is at fault and not the records."""
+
+
+def crashing_offsets(
+    spans: Mapping[int, OffsetSpan], crashes: Callable[[Mapping[int, OffsetSpan]], bool]
+) -> dict[int, tuple[int, ...]]:
+    """Offsets whose records end a worker process each time they are read alone.
+
+    Args:
+        spans: a batch that has ended a worker process, for each Kafka partition.
+        crashes: reads a part of the batch; whether this ends a worker process.
+
+    Returns:
+        For each Kafka partition its offsets, sorted. Empty where no single record is at fault
+        (a lack of memory, a killed machine), or more than `MAX_CRASHING_RECORDS` are.
+    """
+    found: dict[int, list[int]] = {}
+    waiting = [dict(spans)]
+    while waiting:
+        part = waiting.pop()
+        if _size(part) > 1:
+            first, second = _halves(part)
+            waiting += [half for half in (second, first) if crashes(half)]
+            continue
+        ((partition, span),) = part.items()
+        if crashes(part):  # a second time: the first may have had another cause
+            found.setdefault(partition, []).append(span.start)
+        if sum(map(len, found.values())) > MAX_CRASHING_RECORDS:
+            return {}
+    return {partition: tuple(sorted(offsets)) for partition, offsets in sorted(found.items())}
+
+
+def _size(spans: Mapping[int, OffsetSpan]) -> int:
+    return sum(span.end - span.start for span in spans.values())
+
+
+def _halves(
+    spans: Mapping[int, OffsetSpan],
+) -> tuple[dict[int, OffsetSpan], dict[int, OffsetSpan]]:
+    """Two parts of the same size, none of them empty; the order is that of partition and offset."""
+    left = _size(spans) // 2
+    first: dict[int, OffsetSpan] = {}
+    second: dict[int, OffsetSpan] = {}
+    for partition, span in sorted(spans.items()):
+        cut = min(span.end, span.start + left)
+        left -= cut - span.start
+        if cut > span.start:
+            first[partition] = OffsetSpan(start=span.start, end=cut)
+        if cut < span.end:
+            second[partition] = OffsetSpan(start=cut, end=span.end)
+    return first, second

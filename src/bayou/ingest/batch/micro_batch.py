@@ -17,10 +17,9 @@ from bayou.errors import (
     RecordsLostError,
 )
 from bayou.ingest.batch.arrow_transfer import driver_bytes, gathered_rows
-from bayou.ingest.batch.batch_task import BatchTask, TaskOutcome
+from bayou.ingest.batch.batch_task import BatchTask, TaskOutcome, crashing_offsets
 from bayou.ingest.batch.rows import RowLayout
 from bayou.ingest.batch.target_table import TargetTable
-from bayou.ingest.batch.worker_crashes import crashing_offsets
 from bayou.ingest.broker import TopicWatch
 from bayou.ingest.config import Topic
 from bayou.ingest.dead_letters.table import DeadLetterTable
@@ -30,12 +29,12 @@ from bayou.ingest.events import AttemptFailed, BatchReport
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.retries import WORTH_A_RETRY, BatchFailedError, failed_attempt, pause_before
 from bayou.ingest.schema.policy import SchemaPolicy, told_in_history
-from bayou.ingest.spark_errors import WorkerCrashedError, records_lost, translated
+from bayou.ingest.topic_errors import WorkerCrashedError, records_lost, translated
 from bayou.ingest.upsert import UpsertOutcome, UpsertTable
 from bayou.ingest.upsert.on_executors import KeptRows, merge_on_executors
 from bayou.kernel import Snapshot, Transaction
 from bayou.kernel.engine import Engine
-from bayou.kernel.transaction.abort_cleanup import discard_unless_committed
+from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.protocol.schema import StructType
 from bayou.spark.kafka import KafkaShares, OffsetRange, TopicPartition
 from bayou.spark.write.tasks import decode_adds

@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.ingest.batch.masks import masked
-from bayou.ingest.batch.partition_strings import with_partition_texts
-from bayou.ingest.batch.rows import RowLayout
+from bayou.ingest.batch.rows import RowLayout, with_partition_texts
 from bayou.ingest.dead_letters.records import dead_letter_rows
 from bayou.ingest.decode import Decoded, DecodePlan, merge_fields
 from bayou.ingest.decode.formats import RecordDecoder, RecordFormat

@@ -16,9 +16,8 @@ from bayou.errors import (
     PipelineError,
     SchemaError,
 )
-from bayou.ingest.batch.restore_detection import INGEST, check_not_restored
 from bayou.ingest.batch.rows import RowLayout, record_part
-from bayou.ingest.batch.target_checks import KEY_COLUMNS, check_target
+from bayou.ingest.batch.target_checks import INGEST, KEY_COLUMNS, check_not_restored, check_target
 from bayou.ingest.config import Topic
 from bayou.ingest.offsets import (
     KafkaTopic,
@@ -31,7 +30,7 @@ from bayou.kernel import Operation, Snapshot, Table, Transaction, delete_data_fi
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.data_writer.data_writer import folders_show_values
 from bayou.kernel.engine import Engine
-from bayou.kernel.transaction.abort_cleanup import discard_unless_committed
+from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.kernel.transaction.schema_evolution import merge_schemas
 from bayou.protocol.actions import AddFile
 from bayou.protocol.properties import CHECKPOINT_INTERVAL, TYPE_WIDENING

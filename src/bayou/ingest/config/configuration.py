@@ -8,7 +8,7 @@ from pathlib import Path
 from bayou.errors import ArgumentError, ConfigurationError
 from bayou.ingest.config.model import ConnectorConfig
 from bayou.ingest.config.notices import Notice
-from bayou.ingest.config.table_place import resolve_path
+from bayou.ingest.config.table_paths import resolve_path
 from bayou.ingest.config.topic import TopicConfig
 from bayou.ingest.upsert_keys import UpsertKeys
 

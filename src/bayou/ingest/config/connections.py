@@ -1,11 +1,17 @@
-"""What the pipeline connects to: brokers, schema registry, object store, Spark."""
+"""What the pipeline connects to: brokers, schema registry, object store, Spark.
+
+Whether the Kafka client takes the properties of a configuration; no broker is asked.
+"""
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
+from bayou.errors import ArgumentError
 from bayou.ingest.config.section import (
     Section,
     checked_properties,
@@ -13,6 +19,7 @@ from bayou.ingest.config.section import (
     kebab,
     property_text,
 )
+from bayou.spark.kafka.client import Complaints, make_admin, parse_properties
 
 __all__ = [
     "KafkaConfig",
@@ -20,7 +27,9 @@ __all__ = [
     "SchemaRegistryConfig",
     "SparkConfig",
     "StorageConfig",
+    "client_refusal",
 ]
+
 
 _SECURITY_PROPERTIES = {
     "security.protocol",
@@ -200,3 +209,29 @@ class SparkConfig(Section):
     def conf(self) -> dict[str, str]:
         """The Spark conf as texts."""
         return {k: property_text(v) for k, v in (self.model_extra or {}).items()}
+
+
+def client_refusal(properties: Mapping[str, str]) -> str | None:
+    """Why librdkafka can't be set up with these properties; None where it can.
+
+    Without confluent-kafka nothing is known, and None given.
+    """
+    if importlib.util.find_spec("confluent_kafka") is None:
+        return None
+    try:
+        # No address is looked up and nothing is sent: the client is let go at once.
+        parsed = parse_properties({"bootstrap.servers": "localhost", **properties})
+        make_admin(parsed, Complaints(parsed))
+    except ArgumentError as error:
+        return _in_words_of_the_file(error.message)
+    return None
+
+
+def _in_words_of_the_file(message: str) -> str:
+    return (
+        message.replace("What stands behind kafka. in an option", "What stands here")
+        .replace("Option kafka.", "")
+        .replace("kafka.", "")
+        .replace("Write startingOffsets", "Write starting-offsets at the topic")
+        .rstrip(".")
+    )

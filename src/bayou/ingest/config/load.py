@@ -20,8 +20,13 @@ from bayou.ingest.config.model import PipelineConfig
 from bayou.ingest.config.notices import missing_broker, notices, refusals
 from bayou.ingest.config.overrides import apply_environment, apply_overrides
 from bayou.ingest.config.own_files import files_in_tables
-from bayou.ingest.config.related_tables import dead_letters_path, deleted_keys_path, ledger_path
-from bayou.ingest.config.table_place import place_of_table, resolve_path
+from bayou.ingest.config.table_paths import (
+    dead_letters_path,
+    deleted_keys_path,
+    ledger_path,
+    place_of_table,
+    resolve_path,
+)
 
 __all__ = ["load_configuration"]
 

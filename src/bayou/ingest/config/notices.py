@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from bayou.ingest.config.connections import SparkConfig
+from bayou.ingest.config.connections import SparkConfig, client_refusal
 from bayou.ingest.config.document import Document, KeyPath, show_key
-from bayou.ingest.config.kafka_client import client_refusal
 from bayou.ingest.config.model import PipelineConfig
 from bayou.ingest.config.plaintext_secrets import clear_secrets
 

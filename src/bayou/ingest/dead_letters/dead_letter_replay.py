@@ -20,10 +20,9 @@ from bayou.api import SnapshotHandle, TableHandle, table
 from bayou.engines import for_path
 from bayou.errors import CommitConflictError, PipelineError, SchemaError
 from bayou.ingest.batch.masks import masked
-from bayou.ingest.batch.partition_strings import with_partition_texts
-from bayou.ingest.batch.rows import RowLayout, record_part
+from bayou.ingest.batch.rows import RowLayout, record_part, with_partition_texts
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.config.related_tables import dead_letters_path
+from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.dead_letters.upsert_replay import upsert_letters
 from bayou.ingest.decode import (
     Decoded,
@@ -41,7 +40,7 @@ from bayou.ingest.schema.topic_format import topic_columns, topic_format, valida
 from bayou.kernel import Operation, delete_data_files, write_data
 from bayou.kernel.data_writer.data_writer import folders_show_values
 from bayou.kernel.engine import Engine
-from bayou.kernel.transaction.abort_cleanup import discard_unless_committed
+from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.kernel.transaction.schema_evolution import merge_schemas
 from bayou.protocol.schema import StructField, StructType
 from bayou.version import ENGINE_INFO

@@ -9,7 +9,7 @@ from bayou.errors import ConcurrentTransactionError, PipelineError
 from bayou.ingest.batch.target_checks import TRANSACTION_RETENTION
 from bayou.ingest.batch.target_table import ENGINE_INFO
 from bayou.ingest.config import Topic
-from bayou.ingest.config.related_tables import dead_letters_path
+from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.dead_letters.records import DEAD_LETTER_SCHEMA, fingerprints
 from bayou.ingest.offsets import (
     KafkaTopic,

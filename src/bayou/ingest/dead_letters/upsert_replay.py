@@ -16,7 +16,7 @@ import pyarrow.compute
 
 from bayou.api import table
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.config.related_tables import dead_letters_path
+from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.offsets import covered_offsets
 from bayou.ingest.topic_table.writer import DirectWriter
 

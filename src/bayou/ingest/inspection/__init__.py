@@ -1,19 +1,24 @@
 """What can be said about topics and their tables without running anything."""
 
 from bayou.ingest.inspection.dead_letters import Letter, LetterGroup, group_letters, list_letters
-from bayou.ingest.inspection.mask_fields import masks_without_field
 from bayou.ingest.inspection.offset_proof import OffsetProof, PartitionProof, prove_offsets
 from bayou.ingest.inspection.run_plan import TopicPlan, plan_run
 from bayou.ingest.inspection.schema_comparison import (
     SchemaChange,
     compare_schemas,
+    masks_without_field,
     schema_file_changes,
     schema_rows,
 )
 from bayou.ingest.inspection.table_report import TableReport, table_report
-from bayou.ingest.inspection.topic_list import ListedTopic, list_topics
-from bayou.ingest.inspection.topic_status import PartitionStanding, TopicStanding, topic_standings
-from bayou.ingest.inspection.topic_tables import TopicTables
+from bayou.ingest.inspection.topic_status import (
+    ListedTopic,
+    PartitionStanding,
+    TopicStanding,
+    TopicTables,
+    list_topics,
+    topic_standings,
+)
 
 __all__ = [
     "Letter",

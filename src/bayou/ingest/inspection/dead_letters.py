@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 
-from bayou.ingest.inspection.topic_tables import TopicTables
+from bayou.ingest.inspection.topic_status import TopicTables
 
 __all__ = ["Letter", "LetterGroup", "group_letters", "list_letters"]
 

@@ -21,7 +21,7 @@ from bayou.engines import for_path
 from bayou.ingest.batch.record_reader import RecordReader
 from bayou.ingest.batch.target_table import TargetTable
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.config.related_tables import deleted_keys_path
+from bayou.ingest.config.table_paths import deleted_keys_path
 from bayou.ingest.inspection.kafka_records import kafka_records
 from bayou.ingest.inspection.seen_offsets import TopicOffsets
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan
@@ -29,7 +29,7 @@ from bayou.ingest.schema.files import topic_schemas
 from bayou.ingest.schema.policy import SchemaPolicy
 from bayou.ingest.schema.topic_format import topic_columns, topic_format
 from bayou.ingest.upsert import DELETED, FORCED, UpsertKeys, key_numbers, last_of_each_key
-from bayou.kernel.deletion_vectors.row_positions import bitmap
+from bayou.kernel.deletion_vectors.deleted_rows import bitmap
 
 __all__ = ["KeyProof", "prove_keys"]
 

@@ -21,10 +21,10 @@ from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.inspection.kafka_records import kafka_records
 from bayou.ingest.inspection.key_proof import KeyProof, prove_keys
 from bayou.ingest.inspection.seen_offsets import SeenOffsets, TopicOffsets, spans
-from bayou.ingest.inspection.topic_tables import TopicTables
+from bayou.ingest.inspection.topic_status import TopicTables
 from bayou.ingest.migration import Ledger
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan, fixed_start, next_offsets
-from bayou.kernel.deletion_vectors.row_positions import bitmap
+from bayou.kernel.deletion_vectors.deleted_rows import bitmap
 
 __all__ = ["OffsetProof", "PartitionProof", "prove_offsets"]
 

@@ -12,7 +12,7 @@ from pyroaring import BitMap64
 
 from bayou.api import SnapshotHandle
 from bayou.ingest.offsets import OffsetSpan
-from bayou.kernel.deletion_vectors.row_positions import bitmap
+from bayou.kernel.deletion_vectors.deleted_rows import bitmap
 
 __all__ = ["SeenOffsets", "TopicOffsets", "spans"]
 

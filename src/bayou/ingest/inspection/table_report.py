@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayou.api import TableHandle
-from bayou.api.python_rows import python_rows
+from bayou.api.arrow_stream import python_rows
 from bayou.errors import BayouError
 
 __all__ = ["TableReport", "table_report"]

@@ -1,4 +1,9 @@
-"""Where a topic stands: what its tables and the brokers say, whether a pipeline runs or not."""
+"""Where a topic stands: what its tables and the brokers say, whether a pipeline runs or not.
+
+The topics that a configuration names, and those that the brokers have.
+
+The two tables of a topic, opened with the configuration's storage settings.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bayou.api import SnapshotHandle
+from bayou.api import SnapshotHandle, TableHandle, table
+from bayou.errors import KafkaError
 from bayou.ingest.background_task import all_at_once
 from bayou.ingest.batch.existing_rows import existing_offsets
-from bayou.ingest.broker import describe_topic
+from bayou.ingest.broker import describe_topic, topic_names
 from bayou.ingest.config import Configuration, Topic
+from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.inspection.kafka_records import first_record_time
-from bayou.ingest.inspection.topic_tables import TopicTables
 from bayou.ingest.maintenance import LastRun, last_runs, task_of
 from bayou.ingest.offsets import (
     KafkaTopic,
@@ -25,7 +31,31 @@ from bayou.ingest.offsets import (
 from bayou.ingest.state import runs_here
 from bayou.ingest.topic_errors import topic_error
 
-__all__ = ["PartitionStanding", "TopicStanding", "topic_standings"]
+__all__ = [
+    "ListedTopic",
+    "PartitionStanding",
+    "TopicStanding",
+    "TopicTables",
+    "list_topics",
+    "topic_standings",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTables:
+    """Handles on a topic's target and on its dead letters; neither need be there yet."""
+
+    target: TableHandle
+    dead_letters: TableHandle
+
+    @classmethod
+    def of(cls, configuration: Configuration, topic: Topic) -> TopicTables:
+        """Nothing is read yet."""
+        options = configuration.connector.storage.storage_options()
+        return cls(
+            target=table(topic.table_path, options),
+            dead_letters=table(dead_letters_path(topic.table_path), options),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,3 +230,58 @@ def _freshness(
         if moment is not None:
             oldest = max(oldest, time.time() - moment)
     return oldest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTopic:
+    """A Kafka topic.
+
+    Attributes:
+        kafka_topic: its name at the brokers.
+        topic, table_path: its name in the configuration and its table, None where it isn't there.
+        partitions, offsets: how many the brokers have, None where they have no such topic.
+    """
+
+    kafka_topic: str
+    topic: str | None = None
+    table_path: str | None = None
+    partitions: int | None = None
+    offsets: int | None = None
+
+
+def list_topics(configuration: Configuration, *, every: bool = False) -> list[ListedTopic]:
+    """Those of the configuration in its order; with `every` then the others of the brokers.
+
+    Internal ones, whose names begin with `__`, are left out.
+
+    Raises:
+        KafkaError: no broker answers.
+    """
+    properties = configuration.connector.kafka.client_properties()
+    there = topic_names(properties)
+    named: list[tuple[str, str | None, str | None]] = [
+        (t.config.kafka_topic, t.key, t.table_path) for t in configuration.topics
+    ]
+    if every:
+        known = {name for name, _, _ in named}
+        named += [(n, None, None) for n in sorted(there - known) if not n.startswith("__")]
+    found = []
+    for name, key, path in named:
+        partitions = offsets = None
+        if name in there:
+            try:
+                bounds = describe_topic(name, properties).bounds
+                partitions, offsets = len(bounds), sum(s.end - s.start for s in bounds.values())
+            except KafkaError as error:
+                if error.topic is None:
+                    raise  # of no topic in particular: the brokers have gone away
+        found.append(
+            ListedTopic(
+                kafka_topic=name,
+                topic=key,
+                table_path=path,
+                partitions=partitions,
+                offsets=offsets,
+            )
+        )
+    return found

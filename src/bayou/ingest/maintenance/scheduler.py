@@ -16,10 +16,9 @@ from bayou.engines import for_path
 from bayou.errors import BayouError, PipelineError
 from bayou.ingest.background_task import Errand
 from bayou.ingest.config import Topic
-from bayou.ingest.config.related_tables import deleted_keys_path
+from bayou.ingest.config.table_paths import deleted_keys_path
 from bayou.ingest.events import BatchReport, MaintenanceReport, MaintenanceTask, Reporter
-from bayou.ingest.maintenance.last_runs import LastRuns, task_of
-from bayou.ingest.maintenance.steps import maintain_table
+from bayou.ingest.maintenance.steps import LastRuns, maintain_table, task_of
 from bayou.ingest.upsert import DeletedKeys
 from bayou.version import ENGINE_INFO
 

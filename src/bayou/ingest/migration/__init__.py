@@ -1,7 +1,6 @@
 """JSON files that were there before the table, moved into it."""
 
-from bayou.ingest.migration.cutover_offsets import migrated_offsets
-from bayou.ingest.migration.ledger import Ledger
+from bayou.ingest.migration.ledger import Ledger, migrated_offsets
 from bayou.ingest.migration.migrate import migrate_json
 from bayou.ingest.migration.verify import FileCheck, verify_migration
 

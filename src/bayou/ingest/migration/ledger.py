@@ -15,6 +15,8 @@ batch that is only here is done again, record for record.
 | `complete` | boolean | the part ends with the file |
 | `checksum` | string | SHA-256 of the part's records, a line each |
 | `offsets` | string | JSON: the last Kafka offset of each partition that records named, so far |
+
+Where Kafka goes on behind the records that were migrated.
 """
 
 from __future__ import annotations
@@ -28,13 +30,23 @@ from bayou.api import SnapshotHandle
 from bayou.engines import for_path
 from bayou.errors import ConcurrentTransactionError
 from bayou.ingest.batch.target_table import ENGINE_INFO
-from bayou.ingest.config.related_tables import ledger_path
+from bayou.ingest.config import Topic
+from bayou.ingest.config.table_paths import ledger_path
 from bayou.ingest.migration.json_files import path_below
+from bayou.ingest.offsets import KafkaTopic
 from bayou.kernel import Engine, Operation, Snapshot, Table, delete_data_files, write_data
 from bayou.kernel.arrow.types import from_arrow_schema
-from bayou.kernel.transaction.abort_cleanup import discard_unless_committed
+from bayou.kernel.transaction.commit import discard_unless_committed
 
-__all__ = ["Ledger", "LedgerState", "Part", "application_id", "ledger_path", "migrated_source"]
+__all__ = [
+    "Ledger",
+    "LedgerState",
+    "Part",
+    "application_id",
+    "ledger_path",
+    "migrated_offsets",
+    "migrated_source",
+]
 
 
 def application_id(source: str) -> str:
@@ -209,3 +221,17 @@ class Ledger:
 
 _COMMITS = "migration/commits"
 """Transaction identifier whose version counts the batches of all folders."""
+
+
+def migrated_offsets(
+    topic: Topic, kafka: KafkaTopic, covered: Mapping[int, int], storage_options: dict[str, str]
+) -> dict[int, int]:
+    """The last offset that migrated records name, of each partition that isn't covered yet.
+
+    Args:
+        covered: the next offsets of the target, which is there.
+    """
+    if not kafka.bounds.keys() - covered.keys():
+        return {}
+    migrated = Ledger(topic.table_path, storage_options).offsets()
+    return {p: o for p, o in migrated.items() if p in kafka.bounds and p not in covered}

@@ -18,7 +18,7 @@ from bayou.api import table as open_table
 from bayou.engines import for_path
 from bayou.ingest.batch.rows import KAFKA_COLUMNS
 from bayou.ingest.config import Topic
-from bayou.ingest.config.related_tables import dead_letters_path
+from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.offsets import covered_offsets
 from bayou.kernel import Table
 

@@ -14,7 +14,7 @@ import pyarrow.compute
 from bayou.api import table as open_table
 from bayou.engines import for_path
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.config.related_tables import dead_letters_path
+from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.migration.json_files import JsonFile, json_files, records_of
 from bayou.ingest.migration.known_files import KnownFiles, checksum_of
 from bayou.ingest.migration.ledger import Ledger, Part

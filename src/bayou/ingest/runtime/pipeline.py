@@ -24,7 +24,7 @@ from bayou.ingest.runtime.session import pipeline_session, start_workers, stop_s
 from bayou.ingest.runtime.topic_restarts import Restarts
 from bayou.ingest.runtime.topic_run import TopicRun
 from bayou.ingest.schema.files import topic_schemas
-from bayou.ingest.spark_errors import translated
+from bayou.ingest.topic_errors import translated
 from bayou.spark.kafka import KafkaDataSource
 
 __all__ = ["run_pipeline"]

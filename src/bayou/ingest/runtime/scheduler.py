@@ -22,10 +22,9 @@ from bayou.errors import BayouError, KafkaError
 from bayou.ingest.background_task import Errand
 from bayou.ingest.broker import EndsOfTopics
 from bayou.ingest.runtime.topic_run import TopicRun
-from bayou.ingest.spark_errors import translated
-from bayou.ingest.topic_errors import errors_of_topic
+from bayou.ingest.topic_errors import errors_of_topic, translated
 from bayou.spark.kafka import TopicPartition
-from bayou.spark.kafka.ranges import limit_offsets
+from bayou.spark.kafka.offsets import limit_offsets
 
 __all__ = ["Turns"]
 

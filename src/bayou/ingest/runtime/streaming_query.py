@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bayou.errors import BayouError
-from bayou.ingest.spark_errors import as_error
+from bayou.ingest.topic_errors import as_error
 
 __all__ = ["BatchQuery"]
 

@@ -33,9 +33,8 @@ from bayou.ingest.runtime.start_positions import start_positions
 from bayou.ingest.runtime.streaming_query import BatchQuery
 from bayou.ingest.schema.policy import unseen_masks
 from bayou.ingest.schema.topic_format import topic_columns, topic_format
-from bayou.ingest.spark_errors import SparkFailedError, as_error, translated
 from bayou.ingest.state import hadoop_path, topic_state
-from bayou.ingest.topic_errors import errors_of_topic
+from bayou.ingest.topic_errors import SparkFailedError, as_error, errors_of_topic, translated
 
 __all__ = ["TopicRun"]
 

@@ -10,7 +10,7 @@ from bayou.ingest.batch.masks import has_field, unfit_mask
 from bayou.ingest.batch.rows import KAFKA_COLUMNS, TIME_PARTS
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.decode import read_json_schema
-from bayou.ingest.schema.key_columns import unfit_key
+from bayou.ingest.schema.policy import unfit_key
 from bayou.ingest.schema.topic_format import topic_columns
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import DATE, TIMESTAMP, StructType

@@ -5,6 +5,8 @@
 | `evolve` | becomes a nullable column in the commit of its rows |
 | `freeze` | is left out; the row is taken, and the commit says which fields it lacks |
 | `dead-letter` | makes its record a dead letter |
+
+Whether a topic's key columns can be a key.
 """
 
 from __future__ import annotations
@@ -19,14 +21,58 @@ from bayou.ingest.batch.target_table import TargetTable
 from bayou.ingest.config import Topic
 from bayou.ingest.decode import DecodePlan, leaf_count, widened
 from bayou.ingest.decode.formats import RecordFormat
-from bayou.ingest.schema.key_columns import check_keys
 from bayou.ingest.schema.new_columns import with_new_columns, within_limit
 from bayou.ingest.schema.topic_format import validated_by
 from bayou.ingest.upsert import DELETED, FORCED
 from bayou.kernel.arrow.types import to_arrow_schema
-from bayou.protocol.schema import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, StructField, StructType
+from bayou.protocol.schema import (
+    DATE,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DecimalType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
 
-__all__ = ["SchemaPolicy", "check_masks", "told_in_history", "unseen_masks"]
+__all__ = [
+    "SchemaPolicy",
+    "check_keys",
+    "check_masks",
+    "told_in_history",
+    "unfit_key",
+    "unseen_masks",
+]
+
+
+def check_keys(topic: Topic, layout: RowLayout) -> None:
+    """Check keys against the columns of a record; without columns nothing can be said yet.
+
+    Raises:
+        PipelineError: a column isn't there, or can't be compared.
+    """
+    if topic.upsert_keys is None or not layout.record.fields:
+        return
+    keys = topic.upsert_keys
+    for name in (*keys.columns, *([keys.ordering] if keys.ordering else [])):
+        reason = unfit_key(name, layout.record)
+        if reason is not None:
+            what = "ordering-column" if name == keys.ordering else "key-columns"
+            raise PipelineError(
+                f"topic {topic.key!r}: {what}: {reason}; name fields of the records.",
+                topic=topic.key,
+            )
+
+
+def unfit_key(name: str, columns: StructType) -> str | None:
+    """Why a column can't be in a key or order records; None where it can."""
+    field = next((f for f in columns if f.name == name), None)
+    if field is None:
+        return f"{name!r} isn't a field of the records"
+    if not isinstance(field.data_type, PrimitiveType | DecimalType):
+        return f"{name!r} is a {field.data_type}, which can't be compared"
+    return None
 
 
 def told_in_history(left_out: Sequence[str], new_columns: Sequence[str]) -> dict[str, str]:

@@ -1,15 +1,24 @@
-"""A topic's table from a program: what the pipeline does to it, without Kafka and Spark."""
+"""A topic's table from a program: what the pipeline does to it, without Kafka and Spark.
+
+Records that a program hands over, as the JSON that a topic's records are.
+
+Dates, times, UUIDs, decimals and bytes (in base 64) are texts; numbers, texts and arrays of numpy
+are what they hold, as are timestamps of pandas. JSON has neither NaN nor infinity: they are null.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from bayou.api import TableHandle
 from bayou.api import table as open_table
+from bayou.errors import ArgumentError
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.events import (
     BatchReport,
@@ -20,11 +29,50 @@ from bayou.ingest.events import (
 from bayou.ingest.maintenance import maintain_table
 from bayou.ingest.migration import FileCheck, migrate_json, verify_migration
 from bayou.ingest.state import topic_lock
-from bayou.ingest.topic_table.program_records import json_records
 from bayou.ingest.topic_table.writer import WRITTEN, DirectWriter, record_batch
 from bayou.protocol.schema import StructType
 
-__all__ = ["TopicTable"]
+__all__ = ["TopicTable", "json_records"]
+
+
+def json_records(records: Iterable[Mapping[str, Any]], *, argument: str) -> list[bytes]:
+    """The JSON text of each record.
+
+    Args:
+        argument: what the caller calls them, for messages.
+
+    Raises:
+        ArgumentError: one holds what has no JSON.
+    """
+    encoder = msgspec.json.Encoder(enc_hook=_plain)
+    found: list[bytes] = []
+    for record in records:
+        try:
+            found.append(encoder.encode(record))
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise ArgumentError(
+                f"{argument}[{len(found)}] can't be written as JSON: {error}. Nothing was written.",
+                argument=argument,
+            ) from error
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """What stands for a value of a type that the encoder doesn't know."""
+    match value:
+        case Mapping():
+            return dict(value)
+        case dt.datetime():  # of pandas: to the nanosecond, and NaT, which isn't equal to itself
+            return value.isoformat(timespec="microseconds") if value == value else None  # noqa: PLR0124
+        case str():
+            return str(value)
+        case float():
+            return float(value)
+    if hasattr(value, "tolist"):
+        held = value.tolist()
+        if not (isinstance(held, int) and value.dtype.kind in "mM"):  # nanoseconds since when?
+            return held
+    raise TypeError(f"{str(value)[:60]!r} is of the type {type(value).__name__}")
 
 
 class TopicTable:

@@ -25,7 +25,7 @@ from bayou.ingest.batch.record_reader import RecordReader
 from bayou.ingest.batch.rows import RowLayout
 from bayou.ingest.batch.target_table import ENGINE_INFO, TargetTable
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.config.related_tables import dead_letters_path
+from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.dead_letters.records import DEAD_LETTER_SCHEMA
 from bayou.ingest.decode import merge_fields
 from bayou.ingest.decode.formats import RecordDecoder
@@ -36,7 +36,7 @@ from bayou.ingest.schema.policy import SchemaPolicy, told_in_history
 from bayou.ingest.schema.topic_format import topic_columns, topic_format
 from bayou.kernel import Engine, Operation, Snapshot, Table, delete_data_files, write_data
 from bayou.kernel.arrow.types import to_arrow_schema
-from bayou.kernel.transaction.abort_cleanup import discard_unless_committed
+from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.protocol.schema import StructType
 
 __all__ = ["MIGRATED", "WRITTEN", "DirectWriter", "record_batch"]

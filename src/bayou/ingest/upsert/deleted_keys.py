@@ -19,7 +19,7 @@ import pyarrow.compute
 
 from bayou.api import SnapshotHandle, table
 from bayou.errors import PipelineError
-from bayou.ingest.config.related_tables import deleted_keys_path
+from bayou.ingest.config.table_paths import deleted_keys_path
 from bayou.ingest.upsert_keys import DELETED, FORCED, UpsertKeys, quoted
 from bayou.kernel import Engine, Operation, Predicate, Snapshot, Table, col, lit, write_data
 from bayou.kernel.arrow.types import from_arrow_type, to_arrow_schema

@@ -25,7 +25,7 @@ from bayou.ingest.upsert.merging import UpsertOutcome, UpsertTable
 from bayou.ingest.upsert_keys import DELETED, FORCED, UpsertKeys, quoted
 from bayou.kernel import Snapshot, Table
 from bayou.kernel.arrow.types import to_arrow_schema
-from bayou.kernel.engine.description import EngineDescription
+from bayou.kernel.engine.engine import EngineDescription
 from bayou.protocol.schema import BOOLEAN, DOUBLE, FLOAT, StructField, StructType
 from bayou.spark import enable
 from bayou.spark.commands.merge_by_spark import merge_kept_rows

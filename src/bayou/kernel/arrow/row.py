@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from bayou.errors import ArgumentError
 from bayou.kernel.arrow.closeable import closeable
-from bayou.kernel.arrow.ipc import batch_from_bytes, batch_to_bytes
-from bayou.kernel.arrow.serialization import WireFormat
+from bayou.kernel.arrow.serialization import WireFormat, batch_from_bytes, batch_to_bytes
 
 __all__ = ["FilteredColumnarBatch", "Row"]
 

@@ -7,6 +7,11 @@ multi-part checkpoint, whose names are the same for everybody. Two that write th
 version must not mix them: files would be missing from the checkpoint, or be in it twice. The first
 one claims the version; whoever comes later, or finds a checkpoint's file of that version, writes a
 single file.
+
+Checkpoints of large tables, written by workers that an engine has.
+
+An engine may have more than this process to work with. One that is a `CheckpointWorkers` is asked
+how many parts a checkpoint is worth, and has them written; any other engine writes it here.
 """
 
 from __future__ import annotations
@@ -14,19 +19,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from bayou.errors import ArgumentError
-from bayou.kernel.arrow.ipc import array_from_bytes, array_to_bytes
-from bayou.kernel.arrow.serialization import WireFormat
+from bayou.kernel.arrow.serialization import WireFormat, array_from_bytes, array_to_bytes
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.checkpoint.format import CheckpointFormat
-from bayou.kernel.checkpoint.last_checkpoint import finish_checkpoint
 from bayou.kernel.checkpoint.rows import RowCounts, metadata_rows, part_rows, tail_rows
 from bayou.kernel.checkpoint.state_files import checkpoint_behind
 from bayou.kernel.checkpoint.v2 import sidecar_path, write_top_file
-from bayou.kernel.checkpoint.write import load_for_checkpoint, write_checkpoint
+from bayou.kernel.checkpoint.write import finish_checkpoint, load_for_checkpoint, write_checkpoint
 from bayou.kernel.crc.read import FileTotals
 from bayou.kernel.engine import Engine, FileSplit, FileStatus
 from bayou.kernel.log.file_action_keys import TouchedKeys
@@ -41,7 +45,9 @@ from bayou.protocol.schema import StructType
 __all__ = [
     "CheckpointPart",
     "CheckpointPlan",
+    "CheckpointWorkers",
     "WrittenPart",
+    "checkpoint_by_workers",
     "plan_checkpoint",
     "plan_parts",
     "write_checkpoint_part",
@@ -355,3 +361,67 @@ def _plan_time(plan: CheckpointPlan) -> int:
 
 def _layout(state: TableState) -> CheckpointFormat:
     return CheckpointFormat.of(state.schema, state.partition_columns, state.properties)
+
+
+@runtime_checkable
+class CheckpointWorkers(Protocol):
+    """What an engine with workers offers besides an `Engine`'s handlers."""
+
+    def checkpoint_parts(self, log_bytes: int) -> int:
+        """Into how many parts a checkpoint is cut; at most 1: it is written in this process.
+
+        Args:
+            log_bytes: of the checkpoint that it builds on.
+        """
+        ...
+
+    def write_checkpoint_parts(
+        self, table: str, parts: Sequence[CheckpointPart]
+    ) -> Sequence[WrittenPart] | None:
+        """Run `write_checkpoint_part` for each part, anywhere.
+
+        Args:
+            table: its path.
+
+        Returns:
+            What that gave; None where the workers can't be had, and this process does it.
+
+        Raises:
+            BayouError: a part can't be written.
+        """
+        ...
+
+
+def checkpoint_by_workers(
+    engine: Engine, table: str, version: int | None = None, catalog: Catalog | None = None
+) -> int:
+    """`checkpoint`, by the engine's workers where it has some and the checkpoint is large.
+
+    The parts of a classic checkpoint have the same names whoever writes them: where some of that
+    version lie there already, of another process or of one that died, one file is written instead.
+
+    Raises:
+        BayouError: see `checkpoint`.
+    """
+    state = load_for_checkpoint(engine, table, version, catalog)
+    if isinstance(engine, CheckpointWorkers):
+        plan = _plan(engine, engine, state)
+        if plan is not None:
+            written = engine.write_checkpoint_parts(state.path, plan.parts)
+            if written is not None:
+                return plan.finish(engine, written)
+            plan.release(engine)
+    return write_checkpoint(engine, state)
+
+
+def _plan(engine: Engine, workers: CheckpointWorkers, state: TableState) -> CheckpointPlan | None:
+    """In parts, None where one file is better."""
+    behind = checkpoint_behind(engine, state)
+    count = 0 if behind is None else workers.checkpoint_parts(behind.size)
+    if count <= 1:
+        return None
+    plan = plan_parts(engine, state, count)
+    if len(plan.parts) <= 1:
+        plan.release(engine)
+        return None
+    return plan

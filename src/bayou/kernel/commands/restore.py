@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import ArgumentError, DataFileError, FileMissingError
-from bayou.kernel.commands.copied_metadata import (
+from bayou.kernel.commands.clone import (
     clustering_domain,
     with_enablement_of,
     with_marks_of,
@@ -25,11 +25,11 @@ from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile, ScanFileBatch, vector_file_path
 from bayou.kernel.transaction.builder import TransactionBuilder
-from bayou.kernel.transaction.remove_files import remove_of
+from bayou.kernel.transaction.table_update import remove_of
 from bayou.protocol import features
 from bayou.protocol.actions import Action
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN
-from bayou.protocol.data_file_paths import canonical_path
+from bayou.protocol.file_names import canonical_path
 
 __all__ = ["RestoreMetrics", "restore"]
 

@@ -1,13 +1,15 @@
-"""What one commit changes of the state that a version checksum describes."""
+"""What one commit changes of the state that a version checksum describes.
+
+What a commit does to the number and sizes of a table's files.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
-from bayou.kernel.crc.file_tally import FileTally
 from bayou.protocol import features, properties
 from bayou.protocol.actions import (
     Action,
@@ -21,7 +23,41 @@ from bayou.protocol.actions import (
 )
 from bayou.protocol.version_checksum import DeletedRecordCounts, FileSizeHistogram, VersionChecksum
 
-__all__ = ["CommitEffect", "changed", "first_checksum"]
+__all__ = ["CommitEffect", "FileTally", "changed", "first_checksum"]
+
+
+@dataclass(slots=True, kw_only=True)
+class FileTally:
+    """Files added and removed, counted as they go by.
+
+    Attributes:
+        added, removed: sizes in bytes.
+        added_deleted, removed_deleted: rows that their deletion vectors delete; files without a
+            vector aren't among them.
+        is_complete: every remove said how large its file was.
+    """
+
+    added: list[int] = field(default_factory=list)
+    removed: list[int] = field(default_factory=list)
+    added_deleted: list[int] = field(default_factory=list)
+    removed_deleted: list[int] = field(default_factory=list)
+    is_complete: bool = True
+
+    def add(self, action: AddFile) -> None:
+        """Count a file that is added."""
+        self.added.append(action.size)
+        if action.deletion_vector is not None:
+            self.added_deleted.append(action.deletion_vector.cardinality)
+
+    def remove(self, action: RemoveFile) -> None:
+        """Count a file that is removed."""
+        if action.size is None:
+            self.is_complete = False
+            return
+        self.removed.append(action.size)
+        if action.deletion_vector is not None:
+            self.removed_deleted.append(action.deletion_vector.cardinality)
+
 
 _ADDS_AGAIN = frozenset(
     {"COMPUTE STATS", "ROW TRACKING BACKFILL", "ROW TRACKING UNBACKFILL", "DROP FEATURE"}

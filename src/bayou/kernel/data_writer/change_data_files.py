@@ -7,12 +7,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from bayou.kernel.data_writer.data_writer import physical_rows, write_context
-from bayou.kernel.data_writer.partition_buffers import PartitionBuffers, WaitingRows
+from bayou.kernel.data_writer.partition_files import PartitionBuffers, WaitingRows
 from bayou.kernel.data_writer.partitioner import PartitionKey, PartitionSplitter, pieces_to_sort
 from bayou.kernel.engine import Engine
 from bayou.kernel.transaction_state import TransactionState
-from bayou.protocol.actions import AddCDCFile
-from bayou.protocol.change_data import CHANGE_TYPE, ChangeType
+from bayou.protocol.actions import CHANGE_TYPE, AddCDCFile, ChangeType
 from bayou.protocol.file_names import CHANGE_DATA_DIRECTORY, data_file_path_to_uri
 
 __all__ = ["ChangeDataFiles"]

@@ -16,13 +16,12 @@ import pyarrow as pa
 from bayou.errors import BayouError, SchemaError
 from bayou.kernel.arrow.closeable import CloseableIterator
 from bayou.kernel.arrow.types import relabelled, to_arrow_type
-from bayou.kernel.data_writer.partition_buffers import PartitionBuffers, WaitingRows
-from bayou.kernel.data_writer.partition_files import PartitionFiles
+from bayou.kernel.data_writer.partition_files import PartitionBuffers, PartitionFiles, WaitingRows
 from bayou.kernel.data_writer.partitioner import PartitionKey, PartitionSplitter, pieces_to_sort
 from bayou.kernel.engine import DataFileStatus, Engine
 from bayou.kernel.expressions.model import LiteralValue
-from bayou.kernel.scan.read_ahead import mapped_ahead
 from bayou.kernel.scan.scan_file import data_file_path
+from bayou.kernel.scan.source import mapped_ahead
 from bayou.kernel.table_features.column_mapping import column_mapping_mode
 from bayou.kernel.table_features.constraints import RowRules
 from bayou.kernel.table_features.variant import with_bytes_in_nulls

@@ -9,8 +9,7 @@ makes one of a generator function. Handlers are shared by threads, an iterator b
 them. What goes wrong is one of `bayou.errors`, raised when the item is asked for that it prevents.
 """
 
-from bayou.kernel.engine.commit_notes import CommitNotes
-from bayou.kernel.engine.engine import Engine
+from bayou.kernel.engine.engine import CommitNotes, Engine
 from bayou.kernel.engine.expression_handler import (
     ExpressionEvaluator,
     ExpressionHandler,

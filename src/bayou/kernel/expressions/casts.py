@@ -1,4 +1,7 @@
-"""Casts over Arrow columns, as Spark's ANSI mode casts, in the time zone UTC."""
+"""Casts over Arrow columns, as Spark's ANSI mode casts, in the time zone UTC.
+
+Floats as Java writes them, which is what a cast to text gives in Spark.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,6 @@ import pyarrow.compute
 
 from bayou.errors import EvaluationError, PredicateError
 from bayou.kernel.arrow.types import to_arrow_type
-from bayou.kernel.expressions.java_float_strings import java_double, java_float
 from bayou.kernel.expressions.literals import parse_timestamp
 from bayou.kernel.expressions.types import INTEGRAL, kind_of
 from bayou.protocol.schema import (
@@ -34,7 +36,58 @@ from bayou.protocol.schema import (
     DecimalType,
 )
 
-__all__ = ["can_cast", "cast", "decimals_to_floats", "distinct", "fail", "java_double"]
+__all__ = [
+    "can_cast",
+    "cast",
+    "decimals_to_floats",
+    "distinct",
+    "fail",
+    "java_double",
+    "java_float",
+]
+
+
+_CONTEXT = Context(prec=80)
+
+
+def java_double(value: float) -> str:
+    """A double as Java writes it: `1.0`, `1.0E10`, `NaN`, `Infinity`."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return _java_digits(value, repr(value))
+
+
+def java_float(value: float) -> str:
+    """A float of 32 bits as Java writes it: the fewest digits that tell it from its neighbours."""
+    if not math.isfinite(value):
+        return java_double(value)
+    for digits in range(1, 10):
+        text = f"{value:.{digits}g}"
+        if _as_single(float(text)) == value:
+            return _java_digits(value, text)
+    return _java_digits(value, repr(value))
+
+
+def _as_single(value: float) -> float:
+    single: float = pa.scalar(value, pa.float32()).as_py()
+    return single
+
+
+def _java_digits(value: float, text: str) -> str:
+    if value == 0:
+        return "-0.0" if math.copysign(1, value) < 0 else "0.0"
+    sign, digits, exponent = Decimal(text).normalize(_CONTEXT).as_tuple()
+    assert isinstance(exponent, int)
+    written = "".join(map(str, digits))
+    point = len(written) + exponent  # digits before the point
+    if 1e-3 <= abs(value) < 1e7:
+        whole = written[:point].ljust(point, "0") if point > 0 else "0"
+        rest = written[max(point, 0) :].rjust(-exponent if point <= 0 else 0, "0") or "0"
+        body = f"{whole}.{rest}"
+    else:
+        body = f"{written[0]}.{written[1:] or '0'}E{point - 1}"
+    return f"-{body}" if sign else body
+
 
 # A pyarrow array or scalar. pyarrow's own types don't take both where its functions do.
 Datum: TypeAlias = Any
@@ -42,7 +95,6 @@ pc: Any = pyarrow.compute
 
 _BITS: dict[DataType, int] = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
 _MICROS = 1_000_000
-_CONTEXT = Context(prec=80)
 # Spark takes off spaces and control characters before it reads a text.
 _BLANKS = "".join(map(chr, range(33))) + "\x7f"
 

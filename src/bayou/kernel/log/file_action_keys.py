@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.protocol.data_file_paths import spellings
+from bayou.protocol.file_names import spellings
 
 __all__ = ["KEY_SEPARATOR", "FileKey", "TouchedKeys", "key_texts"]
 

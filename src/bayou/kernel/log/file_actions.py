@@ -31,11 +31,11 @@ from bayou.kernel.log.slices import LogSlice, checkpoint_slices
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.scan import Scan
 from bayou.kernel.scan.scan_file import ADD_TYPE, adds_to_array
-from bayou.kernel.scan.serialization import decode_scan, encode_scan
+from bayou.kernel.scan.scan_state import decode_scan, encode_scan
 from bayou.kernel.scan.source import ScanDefinition
 from bayou.kernel.table_features.column_mapping import to_physical_schema
 from bayou.protocol.actions import AddFile, RemoveFile
-from bayou.protocol.data_file_paths import canonical_path
+from bayou.protocol.file_names import canonical_path
 
 __all__ = ["FILE_ACTION_SCHEMA", "ActionSlice", "FileActions", "tail_bytes"]
 

@@ -24,7 +24,7 @@ from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, FileKey, TouchedKeys
 from bayou.kernel.log.segment import LogSegment
 from bayou.kernel.log.spilled_replay import LongTail
-from bayou.kernel.scan.data_skipping.widened_files import DatedMetadata, double_files
+from bayou.kernel.scan.data_skipping.stored_bounds import DatedMetadata, double_files
 from bayou.kernel.scan.scan_file import adds_to_array
 from bayou.protocol.actions import (
     Action,

@@ -18,7 +18,7 @@ from bayou.kernel.engine import Engine
 from bayou.kernel.log.replay import read_commits
 from bayou.kernel.log.segment import commit_files
 from bayou.kernel.log.table_state import TableState, load_table_state
-from bayou.kernel.scan.data_skipping.partition_filter import (
+from bayou.kernel.scan.data_skipping.pruning import (
     PartitionKey,
     of_partitions,
     partition_key,

@@ -20,13 +20,13 @@ from bayou.kernel.checkpoint.add_files import CheckpointAdds, read_checkpoint_ad
 from bayou.kernel.checkpoint.contents import locate_checkpoint_files
 from bayou.kernel.checkpoint.fallback import live_files_without_checkpoint
 from bayou.kernel.checkpoint.parsed_stats import full_stats_type
-from bayou.kernel.checkpoint.stats_cache import keeping_statistics, with_known_statistics
+from bayou.kernel.checkpoint.stats import keeping_statistics, with_known_statistics
 from bayou.kernel.crc.read import FileTotals, compare_totals
 from bayou.kernel.engine import Engine, FileSplit
 from bayou.kernel.expressions.evaluation import resolve
+from bayou.kernel.expressions.literals import checked_time_zone
 from bayou.kernel.expressions.model import And, Predicate, referenced_columns
 from bayou.kernel.expressions.sql.parser import parse_predicate
-from bayou.kernel.expressions.time_zones import checked_time_zone
 from bayou.kernel.log.file_action_keys import TouchedKeys
 from bayou.kernel.log.slices import (
     LogSlice,
@@ -37,12 +37,16 @@ from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.data_skipping.pruning import Pruning
 from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
 from bayou.kernel.scan.metrics import ScanCounts, measured
-from bayou.kernel.scan.read_schema import select_columns
 from bayou.kernel.scan.scan_file import ScanFile, ScanFileBatch, scan_batch
-from bayou.kernel.scan.scan_state import METADATA_COLUMNS, ScanState, checked_metadata_columns
-from bayou.kernel.scan.serialization import decode_scan, encode_scan
+from bayou.kernel.scan.scan_state import (
+    METADATA_COLUMNS,
+    ScanState,
+    checked_metadata_columns,
+    decode_scan,
+    encode_scan,
+)
 from bayou.kernel.scan.source import ScanDefinition, ScanSource
-from bayou.kernel.scan.transform import transform_physical_data
+from bayou.kernel.scan.transform import select_columns, transform_physical_data
 from bayou.kernel.table_features.column_mapping import to_physical_schema
 from bayou.protocol.schema import VOID, StructType
 

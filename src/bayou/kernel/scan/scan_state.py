@@ -1,4 +1,7 @@
-"""What is common to all files of a scan: schemas, names, and what they serialize to."""
+"""What is common to all files of a scan: schemas, names, and what they serialize to.
+
+A scan as bytes, for the processes that replay its slices.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,22 @@ import msgspec
 import pyarrow as pa
 
 from bayou.errors import CorruptTableError, SchemaError, UnsupportedFeatureError
-from bayou.kernel.arrow.serialization import WireFormat
+from bayou.kernel.arrow.serialization import WireFormat, array_from_bytes, array_to_bytes
 from bayou.kernel.arrow.types import to_arrow_schema
+from bayou.kernel.checkpoint.add_files import StatsForm
 from bayou.kernel.engine import METADATA_COLUMN_KEY, ROW_INDEX
 from bayou.kernel.expressions.model import Predicate
+from bayou.kernel.expressions.resolution import with_paths
 from bayou.kernel.expressions.serialization import from_wire, to_wire
-from bayou.kernel.expressions.substitution import with_paths
+from bayou.kernel.log.file_action_keys import TouchedKeys
+from bayou.kernel.scan.source import ScanDefinition, ScanSource
 from bayou.kernel.table_features.column_mapping import (
     ColumnMappingMode,
     physical_field,
     physical_name,
     physical_path,
 )
-from bayou.protocol.change_data import CHANGE_TYPE
+from bayou.protocol.actions import CHANGE_TYPE
 from bayou.protocol.schema import VOID, StructField, StructType
 
 __all__ = [
@@ -36,7 +42,10 @@ __all__ = [
     "ROW_INDEX_COLUMN",
     "ScanState",
     "checked_metadata_columns",
+    "decode_scan",
+    "encode_scan",
 ]
+
 
 FILE_PATH = "_metadata.file_path"
 FILE_NAME = "_metadata.file_name"
@@ -242,3 +251,88 @@ class ScanState:
                 time_zone=wire.time_zone,
             ),
         )
+
+
+def encode_scan(scan: ScanDefinition) -> bytes:
+    """All but the files of the log, which travel in the slices."""
+    source = scan.source
+    wire = _WireScan(
+        table=source.table,
+        schema=source.schema.to_json(),
+        partition_columns=source.partition_columns,
+        columns=source.columns,
+        touched_keys=array_to_bytes(source.touched.keys),
+        touched_paths=array_to_bytes(source.touched.paths),
+        predicate=None if scan.predicate is None else to_wire(scan.predicate),
+        read_schema=scan.read_schema.to_json(),
+        statistics=scan.statistics,
+        metadata_columns=scan.metadata_columns,
+        row_tracking=source.row_tracking,
+        column_mapping=source.column_mapping,
+        stats_forms=source.stats_forms,
+        double_files=array_to_bytes(source.double_files),
+        time_zone=scan.time_zone,
+    )
+    return _WIRE_FORMAT.encode(wire)
+
+
+def decode_scan(data: bytes) -> ScanDefinition:
+    """The inverse of `encode_scan`; its source has no checkpoint and no tail.
+
+    Raises:
+        SerializationError: not such bytes, or of a newer version of the package.
+    """
+    return _WIRE_FORMAT.decode(data, _definition)
+
+
+class _WireScan(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    table: str
+    schema: str
+    partition_columns: tuple[str, ...]
+    columns: tuple[str, ...]
+    touched_keys: bytes
+    touched_paths: bytes
+    predicate: list[Any] | None
+    read_schema: str
+    statistics: bool
+    metadata_columns: tuple[str, ...]
+    row_tracking: tuple[str, str] | None
+    column_mapping: ColumnMappingMode
+    stats_forms: tuple[StatsForm, ...]
+    double_files: bytes | None = None
+    time_zone: str = "UTC"
+
+
+_WIRE_FORMAT = WireFormat("scan", 1, _WireScan)
+
+
+def _definition(wire: _WireScan) -> ScanDefinition:
+    schema = StructType.from_json(wire.schema)
+    source = ScanSource(
+        table=wire.table,
+        schema=schema,
+        partition_columns=wire.partition_columns,
+        columns=wire.columns,
+        version=-1,
+        checkpoint=None,
+        contents=None,
+        stated_totals=None,
+        touched=TouchedKeys(
+            array_from_bytes(wire.touched_paths), array_from_bytes(wire.touched_keys)
+        ),
+        tail=None,
+        double_files=pa.array([], pa.string())
+        if wire.double_files is None
+        else array_from_bytes(wire.double_files),
+        row_tracking=wire.row_tracking,
+        column_mapping=wire.column_mapping,
+        stats_forms=wire.stats_forms,
+    )
+    return ScanDefinition(
+        source=source,
+        predicate=None if wire.predicate is None else from_wire(wire.predicate),
+        read_schema=StructType.from_json(wire.read_schema),
+        statistics=wire.statistics,
+        metadata_columns=wire.metadata_columns,
+        time_zone=wire.time_zone,
+    )

@@ -11,8 +11,7 @@ from bayou.kernel.arrow.serialization import WireFormat
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ScanState
-from bayou.protocol.actions import AddFile, DeletionVectorDescriptor
-from bayou.protocol.change_data import CHANGE_COLUMNS
+from bayou.protocol.actions import CHANGE_COLUMNS, AddFile, DeletionVectorDescriptor
 
 __all__ = ["ChangeFile", "ChangeState"]
 

@@ -1,4 +1,7 @@
-"""Which files hold the rows that a commit changed (PROTOCOL.md, Add CDC File)."""
+"""Which files hold the rows that a commit changed (PROTOCOL.md, Add CDC File).
+
+The texts by which files are put in order, whoever wrote their paths.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +31,20 @@ from bayou.kernel.table_changes.change_file import ChangeFile
 from bayou.kernel.table_changes.commit_range import CommitActions, CommitRange
 from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.protocol.actions import (
+    CHANGE_COLUMNS,
+    CHANGE_TYPE,
+    DELETE,
+    INSERT,
     AddCDCFile,
     AddFile,
     CommitInfo,
     DeletionVectorDescriptor,
     RemoveFile,
 )
-from bayou.protocol.change_data import CHANGE_COLUMNS, CHANGE_TYPE, DELETE, INSERT
-from bayou.protocol.data_file_paths import canonical_path, spellings
+from bayou.protocol.file_names import canonical_path, hadoop_spelling, spellings
 
-__all__ = ["ChangePlan", "changed_nothing"]
+__all__ = ["ChangePlan", "changed_nothing", "path_order"]
+
 
 pc: Any = pyarrow.compute
 
@@ -269,3 +276,17 @@ def changed_nothing(commit: CommitActions) -> bool:
         return False
     metrics = info.get("operationMetrics")
     return isinstance(metrics, dict) and all(metrics.get(m) == "0" for m in _MERGE_METRICS)
+
+
+_SPELLED_IN_SEVERAL_WAYS = r"[^A-Za-z0-9_\-.=/]|^/"
+
+
+def path_order(paths: pa.Array[Any]) -> pa.Array[Any]:
+    """For each path of the log the text that orders it, equal for all spellings of one file."""
+    several = pc.match_substring_regex(paths, _SPELLED_IN_SEVERAL_WAYS)
+    if not pc.any(several).as_py():
+        return paths
+    found: list[Any] = paths.filter(several).to_pylist()
+    texts = [hadoop_spelling(path) for path in found]
+    ordered: pa.Array[Any] = pc.replace_with_mask(paths, several, pa.array(texts, pa.string()))
+    return ordered

@@ -15,7 +15,7 @@ from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.table_changes.change_file import ChangeFile, ChangeState
 from bayou.kernel.table_changes.change_plan import ChangePlan
 from bayou.kernel.table_changes.commit_range import CommitRange
-from bayou.protocol.change_data import CHANGE_COLUMNS
+from bayou.protocol.actions import CHANGE_COLUMNS
 from bayou.protocol.schema import StructType
 
 __all__ = ["ChangeScan", "ChangeScanBuilder"]

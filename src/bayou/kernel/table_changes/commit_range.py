@@ -1,4 +1,7 @@
-"""Commits between two versions, as the log has them: for incremental connectors."""
+"""Commits between two versions, as the log has them: for incremental connectors.
+
+Where a range of commits begins and ends: a version, or a time.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,76 @@ from bayou.errors import (
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import Engine, FileStatus
-from bayou.kernel.log.commit_times import in_commit_time, monotonic_times
+from bayou.kernel.log.commit_times import (
+    in_commit_time,
+    monotonic_times,
+    version_at,
+    version_at_or_after,
+)
 from bayou.kernel.log.replay import decode_commit, read_commit_files
 from bayou.kernel.log.segment import commit_files, log_path
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.table_changes.action_columns import DeltaAction, actions_to_batch
-from bayou.kernel.table_changes.boundary import CommitBoundary, end_version, start_version
 from bayou.protocol import features
 from bayou.protocol.actions import Action, CommitInfo, Metadata, Protocol
 from bayou.protocol.file_names import commit_file_name
 from bayou.protocol.schema import StructType
 
-__all__ = ["CommitActions", "CommitRange", "CommitRangeBuilder", "load_commit_range"]
+__all__ = [
+    "CommitActions",
+    "CommitBoundary",
+    "CommitRange",
+    "CommitRangeBuilder",
+    "end_version",
+    "load_commit_range",
+    "start_version",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitBoundary:
+    """A version, or a time in ms since the epoch; exactly one of them is set."""
+
+    version: int | None = None
+    timestamp: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.version is None) == (self.timestamp is None):
+            raise ArgumentError(
+                "A boundary of commits is a version or a timestamp, one of them.",
+                argument="boundary",
+            )
+        if self.version is not None and self.version < 0:
+            raise ArgumentError(
+                f"A version is a number from 0 on, not {self.version}.", argument="version"
+            )
+
+    @classmethod
+    def at_version(cls, version: int) -> CommitBoundary:
+        """That version, which is part of the range."""
+        return cls(version=version)
+
+    @classmethod
+    def at_timestamp(cls, timestamp: int) -> CommitBoundary:
+        """As a start the first commit at or after the time, as an end the last at or before it."""
+        return cls(timestamp=timestamp)
+
+
+def start_version(engine: Engine, latest: TableState, boundary: CommitBoundary) -> int:
+    """The version that a start names; raises as `version_at_or_after` does."""
+    if boundary.version is not None:
+        return boundary.version
+    assert boundary.timestamp is not None  # one of them is set
+    return version_at_or_after(engine, latest, boundary.timestamp)
+
+
+def end_version(engine: Engine, latest: TableState, boundary: CommitBoundary) -> int:
+    """The version that an end names; raises as `version_at` does."""
+    if boundary.version is not None:
+        return boundary.version
+    assert boundary.timestamp is not None  # one of them is set
+    return version_at(engine, latest, boundary.timestamp)
+
 
 _BATCH_ROWS = 32_768
 

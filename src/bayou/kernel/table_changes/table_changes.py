@@ -1,29 +1,52 @@
-"""The change data feed of a range of versions (PROTOCOL.md, Add CDC File)."""
+"""The change data feed of a range of versions (PROTOCOL.md, Add CDC File).
+
+From a file of changes to rows of the change data feed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+from pyroaring import BitMap64
 
 from bayou.errors import (
     ArgumentError,
     ChangeDataFeedError,
     CorruptSchemaError,
+    DataFileError,
     SchemaError,
     VersionNotFoundError,
 )
+from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.catalog import Catalog, InlineCommit
+from bayou.kernel.deletion_vectors import read
+from bayou.kernel.deletion_vectors.deleted_rows import row_group_ranges
+from bayou.kernel.deletion_vectors.prefetch import LoadedVectors
 from bayou.kernel.engine import Engine, FileStatus
 from bayou.kernel.log.table_state import TableState, load_table_state
-from bayou.kernel.table_changes.boundary import CommitBoundary, end_version, start_version
+from bayou.kernel.scan.scan_file import ScanFile
+from bayou.kernel.scan.scan_state import ROW_INDEX_COLUMN, ScanState
+from bayou.kernel.scan.transform import read_scan_file
+from bayou.kernel.table_changes.change_file import ChangeFile, ChangeState
 from bayou.kernel.table_changes.change_scan import ChangeScanBuilder
-from bayou.kernel.table_changes.commit_range import CommitRange, load_commit_range
-from bayou.kernel.table_changes.schema_compatibility import TableShape, incompatibility
+from bayou.kernel.table_changes.commit_range import (
+    CommitBoundary,
+    CommitRange,
+    end_version,
+    load_commit_range,
+    start_version,
+)
+from bayou.kernel.table_changes.schema_changes import TableShape, incompatibility
 from bayou.kernel.table_features.column_mapping import column_mapping_mode, without_mapping
-from bayou.protocol.actions import Metadata
-from bayou.protocol.change_data import is_feed_enabled, reserved_columns
+from bayou.protocol.actions import CHANGE_TYPE, Metadata, is_feed_enabled, reserved_columns
 from bayou.protocol.schema import SchemaJsonError, StructType
 
-__all__ = ["TableChanges", "load_table_changes"]
+__all__ = ["TableChanges", "load_table_changes", "read_change_file"]
+
 
 _KEPT_BYTES = 32 << 20
 """Commits of a range that are kept in memory from the check on; larger ones are read again."""
@@ -254,3 +277,99 @@ def _shape(table: str, metadata: Metadata) -> TableShape:
             f"The schema in the log of {table} can't be read: {error}.", table=table
         ) from error
     return TableShape(schema=schema if mode != "none" else without_mapping(schema), mode=mode)
+
+
+pc: Any = pyarrow.compute
+
+
+@closeable
+def read_change_file(
+    engine: Engine,
+    state: ChangeState,
+    file: ChangeFile,
+    first_row_group: int = 0,
+    end_row_group: int | None = None,
+    *,
+    vectors: LoadedVectors | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Read the changed rows of a file, or of some of its row groups.
+
+    Rows come in the order of the file. The scan's remaining filter isn't applied to them, but row
+    groups that hold no row for it are left out.
+
+    Args:
+        vectors: deletion vectors that have been read (`with_vectors`); others are read here.
+
+    Returns:
+        Batches in `state.logical_arrow_schema`, none of them empty.
+
+    Raises:
+        DataFileError: the file or a deletion vector is missing or can't be read; names it.
+        CorruptTableError: the log describes the file wrongly.
+    """
+    schema = state.logical_arrow_schema
+    scan_state = _state_for(state.scan_state, file.file)
+    only: BitMap64 | None = None
+    if not scan_state.logical_schema.fields:  # a batch without columns has no rows
+        scan_state = replace(scan_state, metadata_columns=(ROW_INDEX_COLUMN,))
+    if file.change_type is None:
+        scan_state = replace(scan_state, metadata_columns=(CHANGE_TYPE,))
+    if file.only is not None:
+        scan_state = replace(scan_state, metadata_columns=(ROW_INDEX_COLUMN,))
+        only = (vectors or {}).get(file.only)
+        if only is None:
+            only = read.load(engine, scan_state.table, file.only)
+    version = pa.scalar(file.version, pa.int64())
+    timestamp: Any = pa.scalar(file.timestamp * 1000, schema.types[-1])
+    for first, end in row_group_ranges(engine, file.file, only, first_row_group, end_row_group):
+        with read_scan_file(engine, scan_state, file.file, first, end, vectors=vectors) as batches:
+            for found in batches:
+                batch = found if only is None else _only(only, found)
+                if batch.num_rows == 0:
+                    continue
+                change_types = (
+                    _recorded_types(scan_state.table, file, batch)
+                    if file.change_type is None
+                    else pa.repeat(pa.scalar(file.change_type), batch.num_rows)
+                )
+                columns = [
+                    *batch.columns[: len(schema) - 3],
+                    change_types,
+                    pa.repeat(version, batch.num_rows),
+                    pa.repeat(timestamp, batch.num_rows),
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _state_for(state: ScanState, file: ScanFile) -> ScanState:
+    """The state for a file that may be older than a change of the table's partition columns.
+
+    A file doesn't hold the columns that have a value in the log, and holds the others.
+    """
+    inside = tuple(
+        f.name for f in state.logical_schema if state.partition_key(f) in file.partition_values
+    )
+    state = replace(state, deletion_vectors=file.deletion_vector is not None)
+    if set(inside) == set(state.logical_schema.names).intersection(state.partition_columns):
+        return state
+    return replace(state, partition_columns=inside, predicate=None)
+
+
+def _only(only: BitMap64, batch: pa.RecordBatch) -> pa.RecordBatch:
+    unmarked = read.selection(only, batch.column(ROW_INDEX_COLUMN))
+    if unmarked is None:
+        return batch.slice(0, 0)
+    return batch.filter(pc.invert(unmarked))
+
+
+def _recorded_types(table: str, file: ChangeFile, batch: pa.RecordBatch) -> pa.Array[Any]:
+    types: pa.Array[Any] = batch.column(CHANGE_TYPE)
+    if types.null_count:
+        path = file.file.status.path
+        raise DataFileError(
+            f"Change data file {path} of {table} has rows without {CHANGE_TYPE}, the column that "
+            "says what happened to them.",
+            table=table,
+            file=path,
+        )
+    return types

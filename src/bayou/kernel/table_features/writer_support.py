@@ -1,8 +1,17 @@
-"""Whether a table as a transaction leaves it is one that can be written."""
+"""Whether a table as a transaction leaves it is one that can be written.
+
+Changes of metadata that a commit on its way goes behind: features that were turned on.
+
+As delta-spark's conflict checker: what was written without a feature may stand in a table that has
+it since. Row tracking is the exception, though delta-spark passes it: the files would have no ids.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import msgspec
 
 from bayou.errors import (
     CorruptSchemaError,
@@ -21,10 +30,9 @@ from bayou.kernel.operation import Operation
 from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.kernel.table_features.reader_support import table_schema
 from bayou.protocol import features, properties
-from bayou.protocol.actions import Metadata, Protocol
-from bayou.protocol.change_data import is_feed_enabled, reserved_columns
+from bayou.protocol.actions import Metadata, Protocol, is_feed_enabled, reserved_columns
 from bayou.protocol.property_strings import PropertyValueError
-from bayou.protocol.schema import StructType
+from bayou.protocol.schema import StructField, StructType
 
 __all__ = [
     "check_catalog",
@@ -36,6 +44,7 @@ __all__ = [
     "check_universal_format",
     "check_writable",
     "given_properties",
+    "only_enables",
 ]
 
 
@@ -242,3 +251,54 @@ _USED_IN_WRITES = (
     properties.STRING_PREFIX_LENGTH,
     properties.TARGET_FILE_SIZE,
 )
+
+
+_MODE = "delta.columnMapping.mode"
+
+_ALLOWED: Mapping[str, Callable[[str | None, str], bool]] = {
+    "delta.enableDeletionVectors": lambda _, after: after.lower() == "true",
+    "delta.checkpointPolicy": lambda _, after: after == "v2",
+    "delta.enableInCommitTimestamps": lambda _, after: after.lower() == "true",
+    "delta.inCommitTimestampEnablementVersion": lambda before, _: before is None,
+    "delta.inCommitTimestampEnablementTimestamp": lambda before, _: before is None,
+    _MODE: lambda before, after: before in (None, "none") and after == "name",
+    "delta.columnMapping.maxColumnId": lambda *_: True,
+}
+"""What a property may be changed to, by what it was."""
+
+_COLUMN_IDS = frozenset(
+    {
+        "delta.columnMapping.id",
+        "delta.columnMapping.physicalName",
+        "delta.columnMapping.nested.ids",
+    }
+)
+
+
+def only_enables(before: Metadata, after: Metadata) -> bool:
+    """Whether nothing but features of this kind came between two metaData actions."""
+    others = msgspec.structs.replace(
+        after, configuration=before.configuration, schema_string=before.schema_string
+    )
+    if others != before or before.configuration.keys() - after.configuration.keys():
+        return False
+    changed = {k for k, v in after.configuration.items() if before.configuration.get(k) != v}
+    if not all(
+        key in _ALLOWED and _ALLOWED[key](before.configuration.get(key), after.configuration[key])
+        for key in changed
+    ):
+        return False
+    return before.schema_string == after.schema_string or (
+        _MODE in changed and _are_numbered(before.schema_string, after.schema_string)
+    )
+
+
+def _are_numbered(before: str, after: str) -> bool:
+    """Whether the columns got ids, and are the same otherwise."""
+    old, new = StructType.from_json(before), StructType.from_json(after)
+    return [_without_ids(field) for field in old] == [_without_ids(field) for field in new]
+
+
+def _without_ids(field: StructField) -> StructField:
+    kept = {k: v for k, v in field.metadata.items() if k not in _COLUMN_IDS}
+    return replace(field, metadata=kept)

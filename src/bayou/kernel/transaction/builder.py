@@ -16,7 +16,7 @@ from bayou.kernel.table_features.clustering import (
     checked_clustering_columns,
     clustering_configuration,
 )
-from bayou.kernel.table_features.stats_columns import check_statistics_columns
+from bayou.kernel.table_features.column_dependencies import check_statistics_columns
 from bayou.kernel.table_features.writer_support import (
     check_catalog,
     check_change_data_columns,

@@ -3,16 +3,30 @@
 Put-if-absent of the next version. Where another writer was there first, its commit is checked for
 conflicts and the next version is tried. Where the store fails with the outcome unknown, the log is
 read back for the commit's own `txnId` before anything is said.
+
+How a commit went, and what it makes due.
+
+Files that were written for a commit, and whether they may be deleted.
+
+A file may be deleted only if its commit certainly did not happen. `commit_with_retries` reports
+each commit here before it is sent to the store, and withdraws the report when another commit is
+known to hold the version. Every block of `discard_unless_committed` that is open in the thread sees
+the reports, however deep in the calls the commit is made. An interrupt, an error of the store or an
+error after the commit therefore never deletes a file that the log may name.
 """
 
 from __future__ import annotations
 
+import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from bayou.errors import (
+    BayouError,
     CommitConflictError,
     CommitFailedError,
     FileMissingError,
@@ -22,13 +36,65 @@ from bayou.errors import (
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.replay import CommitActions
 from bayou.kernel.log.segment import log_path
-from bayou.kernel.transaction.abort_cleanup import report_possible_commit, report_refused_commit
+from bayou.kernel.metrics import TransactionMetrics
 from bayou.kernel.transaction.committers import Committer, LogCommitter
 from bayou.kernel.transaction.conflict_checker import ReadSet, WriteSet, check_winner, operation_of
+from bayou.kernel.transaction.post_commit_hooks import PostCommitHook, run_hooks
 from bayou.protocol.actions import CommitInfo
 from bayou.protocol.file_names import CommitFile, commit_file_name, parse_log_file
 
-__all__ = ["CommitAttempt", "commit_with_retries"]
+__all__ = [
+    "CommitAttempt",
+    "TransactionCommitResult",
+    "commit_with_retries",
+    "discard_unless_committed",
+    "report_possible_commit",
+    "report_refused_commit",
+]
+
+
+_LOG = logging.getLogger(__name__)
+
+_OPEN_BLOCKS: ContextVar[tuple[set[str], ...]] = ContextVar("open_blocks", default=())
+"""The `txnId`s of commits that may have happened, for each open block."""
+
+
+@contextmanager
+def discard_unless_committed(discard: Callable[[], None]) -> Iterator[None]:
+    """A block that commits files; if it fails before any commit can have happened, delete them.
+
+    The block must run in the thread that commits. A failure to delete is logged, because the error
+    of the block matters more; VACUUM deletes what stays.
+
+    Args:
+        discard: deletes the files.
+    """
+    possible: set[str] = set()
+    token = _OPEN_BLOCKS.set((*_OPEN_BLOCKS.get(), possible))
+    try:
+        yield
+    except BaseException:
+        if not possible:
+            try:
+                discard()
+            except BayouError as error:
+                _LOG.warning("Files of a commit that failed stay until VACUUM: %s", error)
+        raise
+    finally:
+        _OPEN_BLOCKS.reset(token)
+
+
+def report_possible_commit(txn_id: str) -> None:
+    """Report that a commit is about to be sent: from now on it may have happened."""
+    for possible in _OPEN_BLOCKS.get():
+        possible.add(txn_id)
+
+
+def report_refused_commit(txn_id: str) -> None:
+    """Report that a commit did not happen, because another one holds its version."""
+    for possible in _OPEN_BLOCKS.get():
+        possible.discard(txn_id)
+
 
 _FIRST_PAUSE_SECONDS = 0.005
 _LONGEST_PAUSE_SECONDS = 0.5
@@ -211,3 +277,30 @@ def _pause(tries: int) -> None:
     """Exponential with full jitter: writers that collided don't collide again together."""
     longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(tries, 10))
     time.sleep(random.uniform(0, longest))  # noqa: S311 - jitter isn't a secret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionCommitResult:
+    """How a commit went.
+
+    Attributes:
+        version: the version it has become; where `already_committed`, the version that was read.
+        already_committed: the table had recorded the transaction's identifiers before, so
+            nothing was written.
+        post_commit_hooks: what is due now, in the order in which to do it.
+        metrics: what it took, None where nothing was measured.
+    """
+
+    version: int
+    already_committed: bool = False
+    post_commit_hooks: tuple[PostCommitHook, ...] = ()
+    metrics: TransactionMetrics | None = field(default=None, compare=False)
+
+    @property
+    def is_ready_for_checkpoint(self) -> bool:
+        """Whether a checkpoint is due (`delta.checkpointInterval`)."""
+        return any(hook.name == "checkpoint" for hook in self.post_commit_hooks)
+
+    def run_post_commit_hooks(self, engine: Engine) -> None:
+        """Run what is due. A hook that fails is logged: the commit stands all the same."""
+        run_hooks(engine, self.post_commit_hooks)

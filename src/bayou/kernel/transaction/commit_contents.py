@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from bayou.errors import ArgumentError
-from bayou.kernel.crc.file_tally import FileTally
+from bayou.kernel.crc.commit_effect import FileTally
 from bayou.protocol.actions import (
     Action,
     AddCDCFile,
@@ -16,7 +16,7 @@ from bayou.protocol.actions import (
     RemoveFile,
     encode_action,
 )
-from bayou.protocol.data_file_paths import canonical_path
+from bayou.protocol.file_names import canonical_path
 from bayou.protocol.json_decoding import JsonDecoder
 
 __all__ = ["CommitContents", "num_records"]

@@ -2,6 +2,8 @@
 
 A transaction remembers what it read (`ReadSet`) and what it writes (`WriteSet`); each commit that
 won since is checked against both, rule by rule.
+
+Under which isolation level a commit is judged (`delta.isolationLevel`).
 """
 
 from __future__ import annotations
@@ -21,10 +23,11 @@ from bayou.errors import (
 )
 from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.log.replay import CommitActions
+from bayou.kernel.operation import Operation
 from bayou.kernel.scan.data_skipping.pruning import Pruning
 from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
 from bayou.kernel.scan.scan_file import adds_to_array
-from bayou.kernel.table_features.enablement import only_enables
+from bayou.kernel.table_features.writer_support import only_enables
 from bayou.protocol import features
 from bayou.protocol.actions import (
     AddFile,
@@ -35,10 +38,18 @@ from bayou.protocol.actions import (
     RemoveFile,
     Transaction,
 )
-from bayou.protocol.data_file_paths import canonical_path
+from bayou.protocol.file_names import canonical_path
 from bayou.protocol.schema import StructType
 
-__all__ = ["REBASED_DOMAINS", "ReadSet", "WriteSet", "check_winner", "operation_of"]
+__all__ = [
+    "REBASED_DOMAINS",
+    "ReadSet",
+    "WriteSet",
+    "check_winner",
+    "isolation_level",
+    "operation_of",
+]
+
 
 REBASED_DOMAINS = frozenset({"delta.rowTracking"})
 """Domains that a commit takes over from the winner instead of failing."""
@@ -292,3 +303,32 @@ def operation_of(commit: CommitActions) -> str | None:
     infos: Sequence[CommitInfo] = [a for a in commit.actions if isinstance(a, CommitInfo)]
     operation = infos[0].get("operation") if infos else None
     return operation if isinstance(operation, str) else None
+
+
+_REARRANGING = frozenset(
+    {
+        Operation.OPTIMIZE,
+        Operation.REORG,
+        Operation.VACUUM_START,
+        Operation.VACUUM_END,
+        Operation.ROW_TRACKING_BACKFILL,
+        Operation.ROW_TRACKING_UNBACKFILL,
+        Operation.DELETION_VECTOR_TOMBSTONES,
+        Operation.EMPTY_COMMIT,
+    }
+)
+"""Operations that never change data."""
+
+
+def isolation_level(wanted: str, operation: Operation, *, rearranges: bool) -> str:
+    """The level that a commit takes, as delta-spark downgrades it.
+
+    Args:
+        wanted: the table's.
+        rearranges: the commit has actions of files only, and none changes data.
+    """
+    if not rearranges or wanted == "SnapshotIsolation":
+        return wanted
+    if wanted == "WriteSerializable" and operation not in _REARRANGING:
+        return wanted
+    return "SnapshotIsolation"

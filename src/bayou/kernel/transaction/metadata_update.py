@@ -12,8 +12,7 @@ import msgspec
 from bayou.errors import SchemaError, TablePropertyError, UnsupportedFeatureError
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.table_features.column_dependencies import refuse_if_used
-from bayou.kernel.table_features.column_mapping import without_mapping
-from bayou.kernel.table_features.column_mapping_ids import with_column_ids
+from bayou.kernel.table_features.column_mapping import with_column_ids, without_mapping
 from bayou.kernel.transaction.schema_evolution import (
     check_fits,
     check_new_table,

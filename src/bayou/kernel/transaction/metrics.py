@@ -12,8 +12,8 @@ from bayou.kernel.metrics import (
     TransactionReport,
     send,
 )
+from bayou.kernel.transaction.commit import TransactionCommitResult
 from bayou.kernel.transaction.commit_contents import CommitContents
-from bayou.kernel.transaction.commit_result import TransactionCommitResult
 from bayou.kernel.transaction.table_update import TableUpdate
 
 __all__ = ["CommitMeasure", "measured"]

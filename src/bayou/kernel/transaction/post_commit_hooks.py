@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from bayou.errors import BayouError
 from bayou.kernel.catalog import Catalog, permits_maintenance
-from bayou.kernel.checkpoint.workers import checkpoint_by_workers
+from bayou.kernel.checkpoint.parts import checkpoint_by_workers
 from bayou.kernel.crc.commit_effect import CommitEffect
 from bayou.kernel.crc.write import write_checksum
 from bayou.kernel.engine import Engine

@@ -1,4 +1,7 @@
-"""What a transaction changes besides files, and the actions that say so in its commit."""
+"""What a transaction changes besides files, and the actions that say so in its commit.
+
+Actions that take files out of a table.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from bayou.kernel.table_features.identity_columns import with_high_water_marks
 from bayou.kernel.transaction import commit_rebase
 from bayou.kernel.transaction.commit_contents import CommitContents
 from bayou.kernel.transaction.committers import CatalogCommitter, Committer, LogCommitter
-from bayou.kernel.transaction.isolation import isolation_level
+from bayou.kernel.transaction.conflict_checker import isolation_level
 from bayou.protocol import features
 from bayou.protocol.actions import (
     Action,
@@ -26,6 +29,7 @@ from bayou.protocol.actions import (
     DomainMetadata,
     Metadata,
     Protocol,
+    RemoveFile,
     encode_action,
 )
 from bayou.protocol.actions import Transaction as TransactionIdentifier
@@ -34,7 +38,8 @@ from bayou.protocol.commit_info import commit_info
 from bayou.protocol.properties import TableProperties
 from bayou.protocol.schema import StructType
 
-__all__ = ["CommitLines", "TableUpdate", "moved_marks", "now"]
+__all__ = ["CommitLines", "TableUpdate", "moved_marks", "now", "remove_of"]
+
 
 _KEEPING_ROWS = frozenset({Operation.DELETE, Operation.UPDATE, Operation.MERGE, Operation.OPTIMIZE})
 
@@ -304,3 +309,24 @@ def _tracked(
     mark = commit_rebase.high_water_mark(update.read_state, winners)
     adds, domain = commit_rebase.with_row_ids(update.table, contents.adds, mark, version)
     return [domain, *adds]
+
+
+def remove_of(add: AddFile, now: int, *, data_change: bool = True) -> RemoveFile:
+    """The action that removes a live file; it carries the add's very path and vector.
+
+    Args:
+        now: ms since the epoch.
+    """
+    return RemoveFile(
+        path=add.path,
+        deletion_timestamp=now,
+        data_change=data_change,
+        extended_file_metadata=True,
+        partition_values=dict(add.partition_values),
+        size=add.size,
+        stats=add.stats,
+        tags=add.tags,
+        deletion_vector=add.deletion_vector,
+        base_row_id=add.base_row_id,
+        default_row_commit_version=add.default_row_commit_version,
+    )

@@ -18,22 +18,25 @@ from bayou.kernel.expressions.model import LiteralValue, Predicate
 from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile
-from bayou.kernel.transaction.commit import CommitAttempt, commit_with_retries
+from bayou.kernel.transaction.commit import (
+    CommitAttempt,
+    TransactionCommitResult,
+    commit_with_retries,
+)
 from bayou.kernel.transaction.commit_contents import CommitContents
-from bayou.kernel.transaction.commit_result import TransactionCommitResult
 from bayou.kernel.transaction.conflict_checker import ReadSet, WriteSet
 from bayou.kernel.transaction.metrics import CommitMeasure, measured
 from bayou.kernel.transaction.post_commit_hooks import due_hooks
-from bayou.kernel.transaction.remove_files import remove_of
 from bayou.kernel.transaction.table_update import (
     CommitLines,
     TableUpdate,
     moved_marks,
     now,
+    remove_of,
 )
 from bayou.kernel.transaction_state import TransactionState, WriteContext
 from bayou.protocol.actions import Action, AddFile, Metadata, Protocol, RemoveFile
-from bayou.protocol.data_file_paths import canonical_path
+from bayou.protocol.file_names import canonical_path
 from bayou.protocol.schema import StructType
 
 __all__ = ["Transaction"]

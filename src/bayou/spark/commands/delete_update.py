@@ -21,7 +21,8 @@ from bayou.kernel.commands.row_changes.task import RowWork
 from bayou.kernel.commands.row_changes.update import UpdateMetrics, begin_update, commit_update
 from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan_file import ScanFile
-from bayou.spark.commands.placement import stays_local
+from bayou.spark.commands.merge_bounds import known_part
+from bayou.spark.commands.optimize import stays_local
 from bayou.spark.commands.rows_by_spark import (
     ACTION,
     FILE,
@@ -32,7 +33,6 @@ from bayou.spark.commands.rows_by_spark import (
     found_positions,
     located_rows,
 )
-from bayou.spark.commands.target_bounds import known_part
 from bayou.spark.executors.executor_tasks import (
     number_of_tasks,
     run_shares,

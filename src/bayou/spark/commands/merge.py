@@ -16,11 +16,11 @@ from bayou.kernel.commands.merge import MergeMetrics, MergeSource
 from bayou.kernel.commands.merge.execution import MergeOperation, check_merge
 from bayou.kernel.commands.merge.result import MergeOutcome
 from bayou.kernel.commands.merge.task import MergeWork, PreparedSource
-from bayou.kernel.engine.description import EngineDescription
+from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.spark.commands.merge_by_spark import merge_by_spark
 from bayou.spark.commands.merge_request import MergeRequest
-from bayou.spark.commands.placement import stays_local
+from bayou.spark.commands.optimize import stays_local
 from bayou.spark.commands.source_rows import collected
 from bayou.spark.executors.executor_tasks import (
     number_of_tasks,

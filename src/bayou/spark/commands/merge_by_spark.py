@@ -22,6 +22,7 @@ from bayou.kernel.commands.merge.external_join_merge import JoinedMerge
 from bayou.kernel.commands.merge.struct_by_name import Place, check_assignable
 from bayou.kernel.commands.row_changes.matched_rows import FoundRowsWork
 from bayou.protocol.schema import VARIANT, ArrayType, DataType, MapType, StructType
+from bayou.spark.commands.merge_bounds import MergedRows, SourceBounds, spark_filter
 from bayou.spark.commands.merge_request import MergeRequest
 from bayou.spark.commands.rows_by_spark import (
     ACTION,
@@ -33,9 +34,7 @@ from bayou.spark.commands.rows_by_spark import (
     apply_rows,
     located_rows,
 )
-from bayou.spark.commands.source_bounds import SourceBounds
 from bayou.spark.commands.source_rows import is_steady, materialized, parts_of
-from bayou.spark.commands.target_bounds import MergedRows, spark_filter
 from bayou.spark.executors.executor_tasks import number_of_tasks
 from bayou.spark.expressions.assigned_columns import (
     assigned_columns,
@@ -44,7 +43,7 @@ from bayou.spark.expressions.assigned_columns import (
     quoted,
 )
 from bayou.spark.expressions.expressions import RowExpression
-from bayou.spark.expressions.resolved_names import resolved_in
+from bayou.spark.expressions.kernel_eligibility import resolved_in
 from bayou.spark.expressions.struct_by_name import put_into
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.types import from_spark

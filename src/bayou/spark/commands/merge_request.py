@@ -13,10 +13,10 @@ from bayou.kernel.expressions.sql.parser import parse_expression
 from bayou.protocol.schema import StructType
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.session_semantics import (
+    has_timestamps,
     is_plain_session,
     means_the_same,
 )
-from bayou.spark.expressions.session_time_zone import has_timestamps
 from bayou.spark.types import same_type
 
 __all__ = ["MergeRequest", "RequestedClause"]

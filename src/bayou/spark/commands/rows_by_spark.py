@@ -26,13 +26,18 @@ from bayou.kernel import Snapshot
 from bayou.kernel.commands.merge.external_join_merge import several_matches
 from bayou.kernel.commands.row_changes.matched_rows import FoundRows, FoundRowsWork
 from bayou.kernel.commands.row_changes.result import RowChanges
-from bayou.kernel.deletion_vectors.row_positions import bitmap
-from bayou.kernel.engine.description import EngineDescription
+from bayou.kernel.deletion_vectors.deleted_rows import bitmap
+from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.spark.errors import as_bayou_error, readable_errors
-from bayou.spark.executors.executor_tasks import number_of_tasks
+from bayou.spark.executors.executor_tasks import (
+    Outcomes,
+    attempts_of_tasks,
+    done_by,
+    number_of_tasks,
+    reported,
+)
 from bayou.spark.executors.jobs import ReplayJobs
-from bayou.spark.executors.task_results import Outcomes, attempts_of_tasks, done_by, reported
 from bayou.spark.target import TargetTable
 from bayou.spark.write.tasks import task_number
 

@@ -24,15 +24,21 @@ from bayou.spark.commands.delete_update import run_delete, run_update
 from bayou.spark.commands.merge import source_alias
 from bayou.spark.commands.merge_request import MergeRequest
 from bayou.spark.commands.vacuum import vacuum_table
-from bayou.spark.delta_table.arguments import flag, number, text, texts
 from bayou.spark.delta_table.describe import detail_frame, history_frame
 from bayou.spark.delta_table.merge_builder import DeltaMergeBuilder
 from bayou.spark.delta_table.optimize_builder import DeltaOptimizeBuilder, DeltaReorgBuilder
-from bayou.spark.delta_table.result_dataframes import empty_frame, restore_frame
+from bayou.spark.delta_table.result_dataframes import (
+    empty_frame,
+    flag,
+    number,
+    restore_frame,
+    text,
+    texts,
+)
 from bayou.spark.delta_table.table_builder import DeltaTableBuilder
 from bayou.spark.executors.engine import SessionEngine
 from bayou.spark.expressions.expressions import condition_of, values_of
-from bayou.spark.read.timestamps import parse_timestamp
+from bayou.spark.read.time_travel import parse_timestamp
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable, is_classic
 from bayou.spark.types import from_spark
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bayou.spark.commands.optimize import Rearranging
-from bayou.spark.delta_table.arguments import names, text
-from bayou.spark.delta_table.result_dataframes import optimize_frame
+from bayou.spark.delta_table.result_dataframes import names, optimize_frame, text
 from bayou.spark.target import TargetTable
 
 __all__ = ["DeltaOptimizeBuilder", "DeltaReorgBuilder"]

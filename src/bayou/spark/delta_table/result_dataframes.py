@@ -1,17 +1,34 @@
-"""What operations tell of themselves, as the DataFrames that delta-spark gives."""
+"""What operations tell of themselves, as the DataFrames that delta-spark gives.
+
+Arguments that people give, refused in a sentence where delta-spark refuses them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from pyspark.sql.types import LongType, StructField, StructType
 
+from bayou.errors import ArgumentError
 from bayou.kernel.commands.merge import MergeMetrics
 from bayou.kernel.commands.optimize.metrics import OptimizeMetrics
 from bayou.kernel.commands.restore import RestoreMetrics
 
-__all__ = ["empty_frame", "merge_frame", "optimize_frame", "qualified", "restore_frame"]
+__all__ = [
+    "empty_frame",
+    "flag",
+    "merge_frame",
+    "names",
+    "number",
+    "optimize_frame",
+    "qualified",
+    "restore_frame",
+    "text",
+    "texts",
+]
+
 
 _RESTORE = (
     "table_size_after_restore",
@@ -130,3 +147,57 @@ def _nested(values: Any) -> Any:
 
 def _longs(names: tuple[str, ...]) -> StructType:
     return StructType([StructField(name, LongType()) for name in names])
+
+
+def text(value: str, argument: str) -> str:
+    """A text."""
+    given: object = value
+    if not isinstance(given, str):
+        raise ArgumentError(
+            f"{argument} needs to be a string but got {type(given).__name__}: {given!r}.",
+            argument=argument,
+        )
+    return value
+
+
+def number(value: int, argument: str) -> int:
+    """A whole number."""
+    given: object = value
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise ArgumentError(
+            f"{argument} needs to be an int but got {type(given).__name__}: {given!r}.",
+            argument=argument,
+        )
+    return value
+
+
+def flag(value: bool, argument: str) -> bool:
+    """True or false."""
+    given: object = value
+    if not isinstance(given, bool):
+        raise ArgumentError(
+            f"{argument} needs to be a boolean but got {type(given).__name__}: {given!r}.",
+            argument=argument,
+        )
+    return value
+
+
+def texts(values: Mapping[str, str] | None, argument: str) -> dict[str, str]:
+    """Texts by name; nothing for None."""
+    given: object = {} if values is None else values
+    if not isinstance(given, dict):
+        raise ArgumentError(
+            f"{argument} needs to be a dict but got {type(given).__name__}: {given!r}.",
+            argument=argument,
+        )
+    for key, value in given.items():
+        text(key, f"each key of {argument}")
+        text(value, f"the value of {key} in {argument}")
+    return dict(given)
+
+
+def names(columns: tuple[Any, ...], argument: str) -> tuple[str, ...]:
+    """Names of columns, given one by one or as one list."""
+    if len(columns) == 1 and isinstance(columns[0], list | tuple):
+        columns = tuple(columns[0])
+    return tuple(text(column, argument) for column in columns)

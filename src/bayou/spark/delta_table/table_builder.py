@@ -21,11 +21,10 @@ from bayou.protocol.property_strings import column_paths
 from bayou.protocol.schema import SchemaJsonError, StructField, StructType
 from bayou.protocol.type_string import field_from_text
 from bayou.spark.catalog_tables import NamedTable, named_table
-from bayou.spark.delta_table.arguments import flag, names, text
+from bayou.spark.delta_table.result_dataframes import flag, names, text
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable, is_classic
 from bayou.spark.types import from_spark
-from bayou.spark.write.options import WriteOptions
-from bayou.spark.write.session_defaults import with_session_defaults
+from bayou.spark.write.options import WriteOptions, with_session_defaults
 
 __all__ = ["DeltaTableBuilder", "IdentityGenerator"]
 

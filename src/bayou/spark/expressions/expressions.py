@@ -13,8 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from bayou.errors import ArgumentError
 from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.expressions.sql.parser import parse_conjuncts
-from bayou.spark.expressions.column_string import column_text, conjunct_texts
-from bayou.spark.expressions.connect_column_string import connect_column_text
+from bayou.spark.expressions.column_string import column_text, conjunct_texts, connect_column_text
 from bayou.spark.target import is_classic
 
 __all__ = ["RowExpression", "condition_of", "values_of"]

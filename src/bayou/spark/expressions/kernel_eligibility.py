@@ -1,29 +1,34 @@
-"""Conditions and values that the kernel evaluates, told from those that are left to Spark."""
+"""Conditions and values that the kernel evaluates, told from those that are left to Spark.
+
+Names in a Column that stand for columns of one DataFrame.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import Column
 
 from bayou.errors import PredicateError
 from bayou.kernel.expressions.evaluation import resolve
 from bayou.kernel.expressions.model import Expression, Predicate
-from bayou.kernel.expressions.resolution import resolve_expression
+from bayou.kernel.expressions.resolution import resolve_expression, with_paths
 from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
-from bayou.kernel.expressions.substitution import with_paths
 from bayou.protocol.schema import StructType
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.session_semantics import (
+    has_timestamps,
     is_plain_session,
     means_the_same,
 )
-from bayou.spark.expressions.session_time_zone import has_timestamps
+from bayou.spark.jvm.classes import java_class
 from bayou.spark.target import TargetTable, is_classic
 
-__all__ = ["OnlySparkError", "Understood", "by_spark"]
+__all__ = ["OnlySparkError", "Understood", "by_spark", "resolved_in"]
+
 
 ResultT = TypeVar("ResultT")
 
@@ -100,3 +105,20 @@ class Understood:
         alias = self.target.alias
         named = alias is not None and len(path) > 1 and path[0].lower() == alias.lower()
         return path[1:] if named and self.schema.get(path[1]) is not None else path
+
+
+def resolved_in(frame: Any, column: Any) -> Any:
+    """A Column that means in whatever is made of a DataFrame what it means in that.
+
+    Args:
+        frame: of a classic session.
+        column: may name columns by names that others have, too, elsewhere.
+
+    Raises:
+        AnalysisException: it names what the DataFrame hasn't got.
+    """
+    chosen = frame.select(column.alias("resolved"))
+    analyzed = chosen._jdf.queryExecution().analyzed()  # noqa: SLF001  # published nowhere
+    resolved = analyzed.expressions().apply(0).child()
+    jvm = frame.sparkSession._jvm  # noqa: SLF001  # as above
+    return Column(java_class(jvm, "org.apache.spark.sql.classic.ExpressionUtils").column(resolved))

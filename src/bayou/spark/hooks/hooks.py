@@ -6,6 +6,8 @@ the session is another object, and nowhere else.
 
 A handler takes a request (`bayou.spark.hooks.requests`) and answers it, or returns
 `NotImplemented`: then the next one is asked, and Spark's own method runs unchanged after the last.
+
+What a session's conf says, handed to data sources, which plan where no conf is seen.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from bayou.errors import ArgumentError
 from bayou.spark.hooks.requests import (
+    ReadRequest,
     SqlRequest,
     TableReadRequest,
     WriteToRequest,
@@ -30,17 +33,21 @@ from bayou.spark.hooks.requests import (
     write_request,
 )
 from bayou.spark.hooks.write_to_recording import write_to_wrappers
+from bayou.spark.session.hadoop_storage import with_session_storage
+from bayou.spark.session.settings import conf_as_options
 
 __all__ = [
     "ENABLED",
     "Handler",
     "HookName",
     "check_session",
+    "hand_over_settings",
     "install",
     "is_enabled",
     "plain_sql",
     "register",
 ]
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -320,3 +327,14 @@ def _answer(hook: HookName, make: Callable[..., Any], proceed: Callable[[], Any]
         if answer is not NotImplemented:
             return answer
     return proceed()
+
+
+def hand_over_settings(request: ReadRequest) -> Any:
+    """Set what the conf says as options of a read, unless the user has set them; declines."""
+    found = conf_as_options(request.spark, request.options)
+    for path in request.paths:
+        found |= with_session_storage(request.spark, path, request.options)
+    for name, value in found.items():
+        if name not in request.options:
+            request.reader.option(name, value)
+    return NotImplemented

@@ -8,8 +8,8 @@ from bayou.spark.kafka.cluster import KafkaCluster, topic_identity
 from bayou.spark.kafka.data_loss import TO_GO_ON
 from bayou.spark.kafka.data_source import KafkaDataSource
 from bayou.spark.kafka.embedded_broker import EmbeddedBroker, ProducedRecord
-from bayou.spark.kafka.offset_range_tasks import KafkaShares
 from bayou.spark.kafka.offsets import OffsetRange, TopicPartition, format_offsets, parse_offsets
+from bayou.spark.kafka.planning import KafkaShares
 
 __all__ = [
     "TO_GO_ON",

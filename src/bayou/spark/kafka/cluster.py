@@ -8,10 +8,16 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from bayou.errors import KafkaError
-from bayou.spark.kafka.client import Complaints, make_admin, passes
+from bayou.spark.kafka.client import (
+    PREFIX,
+    Complaints,
+    KafkaProperties,
+    make_admin,
+    parse_properties,
+    passes,
+)
 from bayou.spark.kafka.offsets import EARLIEST_OFFSET, LATEST_OFFSET, TopicPartition
 from bayou.spark.kafka.options import TopicSelection
-from bayou.spark.kafka.properties import PREFIX, KafkaProperties, parse_properties
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError as ClientError

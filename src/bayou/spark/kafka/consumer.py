@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from bayou.errors import KafkaError
-from bayou.spark.kafka.client import Complaints, make_consumer, passes
+from bayou.spark.kafka.client import Complaints, KafkaProperties, make_consumer, passes
 from bayou.spark.kafka.columns import MAX_BATCH_ROWS, Records, batch_builder, record_offsets
 from bayou.spark.kafka.data_loss import DataLoss
 from bayou.spark.kafka.offsets import OffsetRange
 from bayou.spark.kafka.options import KafkaSourceOptions
-from bayou.spark.kafka.properties import KafkaProperties
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer

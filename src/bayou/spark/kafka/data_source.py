@@ -1,16 +1,72 @@
-"""The data source `bayou-kafka`: columns and options of Spark's own Kafka source, without a JAR."""
+"""The data source `bayou-kafka`: columns and options of Spark's own Kafka source, without a JAR.
+
+Batch reads: a range of each partition, fixed when the query is planned.
+"""
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
-from bayou.spark.kafka.batch_read import KafkaBatchReader
+from bayou.errors import ArgumentError
 from bayou.spark.kafka.client import require_confluent_kafka
+from bayou.spark.kafka.cluster import KafkaCluster
 from bayou.spark.kafka.columns import arrow_schema, record_schema
-from bayou.spark.kafka.options import parse_options
+from bayou.spark.kafka.consumer import read_range
+from bayou.spark.kafka.data_loss import DataLoss
+from bayou.spark.kafka.offsets import OffsetRange
+from bayou.spark.kafka.options import KafkaSourceOptions, parse_options
+from bayou.spark.kafka.planning import (
+    KafkaInputPartition,
+    check_starts,
+    input_partitions,
+    resolve_position,
+    selected_partitions,
+)
 from bayou.spark.kafka.stream_read import KafkaStreamReader
 from bayou.spark.streaming.read_limits import HAS_LIMITS, NoStreams
+
+__all__ = []
+
+
+class KafkaBatchReader(DataSourceReader):
+    """Plans in a process beside the driver, reads in executors; keeps nothing but values."""
+
+    def __init__(self, options: KafkaSourceOptions, schema: pa.Schema) -> None:
+        self._options = options
+        self._schema = schema
+        self._start, self._end = options.batch_range()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        cluster = KafkaCluster(options.properties, options.planning_timeout)
+        partitions = selected_partitions(cluster, options)
+        start = resolve_position(self._start, partitions, cluster, options, "startingOffsets")
+        end = resolve_position(self._end, partitions, cluster, options, "endingOffsets")
+        ranges = []
+        for partition in partitions:
+            if start[partition] > end[partition]:
+                raise ArgumentError(
+                    f"startingOffsets of {partition} ({start[partition]}) is behind its "
+                    f"endingOffsets ({end[partition]}).",
+                    argument="endingOffsets",
+                )
+            ranges.append(OffsetRange(partition, start[partition], end[partition]))
+        checked = check_starts(ranges, cluster, DataLoss(options.fail_on_data_loss))
+        return input_partitions(checked, options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # Spark asks for one partition of its own where we planned none.
+        if isinstance(partition, KafkaInputPartition):
+            yield from read_range(partition.offsets, self._options, self._schema)
 
 
 class KafkaDataSource(DataSource):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
 from bayou.errors import ArgumentError
+from bayou.spark.kafka.client import PREFIX, KafkaProperties, parse_properties
 from bayou.spark.kafka.offsets import (
     EARLIEST_OFFSET,
     LATEST_OFFSET,
@@ -16,7 +17,6 @@ from bayou.spark.kafka.offsets import (
     parse_offsets,
     parse_partitions,
 )
-from bayou.spark.kafka.properties import PREFIX, KafkaProperties, parse_properties
 
 Position: TypeAlias = Literal["earliest", "latest"] | Mapping[TopicPartition, int]
 """Where to start or end: all partitions alike, or an offset for each (-2, -1 as in the JSON)."""

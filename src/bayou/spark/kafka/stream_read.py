@@ -15,6 +15,7 @@ from bayou.spark.kafka.data_loss import DataLoss
 from bayou.spark.kafka.offsets import (
     OffsetRange,
     TopicPartition,
+    limit_offsets,
     offsets_from_json,
     offsets_to_json,
 )
@@ -26,7 +27,6 @@ from bayou.spark.kafka.planning import (
     resolve_position,
     selected_partitions,
 )
-from bayou.spark.kafka.ranges import limit_offsets
 from bayou.spark.streaming.read_limits import (
     ReadAllAvailable,
     ReadLimit,

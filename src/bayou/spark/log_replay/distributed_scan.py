@@ -15,19 +15,22 @@ from bayou.errors import CorruptTableError
 from bayou.kernel import CloseableIterator, Engine, Scan, ScanFileBatch, Snapshot, closeable
 from bayou.kernel.log.file_actions import FileActions, tail_bytes
 from bayou.kernel.scan.scan_file import scan_batch
-from bayou.kernel.table_changes.path_order import path_order
-from bayou.spark.executors.arrow_cells import from_cell, in_one
+from bayou.kernel.table_changes.change_plan import path_order
+from bayou.spark.executors.executor_tasks import from_cell, in_one
 from bayou.spark.executors.jobs import ReplayJobs
-from bayou.spark.log_replay.state_reconstruction import TASK_BYTES, dealt, reconciled, task_numbers
 from bayou.spark.log_replay.tasks import (
     ADD_COLUMN,
     ORDERED_COLUMNS,
     RESULT_COLUMNS,
+    TASK_BYTES,
     Merge,
     PackFrame,
     SliceTasks,
     Split,
+    dealt,
     ordered,
+    reconciled,
+    task_numbers,
 )
 from bayou.spark.session.hadoop_storage import session_engine
 from bayou.spark.streaming.sorted_files import SortedFiles

@@ -14,7 +14,7 @@ from bayou.spark.session.settings import (
     INITIAL_SNAPSHOT_NUM_PARTITIONS,
     MAX_INITIAL_SNAPSHOT_FILE_COUNT,
 )
-from bayou.spark.streaming.initial_size import refuse_more_files
+from bayou.spark.streaming.next_batch import refuse_more_files
 
 __all__ = [
     "check_file_count",

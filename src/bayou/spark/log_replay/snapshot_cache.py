@@ -12,7 +12,7 @@ from collections import OrderedDict
 from typing import Any
 
 from bayou.kernel import Engine, Snapshot, Table
-from bayou.kernel.checkpoint.stats_cache import KnownStatistics, StatisticsStore
+from bayou.kernel.checkpoint.stats import KnownStatistics, StatisticsStore
 from bayou.spark.session.settings import SNAPSHOT_CACHE_BYTES
 
 __all__ = ["DEFAULT_MAX_BYTES", "SnapshotCache", "clear_cache", "latest_snapshot"]

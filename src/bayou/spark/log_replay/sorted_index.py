@@ -21,16 +21,21 @@ import pyarrow.compute
 from bayou.errors import BayouError
 from bayou.kernel import Engine, Snapshot, Table
 from bayou.kernel.log.file_actions import tail_bytes
-from bayou.kernel.table_changes.path_order import path_order
+from bayou.kernel.table_changes.change_plan import path_order
 from bayou.spark.hooks.requests import ReadRequest
 from bayou.spark.log_replay.builder import LOCAL_BYTES
 from bayou.spark.log_replay.initial_snapshot import initial_snapshot_scan
 from bayou.spark.log_replay.snapshot_cache import latest_snapshot
 from bayou.spark.session.hadoop_storage import session_engine
 from bayou.spark.session.settings import INITIAL_SNAPSHOT_NUM_PARTITIONS, REPLAY_LOCAL_BYTES
-from bayou.spark.streaming.driver_folder import FAILED
-from bayou.spark.streaming.driver_mailbox import session_lives, watch
-from bayou.spark.streaming.driver_sorted_index import WANTED, IndexRequest, requests
+from bayou.spark.streaming.driver_files import (
+    FAILED,
+    WANTED,
+    IndexRequest,
+    requests,
+    session_lives,
+    watch,
+)
 from bayou.spark.streaming.options import DRIVER_FOLDER
 from bayou.spark.streaming.sorted_files import SortedFiles
 

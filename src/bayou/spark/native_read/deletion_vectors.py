@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from bayou.engines import from_description
 from bayou.kernel import Engine, Snapshot
 from bayou.kernel.deletion_vectors.deleted_rows import deleted_rows, vector_batch
-from bayou.kernel.engine.description import EngineDescription
+from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.scan.data_files import data_files, vector_keys
 
 __all__ = ["FileVectors", "deleted_rows_frame", "file_vectors"]

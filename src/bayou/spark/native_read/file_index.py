@@ -13,9 +13,9 @@ import pyarrow.compute
 
 from bayou.errors import ArgumentError
 from bayou.kernel import Predicate
-from bayou.kernel.expressions.time_zones import checked_time_zone
+from bayou.kernel.expressions.literals import checked_time_zone
 from bayou.spark.errors import readable_errors
-from bayou.spark.expressions.session_time_zone import is_utc
+from bayou.spark.expressions.session_semantics import is_utc
 from bayou.spark.jvm.classes import java_class, scala_items
 from bayou.spark.native_read.file_listing import Listing, grouped
 from bayou.spark.native_read.filters import CatalystFilter, to_predicate

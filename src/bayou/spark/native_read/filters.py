@@ -30,8 +30,8 @@ from bayou.kernel.expressions.model import (
     StartsWith,
     operands_of,
 )
+from bayou.kernel.expressions.resolution import with_literals, with_paths
 from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
-from bayou.kernel.expressions.substitution import with_literals, with_paths
 from bayou.kernel.table_features.column_mapping import logical_path
 from bayou.protocol.schema import StructType
 from bayou.spark.jvm.classes import scala_items

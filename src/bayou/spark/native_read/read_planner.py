@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 from bayou.engines import for_path
 from bayou.errors import ArgumentError
 from bayou.kernel import Engine, Snapshot
-from bayou.kernel.expressions.time_zones import checked_time_zone
+from bayou.kernel.expressions.literals import checked_time_zone
 from bayou.protocol.schema import VOID, ArrayType, DataType, MapType, StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.hooks.requests import ReadRequest
@@ -23,14 +23,13 @@ from bayou.spark.jvm.classes import java_class
 from bayou.spark.log_replay.snapshot_cache import latest_snapshot
 from bayou.spark.native_read.file_listing import too_many_files
 from bayou.spark.native_read.relation import native_frame
-from bayou.spark.read.columns import table_columns
-from bayou.spark.read.options import SourceOptions
-from bayou.spark.read.snapshots import open_pinned
-from bayou.spark.read.time_travel_path import path_travel
+from bayou.spark.read.filters import table_columns
+from bayou.spark.read.options import SourceOptions, open_pinned
+from bayou.spark.read.time_travel import path_travel
 from bayou.spark.session.hadoop_storage import with_session_storage
 from bayou.spark.session.loaded_version import LOADED_VERSION, loaded_version
-from bayou.spark.session.option_values import boolean_option
 from bayou.spark.session.settings import TIME_ZONE
+from bayou.spark.session.storage_options import boolean_option
 from bayou.spark.types import from_spark
 
 __all__ = ["DOOR", "load"]

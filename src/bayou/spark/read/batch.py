@@ -19,21 +19,18 @@ from pyspark.sql.types import StructType as SparkStructType
 
 from bayou.errors import BayouError, PredicateError
 from bayou.kernel import Scan, ScanFile, ScanState
-from bayou.kernel.engine.description import EngineDescription
-from bayou.kernel.expressions.evaluation import resolve
-from bayou.kernel.expressions.handler import DefaultExpressionHandler
+from bayou.kernel.engine.engine import EngineDescription
+from bayou.kernel.expressions.evaluation import DefaultExpressionHandler, resolve
 from bayou.kernel.expressions.model import Predicate, referenced_columns
 from bayou.kernel.expressions.serialization import from_wire, to_wire
 from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.protocol.schema import StructField, StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.read import tasks
-from bayou.spark.read.columns import conform, table_columns
-from bayou.spark.read.filters import conjunction, to_predicate
+from bayou.spark.read.filters import conform, conjunction, table_columns, to_predicate
 from bayou.spark.read.metadata_column import METADATA, metadata_names, with_metadata
-from bayou.spark.read.options import SourceOptions
-from bayou.spark.read.partitions import MAX_TASK_BYTES, deal, task_bytes
-from bayou.spark.read.snapshots import PinnedVersion, open_pinned
+from bayou.spark.read.options import PinnedVersion, SourceOptions, open_pinned
+from bayou.spark.read.tasks import MAX_TASK_BYTES, deal, task_bytes
 from bayou.spark.types import from_spark, to_spark_arrow
 
 __all__ = ["DeltaReader", "FilesPartition", "ReadTask", "SlicePartition"]

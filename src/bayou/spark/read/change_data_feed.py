@@ -14,19 +14,19 @@ from pyspark.sql.types import StructType as SparkStructType
 from bayou.engines import for_path
 from bayou.errors import ArgumentError, BayouError
 from bayou.kernel import ChangeState, CommitBoundary, Engine, Table, TableChanges
-from bayou.kernel.engine.description import EngineDescription
-from bayou.kernel.expressions.handler import DefaultExpressionHandler
+from bayou.kernel.engine.engine import EngineDescription
+from bayou.kernel.expressions.evaluation import DefaultExpressionHandler
 from bayou.kernel.expressions.model import referenced_columns
 from bayou.kernel.expressions.serialization import from_wire, to_wire
-from bayou.protocol.change_data import CHANGE_COLUMNS
+from bayou.protocol.actions import CHANGE_COLUMNS
 from bayou.protocol.schema import StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.read import tasks
 from bayou.spark.read.batch import FilesPartition
-from bayou.spark.read.columns import conform, table_columns
+from bayou.spark.read.filters import conform, table_columns
 from bayou.spark.read.options import SourceOptions
-from bayou.spark.read.partitions import MAX_TASK_BYTES, deal, task_bytes
-from bayou.spark.read.timestamps import parse_timestamp
+from bayou.spark.read.tasks import MAX_TASK_BYTES, deal, task_bytes
+from bayou.spark.read.time_travel import parse_timestamp
 from bayou.spark.types import from_spark, to_spark_arrow
 
 __all__ = ["ChangesTask", "DeltaChangesReader", "changes_schema", "has_end"]

@@ -18,17 +18,16 @@ from pyspark.sql.types import StructType as SparkStructType
 from bayou.engines import for_path
 from bayou.kernel import LogSlice, ScanFileBatch, Snapshot
 from bayou.kernel.engine import Engine
-from bayou.kernel.engine.description import EngineDescription
+from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.scan.scan_file import scan_batch
-from bayou.protocol.change_data import CHANGE_COLUMNS
+from bayou.protocol.actions import CHANGE_COLUMNS
 from bayou.protocol.schema import StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.read import tasks
-from bayou.spark.read.columns import conform, table_columns
-from bayou.spark.read.options import SourceOptions
-from bayou.spark.read.partitions import FILE_COST_BYTES, MAX_TASK_BYTES, deal, task_bytes
-from bayou.spark.read.snapshots import PinnedVersion, open_pinned, travelled
-from bayou.spark.read.timestamps import parse_timestamp
+from bayou.spark.read.filters import conform, table_columns
+from bayou.spark.read.options import PinnedVersion, SourceOptions, open_pinned, travelled
+from bayou.spark.read.tasks import FILE_COST_BYTES, MAX_TASK_BYTES, deal, task_bytes
+from bayou.spark.read.time_travel import parse_timestamp
 from bayou.spark.streaming import (
     SchemaTracking,
     StreamBatch,
@@ -37,8 +36,7 @@ from bayou.spark.streaming import (
     reads_change_feed,
 )
 from bayou.spark.streaming.errors import refusal
-from bayou.spark.streaming.first_offset import begins_at
-from bayou.spark.streaming.offset_string import OffsetText, write_as_delta_spark
+from bayou.spark.streaming.offsets import OffsetText, write_as_delta_spark
 from bayou.spark.streaming.options import LATEST
 from bayou.spark.streaming.read_limits import (
     ReadAllAvailable,
@@ -47,6 +45,7 @@ from bayou.spark.streaming.read_limits import (
     ReadMaxFiles,
     SupportsTriggerAvailableNow,
 )
+from bayou.spark.streaming.starting_version import begins_at
 from bayou.spark.types import from_spark, to_spark, to_spark_arrow
 
 __all__ = ["DeltaStreamReader", "StreamPartition", "StreamTask", "source_schema"]

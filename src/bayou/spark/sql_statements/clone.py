@@ -10,7 +10,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from bayou.kernel.commands.clone import clone
 from bayou.kernel.commands.create_table import CreationMode
-from bayou.spark.read.timestamps import parse_timestamp
+from bayou.spark.read.time_travel import parse_timestamp
 from bayou.spark.session.settings import CLONE_TRANSACTION_IDENTIFIERS
 from bayou.spark.sql_statements.column_definitions import properties
 from bayou.spark.sql_statements.context import StatementContext

@@ -13,8 +13,6 @@ from bayou.errors import StatementError
 from bayou.spark.hooks.hooks import check_session, plain_sql
 from bayou.spark.hooks.requests import SqlRequest
 from bayou.spark.sql_statements.context import Statement, StatementContext, location_of
-from bayou.spark.sql_statements.lexer import glanced_tokens
-from bayou.spark.sql_statements.parameters import with_parameters
 from bayou.spark.sql_statements.parser import (
     NotUnderstood,
     changes_rows,
@@ -22,9 +20,14 @@ from bayou.spark.sql_statements.parser import (
     is_ours,
     is_query,
     parse_statement,
+    with_parameters,
 )
-from bayou.spark.sql_statements.table_candidates import table_candidates
-from bayou.spark.sql_statements.table_references import TableReference, table_references
+from bayou.spark.sql_statements.table_references import (
+    TableReference,
+    table_candidates,
+    table_references,
+)
+from bayou.spark.sql_statements.token_cursor import glanced_tokens
 
 __all__ = ["answer_sql", "sql"]
 

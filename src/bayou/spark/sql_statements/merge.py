@@ -13,8 +13,7 @@ from bayou.spark.delta_table import DeltaMergeBuilder
 from bayou.spark.expressions.expressions import RowExpression, condition_of, values_of
 from bayou.spark.sql_statements.context import StatementContext
 from bayou.spark.sql_statements.delete_update import assignments
-from bayou.spark.sql_statements.lexer import Token, tokens
-from bayou.spark.sql_statements.token_cursor import TableName, Words
+from bayou.spark.sql_statements.token_cursor import TableName, Token, Words, tokens
 
 __all__ = ["Merge", "parse_merge"]
 

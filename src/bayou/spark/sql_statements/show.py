@@ -1,4 +1,7 @@
-"""`SHOW TBLPROPERTIES`, `SHOW COLUMNS`, `SHOW CREATE TABLE` and `DESCRIBE TABLE`."""
+"""`SHOW TBLPROPERTIES`, `SHOW COLUMNS`, `SHOW CREATE TABLE` and `DESCRIBE TABLE`.
+
+`DESCRIBE HISTORY` and `DESCRIBE DETAIL`.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,21 @@ from bayou.protocol.column_metadata import (
     identity_columns,
 )
 from bayou.protocol.schema import StructField, StructType
+from bayou.spark.delta_table.describe import detail_frame, history_frame
 from bayou.spark.sql_statements.column_definitions import property_keys
-from bayou.spark.sql_statements.context import StatementContext, name_of
+from bayou.spark.sql_statements.context import Statement, StatementContext, name_of
 from bayou.spark.sql_statements.token_cursor import TableName, Words, quoted_name, quoted_text
 from bayou.spark.types import to_spark
 
-__all__ = ["DescribeTable", "Show", "parse_describe_table", "parse_show"]
+__all__ = [
+    "DescribeDetail",
+    "DescribeHistory",
+    "DescribeTable",
+    "Show",
+    "parse_describe",
+    "parse_describe_table",
+    "parse_show",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,3 +170,49 @@ def _described(field: StructField) -> tuple[str, str, str | None]:
     from_metadata = field.metadata.get("comment")
     kind = to_spark(StructType((field,))).fields[0].dataType.simpleString()
     return field.name, kind, None if from_metadata is None else str(from_metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeHistory:
+    """`DESCRIBE HISTORY table [LIMIT n]`."""
+
+    table: TableName
+    limit: int | None = None
+
+    def run(self, context: StatementContext) -> Any:
+        """The commits that are still in the log, newest first."""
+        target = context.target(self.table)
+        return history_frame(context.spark, target.engine, target.table, self.limit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeDetail:
+    """`DESCRIBE DETAIL table`."""
+
+    table: TableName
+
+    def run(self, context: StatementContext) -> Any:
+        """One row about the latest version."""
+        target = context.target(self.table)
+        snapshot = target.table.latest_snapshot(target.engine)
+        return detail_frame(context.spark, target.engine, snapshot, target.name)
+
+
+def parse_describe(words: Words) -> Statement | None:
+    """Behind `DESCRIBE`."""
+    if words.begin_with("HISTORY|DETAIL", "."):  # a table of a database of that name
+        return parse_describe_table(words)
+    if words.take("HISTORY"):
+        if words.ended:
+            return None  # a table of that name
+        table = words.table()
+        limit = words.integer("a number of commits") if words.take("LIMIT") else None
+        words.end()
+        return DescribeHistory(table=table, limit=limit)
+    if words.take("DETAIL"):
+        if words.ended:
+            return None
+        table = words.table()
+        words.end()
+        return DescribeDetail(table=table)
+    return parse_describe_table(words)

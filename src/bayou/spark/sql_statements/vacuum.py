@@ -7,8 +7,7 @@ from typing import Any
 
 from pyspark.sql.types import StringType, StructField, StructType
 
-from bayou.spark.commands.inventory import Inventory
-from bayou.spark.commands.vacuum import vacuum_table
+from bayou.spark.commands.vacuum import Inventory, vacuum_table
 from bayou.spark.delta_table.result_dataframes import qualified
 from bayou.spark.sql_statements.context import StatementContext, name_of
 from bayou.spark.sql_statements.token_cursor import TableName, Words

@@ -1,4 +1,7 @@
-"""The commits that a stream reads, decoded once and kept for the batch that is planned next."""
+"""The commits that a stream reads, decoded once and kept for the batch that is planned next.
+
+Which commits a stream of rows takes: those that only add, unless an option says otherwise.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,19 @@ from dataclasses import replace
 from bayou.errors import CorruptTableError, VersionNotFoundError
 from bayou.kernel.engine import Engine, FileStatus
 from bayou.kernel.log.table_state import load_table_state
-from bayou.kernel.table_changes.commit_files import CommitFiles, added_files, changed_files
+from bayou.kernel.table_changes.commit_files import (
+    CommitFiles,
+    added_files,
+    changed_files,
+    contiguous_commits,
+    listed_commits,
+)
 from bayou.kernel.table_changes.commit_range import CommitRange
-from bayou.kernel.table_changes.log_tail import contiguous_commits, listed_commits
 from bayou.spark.streaming.errors import refusal
+from bayou.spark.streaming.options import StreamOptions
 
-__all__ = ["Tail"]
+__all__ = ["Tail", "check_commit"]
+
 
 _KEPT_BYTES = 64 * 1024 * 1024
 
@@ -149,3 +159,40 @@ def _up_to(commits: CommitRange, end: int) -> CommitRange | None:
         files=commits.files[:count],
         file_times=commits.file_times[:count],
     )
+
+
+def check_commit(files: CommitFiles, options: StreamOptions, table: str) -> bool:
+    """Whether a commit is skipped.
+
+    Raises:
+        StreamingSourceError: it deletes or updates rows, and no option says what to do with that;
+            names the version and the option.
+    """
+    if files.removed is None:
+        return False
+    adds = len(files.sizes) > 0
+    if adds and not options.allows_changes:
+        raise refusal(
+            "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
+            f"Rows of {table} were updated at version {files.version} ({_operation(files)}), and a "
+            "stream of a table passes on new rows only. Set the option 'skipChangeCommits' to "
+            "'true' to pass over such commits, or 'readChangeFeed' to read what changed; or start "
+            "over with a new checkpoint to read the table as it is.",
+            table=table,
+            version=files.version,
+        )
+    if not adds and not options.allows_deletes:
+        raise refusal(
+            "DELTA_SOURCE_IGNORE_DELETE",
+            f"Rows of {table} were deleted at version {files.version} ({_operation(files)}, for "
+            f"example those of {files.removed}), and a stream of a table passes on new rows only. "
+            "Set the option 'ignoreDeletes' to 'true' to pass over such commits.",
+            table=table,
+            version=files.version,
+        )
+    return options.skip_change_commits
+
+
+def _operation(files: CommitFiles) -> str:
+    name = None if files.info is None else files.info.get("operation")
+    return str(name) if name else f"it removes {files.removed}"

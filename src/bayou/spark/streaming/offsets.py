@@ -2,10 +2,19 @@
 
 A table's files have a place each: those of the initial snapshot, sorted, at (version, 0), (version,
 1), ...; then those of each commit behind it, in the order of the log. Places are ordered as pairs.
+
+The text of a streaming offset in Spark's checkpoint.
+
+Spark compares offsets by their text. Its runner of Python sources writes a space behind commas and
+colons, delta-spark doesn't: a query that moves over would take the same place for another one, and
+run a batch without rows. So where the runner writes one of our offsets, it writes it as delta-spark
+does; everything else it writes as ever.
 """
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,8 +27,11 @@ __all__ = [
     "END_INDEX",
     "METADATA_CHANGE_INDEX",
     "POST_METADATA_CHANGE_INDEX",
+    "OffsetText",
     "SourceOffset",
+    "write_as_delta_spark",
 ]
+
 
 BASE_INDEX = -100
 """Before all of a version; -1 in JSON."""
@@ -126,3 +138,37 @@ class SourceOffset:
             index=index,
             initial=bool(data.get("isStartingVersion")),
         )
+
+
+_RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
+
+
+class OffsetText(dict[str, Any]):
+    """An offset on its way to the runner."""
+
+    @property
+    def text(self) -> str:
+        """As it stands in the checkpoint."""
+        return json.dumps(self, separators=(",", ":"))
+
+
+class _RunnersJson:
+    """`json` as the runner uses it."""
+
+    loads = staticmethod(json.loads)
+
+    @staticmethod
+    def dumps(value: object) -> str:
+        if isinstance(value, OffsetText):
+            return value.text
+        return json.dumps(value)
+
+
+def write_as_delta_spark() -> None:
+    """Make this process's runner, if there is one, write `OffsetText` without spaces."""
+    for name in (_RUNNER, "__main__"):
+        runner = sys.modules.get(name)
+        if getattr(runner, "latest_offset_func", None) is None:
+            continue
+        if getattr(runner, "json", None) is json:
+            runner.json = _RunnersJson  # type: ignore[union-attr]

@@ -19,21 +19,23 @@ from bayou.kernel.engine import Engine
 from bayou.kernel.log.commit_times import commit_timestamp
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.scan.scan_file import scan_batch
-from bayou.kernel.table_changes.change_plan import ChangePlan
+from bayou.kernel.table_changes.change_plan import ChangePlan, path_order
 from bayou.kernel.table_changes.commit_files import CommitFiles, without_statistics
-from bayou.kernel.table_changes.path_order import path_order
-from bayou.protocol.change_data import INSERT, is_feed_enabled
-from bayou.protocol.data_file_paths import canonical_path
+from bayou.protocol.actions import INSERT, is_feed_enabled
+from bayou.protocol.file_names import canonical_path
 from bayou.protocol.schema import StructType
-from bayou.spark.streaming.admission import Admission
-from bayou.spark.streaming.commit_filter import check_commit
-from bayou.spark.streaming.driver_sorted_index import handed_index
+from bayou.spark.streaming.driver_files import handed_index
 from bayou.spark.streaming.errors import refusal
-from bayou.spark.streaming.initial_size import check_initial_files
-from bayou.spark.streaming.log_tail import Tail
-from bayou.spark.streaming.next_batch import CommitPlaces, next_feed_offset, next_offset
+from bayou.spark.streaming.log_tail import Tail, check_commit
+from bayou.spark.streaming.next_batch import (
+    CommitPlaces,
+    check_initial_files,
+    next_feed_offset,
+    next_offset,
+)
 from bayou.spark.streaming.offsets import BASE_INDEX, SourceOffset
 from bayou.spark.streaming.options import StreamOptions
+from bayou.spark.streaming.read_limits import Admission
 from bayou.spark.streaming.schema_changes import ReadSchema
 from bayou.spark.streaming.schema_tracking import SchemaTracking
 from bayou.spark.streaming.sorted_files import SortedFiles

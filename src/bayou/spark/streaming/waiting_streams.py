@@ -20,10 +20,9 @@ from py4j.protocol import Py4JError
 
 from bayou.spark.hooks.requests import ReadRequest
 from bayou.spark.jvm.classes import java_class
-from bayou.spark.streaming.driver_folder import FAILED
-from bayou.spark.streaming.driver_mailbox import session_lives, watch
-from bayou.spark.streaming.first_offset import STARTED, WAITS, WaitingStream, waiting_streams
+from bayou.spark.streaming.driver_files import FAILED, session_lives, watch
 from bayou.spark.streaming.options import DRIVER_FOLDER, LATEST
+from bayou.spark.streaming.starting_version import STARTED, WAITS, WaitingStream, waiting_streams
 
 __all__ = ["offer_to_wait"]
 

@@ -2,7 +2,7 @@
 
 One job: each task writes its rows where they will stay and sends back the actions of its files, or
 the error that it failed with, so that the others come to their end and what they wrote is deleted
-(`bayou.spark.executors.task_results`). Of attempts that are killed, or that a faster copy
+(`bayou.spark.executors.executor_tasks`). Of attempts that are killed, or that a faster copy
 overtakes, nothing is sent back; what those leave behind is no part of the table.
 """
 
@@ -17,15 +17,14 @@ from pyspark.accumulators import Accumulator
 
 from bayou.errors import BayouError
 from bayou.spark.errors import readable_errors
-from bayou.spark.executors.job_cancellation import failure_reports, report_failure
-from bayou.spark.executors.jobs import ReplayJobs
-from bayou.spark.executors.task_results import (
+from bayou.spark.executors.executor_tasks import (
     Outcomes,
     attempts_of_tasks,
     done_by,
     is_failure,
     reported,
 )
+from bayou.spark.executors.jobs import ReplayJobs, failure_reports, report_failure
 from bayou.spark.write.started_write import BegunWrite
 from bayou.spark.write.tasks import task_number
 

@@ -10,8 +10,7 @@ from bayou.kernel.commands.write import WriteMode
 from bayou.spark.catalog_tables import NamedTable, named_table
 from bayou.spark.hooks.requests import StreamWriteRequest, WriteRequest
 from bayou.spark.write.dataframes import write_rows
-from bayou.spark.write.options import WriteOptions
-from bayou.spark.write.session_defaults import with_session_defaults
+from bayou.spark.write.options import WriteOptions, with_session_defaults
 
 __all__ = ["save", "start"]
 

@@ -1,30 +1,35 @@
 """Options of writes of the `delta` format: what users set with `.option(...)`.
 
 Spark hands them to a data source in lower case; the hooks see them as they were written.
+
+What a session's conf says of writes, where the write's own options don't.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from bayou.errors import ArgumentError
 from bayou.kernel import Operation
 from bayou.kernel.commands.write import TableWrite, WriteMode
-from bayou.kernel.expressions.time_zones import checked_time_zone
+from bayou.kernel.expressions.literals import checked_time_zone
 from bayou.protocol.schema import StructType
-from bayou.spark.expressions.session_time_zone import with_zone
-from bayou.spark.session.option_values import (
+from bayou.spark.expressions.session_semantics import with_zone
+from bayou.spark.session.hadoop_storage import with_session_storage
+from bayou.spark.session.settings import TIME_ZONE
+from bayou.spark.session.storage_options import (
     boolean_option,
     integer_option,
     path_option,
+    storage_options,
     whole_number,
 )
-from bayou.spark.session.settings import TIME_ZONE
-from bayou.spark.session.storage_options import storage_options
 from bayou.version import ENGINE_INFO
 
-__all__ = ["WriteOptions"]
+__all__ = ["WriteOptions", "with_session_defaults"]
+
 
 _PROPERTY_PREFIX = "delta."
 _NOT_SUPPORTED = {
@@ -208,3 +213,50 @@ def _application(given: Mapping[str, str]) -> tuple[str, int] | None:
             argument="txnAppId",
         )
     return app_id, whole_number("txnVersion", version, 0)
+
+
+_OPTIONS = {
+    "mergeSchema": "spark.databricks.delta.schema.autoMerge.enabled",
+    "optimizeWrite": "spark.databricks.delta.optimizeWrite.enabled",
+    "partitionOverwriteMode": "spark.sql.sources.partitionOverwriteMode",
+    "maxRecordsPerFile": "spark.sql.files.maxRecordsPerFile",
+    "userMetadata": "spark.databricks.delta.commitInfo.userMetadata",
+    "bayou.timeZone": "spark.sql.session.timeZone",
+}
+"""Options by their names, with delta-spark's settings for the same."""
+
+_TRANSACTION = {
+    "txnAppId": "spark.databricks.delta.write.txnAppId",
+    "txnVersion": "spark.databricks.delta.write.txnVersion",
+}
+_PROPERTY_DEFAULTS = "spark.databricks.delta.properties.defaults."
+
+
+def with_session_defaults(
+    spark: Any, path: str | None, options: Mapping[str, str]
+) -> dict[str, str]:
+    """A write's options, completed by the session's conf; options win.
+
+    What the session says of S3 (`fs.s3a.*`), credentials included, comes as options, too.
+
+    Args:
+        spark: a session, classic or Connect.
+        path: where the table is.
+    """
+    result = dict(options)
+    given = {key.lower() for key in options}
+    conf: Mapping[str, str] = spark.conf.getAll
+    for name, setting in _OPTIONS.items():
+        if setting in conf and name.lower() not in given:
+            result[name] = conf[setting]
+    if "replacewhere" in given and "partitionoverwritemode" not in given:
+        # An option says what is replaced, which goes over a setting of the session.
+        result["partitionOverwriteMode"] = "static"
+    if not given & {name.lower() for name in _TRANSACTION}:
+        result |= {n: conf[setting] for n, setting in _TRANSACTION.items() if setting in conf}
+    for key, value in conf.items():
+        if key.startswith(_PROPERTY_DEFAULTS):
+            name = f"delta.{key.removeprefix(_PROPERTY_DEFAULTS)}"
+            if name.lower() not in given:
+                result[name] = value
+    return with_session_storage(spark, path, result)

@@ -10,8 +10,8 @@ import pyarrow as pa
 from bayou.engines import for_path, from_description
 from bayou.kernel import Engine
 from bayou.kernel.commands.write import TableWrite, WritePlan, commit_write, plan_write
-from bayou.kernel.engine.description import EngineDescription
-from bayou.kernel.transaction.abort_cleanup import discard_unless_committed
+from bayou.kernel.engine.engine import EngineDescription
+from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.spark.write.options import WriteOptions
 from bayou.spark.write.tasks import decode_files, delete_task_files, write_task
 

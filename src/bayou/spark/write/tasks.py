@@ -15,7 +15,7 @@ from pyspark import TaskContext
 from bayou.engines import from_description
 from bayou.kernel import TransactionState, delete_data_files
 from bayou.kernel.data_writer.task_writer import write_task_data
-from bayou.kernel.engine.description import EngineDescription
+from bayou.kernel.engine.engine import EngineDescription
 from bayou.protocol.actions import AddCDCFile, AddFile, decode_actions, encode_actions
 
 __all__ = ["decode_adds", "decode_files", "delete_task_files", "task_number", "write_task"]

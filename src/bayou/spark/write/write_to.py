@@ -14,7 +14,7 @@ from bayou.spark.hooks.requests import WriteToRequest
 from bayou.spark.session.hadoop_storage import session_engine
 from bayou.spark.write import WriteOptions
 from bayou.spark.write.dataframes import write_rows
-from bayou.spark.write.session_defaults import with_session_defaults
+from bayou.spark.write.options import with_session_defaults
 
 __all__ = ["write_to"]
 

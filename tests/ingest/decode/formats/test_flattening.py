@@ -8,7 +8,7 @@ import pytest
 
 import bayou
 from bayou.ingest import TopicTable, load_configuration
-from bayou.ingest.config.related_tables import dead_letters_path
+from bayou.ingest.config.table_paths import dead_letters_path
 
 CONFIG = """\
 connector:

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from bayou.errors import KafkaError
-from bayou.ingest.decode.formats import Registry, registry_http
+from bayou.ingest.decode.formats import Registry
 from bayou.ingest.decode.formats import registry as registry_module
 
 BODY = b'{"schema": "\\"string\\""}'
@@ -128,7 +128,7 @@ def test_an_answer_that_is_no_schema_stops_and_is_not_remembered(server, monkeyp
 
 def test_an_answer_has_a_largest_size(server, monkeypatch):
     monkeypatch.setattr(registry_module, "_FIRST_PAUSE", 0.0)
-    monkeypatch.setattr(registry_http, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(registry_module, "MOST_BYTES", 1 << 20)
     port, _ = server({"/schemas/ids/1": (200, None, BODY + b" " * (1 << 20))})
     with pytest.raises(KafkaError, match="its answer is larger than 1 MB"):
         registry(port).schema(1)
@@ -137,7 +137,7 @@ def test_an_answer_has_a_largest_size(server, monkeypatch):
 @pytest.mark.parametrize("begin", [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\n"])
 def test_an_answer_that_never_ends_is_none(monkeypatch, begin):
     monkeypatch.setattr(registry_module, "_FIRST_PAUSE", 0.0)
-    monkeypatch.setattr(registry_http, "LONGEST_SECONDS", 0.1)
+    monkeypatch.setattr(registry_module, "LONGEST_SECONDS", 0.1)
     ended = threading.Event()
 
     def drip(connection):

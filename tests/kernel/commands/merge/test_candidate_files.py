@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from bayou.kernel.arrow.types import from_arrow_schema
-from bayou.kernel.commands.merge.candidate_files import may_change, may_match
 from bayou.kernel.commands.merge.clauses import MergeClause
 from bayou.kernel.commands.merge.join import Matcher
 from bayou.kernel.commands.merge.plan import MergeDefinition, MergePlan
+from bayou.kernel.commands.merge.target_rows import may_change, may_match
 from bayou.kernel.expressions.evaluation import evaluate
 from bayou.kernel.expressions.model import Literal, Predicate
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from bayou.kernel.commands.merge.clauses import JoinedNames
 from bayou.kernel.commands.merge.condition import MergeCondition
-from bayou.kernel.commands.merge.name_resolution import JoinedNames
 from bayou.protocol.schema import (
     DOUBLE,
     INTEGER,

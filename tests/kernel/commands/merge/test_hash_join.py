@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayou.kernel.commands.merge.hash_join import SourceKeys
+from bayou.kernel.commands.merge.join import SourceKeys
 
 
 def pairs(

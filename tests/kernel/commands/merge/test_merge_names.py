@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayou.errors import ArgumentError, PredicateError
-from bayou.kernel.commands.merge.name_resolution import (
+from bayou.kernel.commands.merge.clauses import (
     SOURCE,
     TARGET,
     JoinedNames,

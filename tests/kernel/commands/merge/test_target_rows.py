@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from bayou.kernel.commands.merge import MergeSource
-from bayou.kernel.commands.merge.name_resolution import JoinedNames
+from bayou.kernel.commands.merge.clauses import JoinedNames
 from bayou.kernel.commands.merge.target_rows import TargetRows
 from bayou.kernel.expressions.sql.parser import parse_conjuncts, parse_predicate
 from bayou.protocol.schema import LONG, STRING, StructField, StructType

@@ -8,10 +8,10 @@ import pytest
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import ArgumentError, PredicateError, SchemaError, SerializationError
 from bayou.kernel import Operation, ScanFile, col, lit
-from bayou.kernel.commands.optimize.bin_packing import by_partition
 from bayou.kernel.commands.optimize.optimize import plan_optimize, plan_zorder
 from bayou.kernel.commands.optimize.purge import plan_purge
 from bayou.kernel.commands.optimize.rewrite import Rewrite, rewrite
+from bayou.kernel.commands.optimize.rewrite_plan import by_partition
 
 DELETION_VECTORS = {"delta.enableDeletionVectors": "true"}
 ROWS = [[{"id": i, "day": f"d{i % 2}", "s": {"f": i}}] for i in range(6)]

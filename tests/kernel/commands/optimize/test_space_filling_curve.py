@@ -7,7 +7,7 @@ import itertools
 import pyarrow as pa
 import pytest
 
-from bayou.kernel.commands.optimize.space_filling_curve import bits_per_dimension, curve_positions
+from bayou.kernel.commands.optimize.row_order import bits_per_dimension, curve_positions
 
 GRIDS = [(1, 5), (2, 4), (3, 3), (4, 2), (5, 1)]
 

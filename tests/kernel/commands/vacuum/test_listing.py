@@ -12,10 +12,15 @@ from hypothesis import strategies as st
 
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.memory import MemoryEngine
-from bayou.kernel.commands.vacuum.hidden_files import HiddenNames
-from bayou.kernel.commands.vacuum.listing import ListingShare, list_share, look_through
-from bayou.kernel.commands.vacuum.orphan_files import LISTING_SCHEMA, FoundFiles
+from bayou.kernel.commands.vacuum.orphan_files import (
+    LISTING_SCHEMA,
+    FoundFiles,
+    ListingShare,
+    list_share,
+    look_through,
+)
 from bayou.kernel.commands.vacuum.referenced_files import KeptFiles
+from bayou.kernel.commands.vacuum.table_folder import HiddenNames
 from bayou.kernel.engine import UNFINISHED
 
 NOW = 1000

@@ -23,8 +23,13 @@ from bayou.errors import (
     VersionNotFoundError,
 )
 from bayou.kernel import Table
-from bayou.kernel.commands.vacuum.listing import ListingShare, list_share, look_through
-from bayou.kernel.commands.vacuum.orphan_files import LISTING_SCHEMA, FoundFiles
+from bayou.kernel.commands.vacuum.orphan_files import (
+    LISTING_SCHEMA,
+    FoundFiles,
+    ListingShare,
+    list_share,
+    look_through,
+)
 from bayou.kernel.commands.vacuum.referenced_files import KeptFiles
 from bayou.kernel.commands.vacuum.vacuum import VacuumMetrics, vacuum
 from bayou.kernel.engine import UNFINISHED

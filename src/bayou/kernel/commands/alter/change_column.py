@@ -13,8 +13,8 @@ from bayou.kernel.commands.alter.alteration import (
     as_json,
     with_schema,
 )
-from bayou.kernel.commands.alter.existing_rows import refuse_nulls
-from bayou.kernel.commands.alter.field_metadata import check_default, described
+from bayou.kernel.commands.alter.columns import check_default, described
+from bayou.kernel.commands.alter.constraints import refuse_nulls
 from bayou.kernel.commands.alter.schema_paths import (
     ColumnPath,
     Position,

@@ -9,13 +9,13 @@ from typing import TypeAlias
 from bayou.errors import FeatureInUseError
 from bayou.kernel.checkpoint.state_files import checkpoint_behind
 from bayou.kernel.commands.alter.alteration import Alteration, as_json, with_schema
+from bayou.kernel.commands.alter.columns import described
 from bayou.kernel.commands.alter.feature_traces import (
     drop_column_mapping,
     purge_deletion_vectors,
     rewrite_widened_files,
     tombstone_deletion_vectors,
 )
-from bayou.kernel.commands.alter.field_metadata import described
 from bayou.kernel.commands.alter.row_tracking import without_row_ids
 from bayou.kernel.commands.alter.schema_paths import ColumnPath
 from bayou.kernel.engine import Engine

@@ -33,11 +33,11 @@ from bayou.kernel.table_features.column_mapping import (
     to_physical_schema,
     without_mapping,
 )
-from bayou.kernel.transaction.abort_cleanup import discard_unless_committed
 from bayou.kernel.transaction.builder import TransactionBuilder
+from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.kernel.transaction.commit_contents import num_records
-from bayou.kernel.transaction.remove_files import remove_of
 from bayou.kernel.transaction.schema_evolution import check_names
+from bayou.kernel.transaction.table_update import remove_of
 from bayou.protocol.actions import AddFile, RemoveFile
 from bayou.protocol.file_names import data_file_path_to_uri
 from bayou.protocol.properties import COLUMN_MAPPING_MODE

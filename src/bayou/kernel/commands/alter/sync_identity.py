@@ -9,8 +9,8 @@ from bayou.kernel.commands.alter.alteration import (
     as_json,
     with_schema,
 )
-from bayou.kernel.commands.alter.existing_rows import extreme_value
-from bayou.kernel.commands.alter.field_metadata import described
+from bayou.kernel.commands.alter.columns import described
+from bayou.kernel.commands.alter.constraints import extreme_value
 from bayou.kernel.commands.alter.schema_paths import (
     ColumnPath,
     field_at,

@@ -6,9 +6,8 @@
 
 from bayou.kernel.commands.merge.clauses import ClauseAction, ClauseKind, MergeClause
 from bayou.kernel.commands.merge.execution import MergeOperation, merge
-from bayou.kernel.commands.merge.metrics import MergeMetrics
 from bayou.kernel.commands.merge.plan import MergeDefinition, MergePlan
-from bayou.kernel.commands.merge.result import MergeOutcome
+from bayou.kernel.commands.merge.result import MergeMetrics, MergeOutcome
 from bayou.kernel.commands.merge.source import MergeSource
 from bayou.kernel.commands.merge.task import MergeWork, PreparedSource
 

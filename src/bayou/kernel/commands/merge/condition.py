@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from bayou.kernel.commands.merge.name_resolution import SOURCE, TARGET, sides_of
+from bayou.kernel.commands.merge.clauses import SOURCE, TARGET, sides_of
 from bayou.kernel.expressions.model import And, Comparison, Expression, Literal, Predicate
 from bayou.kernel.expressions.resolution import type_of
 from bayou.kernel.expressions.types import comparison_type

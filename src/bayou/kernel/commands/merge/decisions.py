@@ -1,4 +1,7 @@
-"""What happens to which row of which file of the target."""
+"""What happens to which row of which file of the target.
+
+Of the clauses of a kind the first counts whose condition is true.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +13,54 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import MultipleMatchesError
-from bayou.kernel.commands.merge.first_clause import first_clauses
-from bayou.kernel.commands.merge.hash_join import Pairs
-from bayou.kernel.commands.merge.join import Matcher, joined_rows, numbered
-from bayou.kernel.commands.merge.matched_source_rows import MatchedSourceRows
-from bayou.kernel.commands.merge.name_resolution import TARGET, columns_of
+from bayou.kernel.commands.merge.clauses import TARGET, columns_of
+from bayou.kernel.commands.merge.join import (
+    MatchedSourceRows,
+    Matcher,
+    Pairs,
+    joined_rows,
+    numbered,
+)
 from bayou.kernel.commands.merge.plan import MergePlan, PlannedClause
 from bayou.kernel.engine import Engine
+from bayou.kernel.expressions.evaluation import Evaluation
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ROW_INDEX_COLUMN, ScanState
 from bayou.kernel.scan.transform import read_scan_file
+from bayou.protocol.schema import StructType
 
-__all__ = ["Decisions", "FileDecisions"]
+__all__ = ["Decisions", "FileDecisions", "first_clauses"]
+
 
 pc: Any = pyarrow.compute
+
+
+def first_clauses(
+    schema: StructType, clauses: Sequence[PlannedClause], rows: pa.RecordBatch
+) -> Any:
+    """The number of each row's clause, int8, null for none.
+
+    A condition is only looked at for rows that no clause before it has taken.
+
+    Args:
+        schema: of the joined rows.
+        rows: joined rows with the columns that the conditions name.
+
+    Raises:
+        EvaluationError: a condition that can't be computed for a row.
+    """
+    result: Any = pa.nulls(rows.num_rows, pa.int8())
+    open_rows: Any = pa.repeat(pa.scalar(True), rows.num_rows)
+    for number, clause in enumerate(clauses):
+        chosen = open_rows
+        if clause.condition is not None:
+            values = Evaluation(schema, clause.condition).values(rows, open_rows)
+            chosen = pc.and_(pc.fill_null(pc.cast(values, pa.bool_()), False), open_rows)
+        result = pc.if_else(chosen, pa.scalar(number, pa.int8()), result)
+        open_rows = pc.and_not(open_rows, chosen)
+    return result
+
+
 _concatenated: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
 
 _CHUNK_ROWS = 1 << 20

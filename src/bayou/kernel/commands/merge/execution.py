@@ -11,12 +11,11 @@ import msgspec
 from pyroaring import BitMap64
 
 from bayou.kernel.arrow.closeable import CloseableIterator
-from bayou.kernel.commands.merge.candidate_files import may_change, may_match
 from bayou.kernel.commands.merge.clauses import ClauseAction, ClauseKind, MergeClause
-from bayou.kernel.commands.merge.metrics import MergeMetrics
 from bayou.kernel.commands.merge.plan import MergeDefinition, MergePlan
-from bayou.kernel.commands.merge.result import MergeOutcome
+from bayou.kernel.commands.merge.result import MergeMetrics, MergeOutcome
 from bayou.kernel.commands.merge.source import MergeSource
+from bayou.kernel.commands.merge.target_rows import may_change, may_match
 from bayou.kernel.commands.merge.task import MergeWork
 from bayou.kernel.commands.row_changes.operation import commit_row_changes, history_metrics
 from bayou.kernel.commands.row_changes.result import RowChanges

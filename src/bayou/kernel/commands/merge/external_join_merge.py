@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bayou.errors import MultipleMatchesError, SchemaError
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
+from bayou.kernel.commands.merge.assignments import grown_schema
 from bayou.kernel.commands.merge.clauses import MergeClause, check_clauses
 from bayou.kernel.commands.merge.execution import commit_merge, merge_counts, merge_parameters
-from bayou.kernel.commands.merge.metrics import MergeMetrics
 from bayou.kernel.commands.merge.plan import MergeDefinition
-from bayou.kernel.commands.merge.schema_evolution import grown_schema
+from bayou.kernel.commands.merge.result import MergeMetrics
 from bayou.kernel.commands.row_changes.matched_rows import check_assigned
 from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.commands.row_changes.state import RowChangeState

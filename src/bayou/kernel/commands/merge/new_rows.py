@@ -9,11 +9,9 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.kernel.commands.merge.assignments import Kept, NewRows, expressions_of
-from bayou.kernel.commands.merge.decisions import FileDecisions
-from bayou.kernel.commands.merge.first_clause import first_clauses
-from bayou.kernel.commands.merge.hash_join import Pairs
-from bayou.kernel.commands.merge.join import joined_rows
-from bayou.kernel.commands.merge.name_resolution import TARGET
+from bayou.kernel.commands.merge.clauses import TARGET
+from bayou.kernel.commands.merge.decisions import FileDecisions, first_clauses
+from bayou.kernel.commands.merge.join import Pairs, joined_rows
 from bayou.kernel.commands.merge.plan import MergePlan, PlannedClause
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_state import ROW_INDEX_COLUMN

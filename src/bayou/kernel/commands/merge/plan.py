@@ -14,24 +14,22 @@ from bayou.kernel.commands.merge.assignments import (
     Nothing,
     expressions_of,
     given,
+    grown_schema,
     update_values,
 )
 from bayou.kernel.commands.merge.clauses import (
-    ClauseAction,
-    ClauseKind,
-    MergeClause,
-    check_clauses,
-)
-from bayou.kernel.commands.merge.condition import MergeCondition
-from bayou.kernel.commands.merge.name_resolution import (
     BOTH,
     SOURCE,
     TARGET,
+    ClauseAction,
+    ClauseKind,
     JoinedNames,
+    MergeClause,
     Side,
+    check_clauses,
     columns_of,
 )
-from bayou.kernel.commands.merge.schema_evolution import grown_schema
+from bayou.kernel.commands.merge.condition import MergeCondition
 from bayou.kernel.expressions.model import Column, Expression, Literal, Predicate
 from bayou.kernel.expressions.resolution import type_of
 from bayou.kernel.expressions.sql.parser import parse_expression

@@ -16,9 +16,8 @@ from bayou.kernel.commands.merge.assignments import (
     Made,
     Nothing,
 )
-from bayou.kernel.commands.merge.clauses import ClauseAction
+from bayou.kernel.commands.merge.clauses import ClauseAction, JoinedNames
 from bayou.kernel.commands.merge.condition import MergeCondition
-from bayou.kernel.commands.merge.name_resolution import JoinedNames
 from bayou.kernel.commands.merge.plan import MergePlan, PlannedClause
 from bayou.kernel.expressions.serialization import from_wire, to_wire
 from bayou.protocol.schema import StructType, data_type_from_json, data_type_to_json

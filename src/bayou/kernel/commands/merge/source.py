@@ -10,8 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from bayou.errors import ArgumentError, SchemaError
-from bayou.kernel.arrow.ipc import batch_from_bytes, batch_to_bytes
-from bayou.kernel.arrow.serialization import WireFormat
+from bayou.kernel.arrow.serialization import WireFormat, batch_from_bytes, batch_to_bytes
 from bayou.kernel.arrow.types import from_arrow_schema, to_arrow_schema
 from bayou.kernel.schema_enforcement import conform
 from bayou.kernel.transaction.schema_evolution import check_names

@@ -14,18 +14,17 @@ import pyarrow.compute
 from pyroaring import BitMap64
 
 from bayou.kernel.arrow.serialization import WireFormat
+from bayou.kernel.commands.merge.clauses import SOURCE
 from bayou.kernel.commands.merge.decisions import Decisions, FileDecisions
 from bayou.kernel.commands.merge.join import Matcher
-from bayou.kernel.commands.merge.name_resolution import SOURCE
 from bayou.kernel.commands.merge.new_rows import NewVersionsOfRows
 from bayou.kernel.commands.merge.plan import MergePlan
 from bayou.kernel.commands.merge.plan_serialization import WirePlan, plan_from_wire, plan_to_wire
 from bayou.kernel.commands.merge.result import MergeOutcome
 from bayou.kernel.commands.merge.source import MergeSource
-from bayou.kernel.commands.row_changes.file_change import FileChange
-from bayou.kernel.commands.row_changes.row_changes import apply_row_changes
+from bayou.kernel.commands.row_changes.row_changes import FileChange, apply_row_changes
 from bayou.kernel.commands.row_changes.state import RowChangeState
-from bayou.kernel.deletion_vectors.row_positions import bitmap
+from bayou.kernel.deletion_vectors.deleted_rows import bitmap
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ScanState

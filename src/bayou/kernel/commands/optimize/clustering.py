@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from bayou.kernel.commands.optimize.bin_packing import packed
 from bayou.kernel.commands.optimize.optimize import (
     optimize_parameters,
     reading_and_writing,
     target_size,
 )
 from bayou.kernel.commands.optimize.rewrite import Rewrite
-from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan
+from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, packed
 from bayou.kernel.commands.optimize.row_order import RowOrder
 from bayou.kernel.commands.optimize.z_cubes import (
     CLUSTERING_PROVIDER,

@@ -10,9 +10,8 @@ import msgspec
 import pyarrow.compute
 
 from bayou.errors import ArgumentError, PredicateError, SchemaError
-from bayou.kernel.commands.optimize.bin_packing import by_partition, packed
 from bayou.kernel.commands.optimize.rewrite import Rewrite
-from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan
+from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, by_partition, packed
 from bayou.kernel.commands.optimize.row_order import RowOrder
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.evaluation import resolve

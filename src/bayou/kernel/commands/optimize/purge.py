@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from bayou.kernel.commands.optimize.bin_packing import by_partition, packed
 from bayou.kernel.commands.optimize.optimize import (
     partition_filter,
     predicate_texts,
@@ -17,7 +16,7 @@ from bayou.kernel.commands.optimize.optimize import (
     target_size,
 )
 from bayou.kernel.commands.optimize.rewrite import Rewrite
-from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan
+from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, by_partition, packed
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.log.table_state import TableState

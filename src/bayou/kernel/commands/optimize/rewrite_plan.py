@@ -2,13 +2,15 @@
 
 A plan belongs to the process that commits. Its items (`Rewrite`) may run anywhere; `run_plan` runs
 them here, side by side, and commits batch after batch.
+
+Files of a table put into bins, each of files of one partition.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -25,29 +27,35 @@ from bayou.kernel.commands.optimize.metrics import (
     ZOrderStats,
     history_metrics,
 )
-from bayou.kernel.commands.optimize.rewrite import Rewrite, rewrite
+from bayou.kernel.commands.optimize.rewrite import Rewrite, rewrite, typed_partition_values
 from bayou.kernel.commands.optimize.z_cubes import ClusteringStats
 from bayou.kernel.data_writer.data_writer import delete_data_files
+from bayou.kernel.data_writer.partitioner import zoneless_texts
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import Literal, Predicate
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
-from bayou.kernel.transaction.abort_cleanup import discard_unless_committed
+from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.transaction.builder import TransactionBuilder
-from bayou.kernel.transaction.commit_result import TransactionCommitResult
-from bayou.kernel.transaction.remove_files import remove_of
+from bayou.kernel.transaction.commit import TransactionCommitResult, discard_unless_committed
+from bayou.kernel.transaction.table_update import remove_of
 from bayou.kernel.transaction.transaction import Transaction
+from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.actions import Action, AddFile
+from bayou.protocol.partition_values import PartitionValue
 
 __all__ = [
     "RewriteLimits",
     "RewritePlan",
     "RewriteResult",
     "RunItems",
+    "by_partition",
     "commit_rewrites",
+    "packed",
     "run_plan",
 ]
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -316,3 +324,41 @@ def _metrics(
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
+
+
+_Key: TypeAlias = tuple[PartitionValue | tuple[str, str], ...]
+
+
+def by_partition(state: TransactionState, files: Iterable[ScanFile]) -> list[list[ScanFile]]:
+    """Files grouped by the values of their partition, whatever texts these have in the log.
+
+    Timestamps without a zone and those with one are values apart: only in UTC they are the same.
+
+    Raises:
+        CorruptTableError: a text that isn't a value of its column's type.
+    """
+    groups: dict[_Key, list[ScanFile]] = {}
+    known: dict[tuple[tuple[str, str | None], ...], _Key] = {}
+    for file in files:
+        texts = tuple(file.partition_values.items())
+        key = known.get(texts)
+        if key is None:
+            typed = typed_partition_values(state, file.partition_values, file.path)
+            local = zoneless_texts(state, file.partition_values)
+            key = known[texts] = (*typed.values(), *sorted(local.items()))
+        groups.setdefault(key, []).append(file)
+    return list(groups.values())
+
+
+def packed(files: Iterable[ScanFile], most_bytes: int) -> Iterator[list[ScanFile]]:
+    """Neighbours together in bins of at most so many bytes; a larger file is a bin of its own."""
+    current: list[ScanFile] = []
+    size = 0
+    for file in files:
+        if current and size + file.size > most_bytes:
+            yield current
+            current, size = [], 0
+        current.append(file)
+        size += file.size
+    if current:
+        yield current

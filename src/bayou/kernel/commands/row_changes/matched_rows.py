@@ -19,11 +19,10 @@ from pyroaring import BitMap64
 from bayou.errors import SchemaError
 from bayou.kernel.arrow.serialization import WireFormat
 from bayou.kernel.commands.row_changes.assignments import generated_from
-from bayou.kernel.commands.row_changes.file_change import FileChange
 from bayou.kernel.commands.row_changes.result import RowChanges
-from bayou.kernel.commands.row_changes.row_changes import apply_row_changes
+from bayou.kernel.commands.row_changes.row_changes import FileChange, apply_row_changes
 from bayou.kernel.commands.row_changes.state import RowChangeState
-from bayou.kernel.deletion_vectors.row_positions import bitmap
+from bayou.kernel.deletion_vectors.deleted_rows import bitmap
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ROW_INDEX_COLUMN

@@ -14,9 +14,8 @@ from typing import Any
 import msgspec
 
 from bayou.kernel.arrow.closeable import closeable
-from bayou.kernel.commands.row_changes.candidate_files import Matching
 from bayou.kernel.commands.row_changes.result import RowChanges
-from bayou.kernel.commands.row_changes.row_search import Candidate
+from bayou.kernel.commands.row_changes.row_search import Candidate, Matching
 from bayou.kernel.commands.row_changes.state import RowChangeState
 from bayou.kernel.commands.row_changes.task import RowWork
 from bayou.kernel.engine import Engine
@@ -24,8 +23,8 @@ from bayou.kernel.expressions.model import Expression, Predicate
 from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
-from bayou.kernel.transaction.abort_cleanup import discard_unless_committed
 from bayou.kernel.transaction.builder import TransactionBuilder
+from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.kernel.transaction.transaction import Transaction
 
 __all__ = ["RowOperation", "commit_row_changes", "history_metrics"]

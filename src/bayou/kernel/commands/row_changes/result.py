@@ -14,7 +14,7 @@ from bayou.kernel.arrow.serialization import WireFormat
 from bayou.kernel.data_writer.data_writer import delete_data_files
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_file import ScanFile
-from bayou.kernel.transaction.remove_files import remove_of
+from bayou.kernel.transaction.table_update import remove_of
 from bayou.protocol.actions import Action, AddCDCFile, AddFile, RemoveFile
 
 __all__ = ["RowChanges"]

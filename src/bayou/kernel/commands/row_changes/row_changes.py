@@ -4,6 +4,8 @@ DELETE, UPDATE, MERGE and REORG PURGE decide which rows of which files go away a
 instead (`FileChange`, batches); `apply_row_changes` writes data files, deletion vectors and change
 data files, and says which actions make it so. It commits nothing, and needs no transaction: a
 worker does its share with a `RowChangeState` that came as bytes.
+
+What is to happen to the rows of one data file: the unit of work of a row operation.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import msgspec
@@ -20,28 +23,91 @@ from pyroaring import BitMap64
 
 from bayou.errors import ArgumentError, BayouError, CorruptTableError
 from bayou.kernel.arrow.closeable import CloseableIterator
+from bayou.kernel.arrow.serialization import WireFormat
 from bayou.kernel.arrow.types import relabelled, to_arrow_schema
-from bayou.kernel.commands.row_changes.file_change import FileChange
 from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.commands.row_changes.state import RowChangeState
 from bayou.kernel.data_writer.change_data_files import ChangeDataFiles
 from bayou.kernel.data_writer.data_writer import write_rows
 from bayou.kernel.data_writer.partitioner import keeping_texts
 from bayou.kernel.deletion_vectors import read
-from bayou.kernel.deletion_vectors.row_positions import num_rows, row_group_ranges
+from bayou.kernel.deletion_vectors.deleted_rows import num_rows, row_group_ranges
 from bayou.kernel.deletion_vectors.write import DeletionVectorFiles
 from bayou.kernel.engine import Engine
-from bayou.kernel.scan.read_ahead import read_ahead
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ROW_COMMIT_VERSION, ROW_ID, ROW_INDEX_COLUMN
+from bayou.kernel.scan.source import read_ahead
 from bayou.kernel.scan.transform import read_scan_file
 from bayou.kernel.table_features.constraints import RowRules
-from bayou.kernel.transaction.remove_files import remove_of
+from bayou.kernel.transaction.table_update import remove_of
 from bayou.protocol import stats
-from bayou.protocol.actions import AddFile
-from bayou.protocol.change_data import ChangeType
+from bayou.protocol.actions import AddFile, ChangeType
 
-__all__ = ["NewVersions", "apply_row_changes"]
+__all__ = ["FileChange", "NewVersions", "apply_row_changes"]
+
+
+class _WireFileChange(msgspec.Struct, frozen=True, array_like=True):
+    file: bytes
+    deleted: bytes
+    updated: bytes
+    rewrite: bool
+
+
+_WIRE = WireFormat("change of a file", 1, _WireFileChange)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChange:
+    """Which rows of a data file go away.
+
+    Positions are physical ones, from 0, whole file and rows that a deletion vector deletes
+    included; those that it deletes already don't matter here.
+
+    Attributes:
+        file: as a scan with statistics gave it.
+        deleted: rows that go away for good.
+        updated: rows that go away because there is a new version of each.
+        rewrite: what is left is copied to a new file; else a deletion vector marks what isn't.
+    """
+
+    file: ScanFile
+    deleted: BitMap64 = field(default_factory=BitMap64)
+    updated: BitMap64 = field(default_factory=BitMap64)
+    rewrite: bool
+
+    @property
+    def gone(self) -> BitMap64:
+        """All rows that go away."""
+        return self.deleted | self.updated
+
+    def to_bytes(self) -> bytes:
+        """For another process."""
+        return _WIRE.encode(
+            _WireFileChange(
+                self.file.to_bytes(),
+                self.deleted.serialize(),
+                self.updated.serialize(),
+                self.rewrite,
+            )
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> FileChange:
+        """The inverse of `to_bytes`.
+
+        Raises:
+            SerializationError: not such bytes, or of a newer version of the package.
+        """
+        return _WIRE.decode(
+            data,
+            lambda wire: cls(
+                file=ScanFile.from_bytes(wire.file),
+                deleted=BitMap64.deserialize(wire.deleted),
+                updated=BitMap64.deserialize(wire.updated),
+                rewrite=wire.rewrite,
+            ),
+        )
+
 
 _LOG = logging.getLogger(__name__)
 pc: Any = pyarrow.compute

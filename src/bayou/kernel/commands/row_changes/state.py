@@ -15,7 +15,7 @@ from bayou.kernel.scan.scan_state import ROW_COMMIT_VERSION, ROW_ID, ROW_INDEX_C
 from bayou.kernel.transaction.transaction import Transaction
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol import features
-from bayou.protocol.change_data import is_feed_enabled
+from bayou.protocol.actions import is_feed_enabled
 from bayou.protocol.properties import TableProperties
 
 __all__ = ["RowChangeState"]

@@ -12,9 +12,8 @@ import pyarrow as pa
 
 from bayou.kernel.arrow.serialization import WireFormat
 from bayou.kernel.commands.row_changes.assignments import Assignments
-from bayou.kernel.commands.row_changes.file_change import FileChange
 from bayou.kernel.commands.row_changes.result import RowChanges
-from bayou.kernel.commands.row_changes.row_changes import NewVersions, apply_row_changes
+from bayou.kernel.commands.row_changes.row_changes import FileChange, NewVersions, apply_row_changes
 from bayou.kernel.commands.row_changes.row_search import Candidate, RowSearch
 from bayou.kernel.commands.row_changes.state import RowChangeState
 from bayou.kernel.engine import Engine

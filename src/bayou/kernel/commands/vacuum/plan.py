@@ -20,11 +20,15 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import FileMissingError, VersionNotFoundError
-from bayou.kernel.commands.vacuum.hidden_files import HiddenNames
-from bayou.kernel.commands.vacuum.listing import ListingShare, list_share
-from bayou.kernel.commands.vacuum.orphan_files import INVENTORY_SCHEMA, FoundFiles, inventory
+from bayou.kernel.commands.vacuum.orphan_files import (
+    INVENTORY_SCHEMA,
+    FoundFiles,
+    ListingShare,
+    inventory,
+    list_share,
+)
 from bayou.kernel.commands.vacuum.referenced_files import KeptFiles, kept_files
-from bayou.kernel.commands.vacuum.table_folder import TableFolder
+from bayou.kernel.commands.vacuum.table_folder import HiddenNames, TableFolder
 from bayou.kernel.engine import ByteRange, Engine
 from bayou.kernel.log.commit_times import last_version_at_or_before
 from bayou.kernel.log.replay import read_commits

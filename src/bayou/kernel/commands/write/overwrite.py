@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayou.errors import ArgumentError
-from bayou.kernel.commands.row_changes.candidate_files import Matching
 from bayou.kernel.commands.row_changes.operation import RowOperation
 from bayou.kernel.commands.row_changes.result import RowChanges
+from bayou.kernel.commands.row_changes.row_search import Matching
 from bayou.kernel.commands.row_changes.state import RowChangeState
 from bayou.kernel.commands.row_changes.task import RowWork
 from bayou.kernel.commands.write.request import TableWrite
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.kernel.log.table_state import TableState
-from bayou.kernel.scan.data_skipping.partition_filter import of_partitions, partition_key
+from bayou.kernel.scan.data_skipping.pruning import of_partitions, partition_key
 from bayou.kernel.transaction.transaction import Transaction
 from bayou.protocol.actions import AddFile
 

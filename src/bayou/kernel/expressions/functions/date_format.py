@@ -11,7 +11,11 @@ import pyarrow.compute
 
 from bayou.errors import PredicateError
 from bayou.kernel.expressions.casts import cast
-from bayou.kernel.expressions.functions.calendar import floored, remainder_of_day, without_zone
+from bayou.kernel.expressions.functions.date_arithmetic import (
+    floored,
+    remainder_of_day,
+    without_zone,
+)
 from bayou.kernel.expressions.functions.definition import (
     Binding,
     Call,

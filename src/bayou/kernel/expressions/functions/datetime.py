@@ -10,17 +10,15 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.errors import EvaluationError, PredicateError
-from bayou.kernel.expressions.functions.calendar import (
-    floored,
-    quotient,
-    remainder_of_day,
-)
 from bayou.kernel.expressions.functions.date_arithmetic import (
     add_interval,
     add_months,
     difference,
+    floored,
     interval_type,
     last_day,
+    quotient,
+    remainder_of_day,
     shift,
     shifting,
     truncate_date,

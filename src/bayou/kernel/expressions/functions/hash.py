@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from bayou.kernel.expressions.functions import murmur3, xxhash64
-from bayou.kernel.expressions.functions.byte_columns import ByteColumn
+from bayou.kernel.expressions.functions.bitwise import ByteColumn
 from bayou.kernel.expressions.functions.definition import (
     Binding,
     Call,

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from bayou.kernel.expressions.functions.byte_columns import ByteColumn, rotated
+from bayou.kernel.expressions.functions.bitwise import ByteColumn, rotated
 
 __all__ = ["hashed_bytes", "hashed_ints", "hashed_longs"]
 

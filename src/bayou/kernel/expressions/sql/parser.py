@@ -12,7 +12,7 @@ from typing import Any
 
 from bayou.errors import PredicateError, PrerequisiteError
 from bayou.kernel.expressions.model import Expression, Predicate
-from bayou.kernel.expressions.sql.strings import lift_strings
+from bayou.kernel.expressions.sql.constants import lift_strings
 from bayou.kernel.expressions.sql.translation import Translator
 
 __all__ = ["parse_conjuncts", "parse_expression", "parse_predicate"]

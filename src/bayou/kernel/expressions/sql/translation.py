@@ -1,9 +1,12 @@
-"""From sqlglot's tree to expressions."""
+"""From sqlglot's tree to expressions.
+
+Bitwise operators by Spark's precedence; the parser has one level for all of them.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -26,13 +29,50 @@ from bayou.kernel.expressions.model import (
     StartsWith,
     call,
 )
-from bayou.kernel.expressions.sql.bitwise import BITWISE, bitwise
-from bayou.kernel.expressions.sql.constants import cast_constant, number, sql_type
-from bayou.kernel.expressions.sql.intervals import interval
-from bayou.kernel.expressions.sql.strings import STAND_IN
+from bayou.kernel.expressions.sql.constants import (
+    STAND_IN,
+    cast_constant,
+    interval,
+    number,
+    sql_type,
+)
 from bayou.protocol.schema import BOOLEAN, LONG, STRING
 
-__all__ = ["Translator"]
+__all__ = ["BITWISE", "Translator", "bitwise"]
+
+
+BITWISE = {
+    "BitwiseOr": ("|", 0),
+    "BitwiseXor": ("^", 1),
+    "BitwiseAnd": ("&", 2),
+    "BitwiseLeftShift": ("shiftleft", 3),
+    "BitwiseRightShift": ("shiftright", 3),
+}
+"""Functions by the parser's names, and how tightly they bind."""
+
+
+def bitwise(operands: Sequence[Expression], kinds: Sequence[str]) -> Expression:
+    """The expression of a chain without parentheses.
+
+    Args:
+        operands: from left to right.
+        kinds: names out of `BITWISE` between them, one less.
+    """
+    done = [operands[0]]
+    pending: list[str] = []
+
+    def apply_down_to(level: int) -> None:
+        while pending and BITWISE[pending[-1]][1] >= level:
+            right, left = done.pop(), done.pop()
+            done.append(call(BITWISE[pending.pop()][0], left, right))
+
+    for kind, operand in zip(kinds, operands[1:], strict=True):
+        apply_down_to(BITWISE[kind][1])
+        pending.append(kind)
+        done.append(operand)
+    apply_down_to(0)
+    return done[0]
+
 
 _SUPPORTED = "docs/reference/expressions.md lists the conditions, operators and functions that are."
 

@@ -2,11 +2,14 @@
 
 Statistics mean what PROTOCOL.md, Per-file Statistics, says, and what writers make of it: each trap
 has its comment here. A bound or count that is missing or can't be used is null, which says nothing.
+
+Constants that are compared with bounds: lists as runs in order, and those off a type's scale.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Context, Decimal
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -29,9 +32,13 @@ from bayou.kernel.scan.data_skipping.stored_bounds import (
 )
 from bayou.protocol.schema import (
     BOOLEAN,
+    BYTE,
     DATE,
     DOUBLE,
     FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
@@ -42,7 +49,17 @@ from bayou.protocol.schema import (
 )
 from bayou.protocol.type_changes import was_float
 
-__all__ = ["FileRanges", "Range", "StatisticsRecorder", "constant"]
+__all__ = [
+    "MAX_POINTS",
+    "FileRanges",
+    "Range",
+    "StatisticsRecorder",
+    "constant",
+    "is_off_scale",
+    "known_values",
+    "runs",
+]
+
 
 # A pyarrow array of one value a file, or a scalar for all. pyarrow's own types don't take both
 # where its functions do.
@@ -324,3 +341,47 @@ def _node_type(node: Any) -> pa.DataType:
         return pa.struct([pa.field(name, _node_type(child)) for name, child in node.items()])
     assert isinstance(node, pa.DataType)
     return node
+
+
+MAX_POINTS = 64
+_EXACT = Context(prec=100)
+_INTEGERS = (BYTE, SHORT, INTEGER, LONG)
+
+
+def is_off_scale(expression: Expression, other: Range) -> bool:
+    """A constant with more decimals than the other side's type has."""
+    if not isinstance(expression, Literal) or not isinstance(expression.value, Decimal):
+        return False
+    scale = other.data_type.scale if isinstance(other.data_type, DecimalType) else 0
+    if not isinstance(other.data_type, DecimalType) and other.data_type not in _INTEGERS:
+        return False
+    exponent = expression.value.normalize(_EXACT).as_tuple().exponent
+    return isinstance(exponent, int) and -exponent > scale
+
+
+def known_values(values: tuple[Literal, ...]) -> tuple[Literal, ...]:
+    """Those that aren't NULL."""
+    return tuple(value for value in values if value.value is not None)
+
+
+def runs(values: tuple[Literal, ...]) -> Iterator[tuple[Literal, Literal]]:
+    """Least and greatest of runs of neighbours: one value each, more where there are many."""
+    try:
+        ordered = sorted(values, key=lambda literal: _order(literal.value))
+    except TypeError:  # of different kinds
+        ordered = list(values)
+        length = 1
+    else:
+        length = -(-len(ordered) // MAX_POINTS)
+    for start in range(0, len(ordered), length):
+        run = ordered[start : start + length]
+        yield run[0], run[-1]
+
+
+def _order(value: object) -> Any:
+    """Sort key in Spark's order: NaN is above all."""
+    if isinstance(value, float) and value != value:  # noqa: PLR0124  # NaN
+        return (1, 0)
+    if isinstance(value, str):
+        return (0, value.encode())
+    return (0, value)

@@ -33,14 +33,21 @@ from bayou.kernel.expressions.model import (
 )
 from bayou.kernel.expressions.resolution import type_of
 from bayou.kernel.expressions.types import comparison_type
-from bayou.kernel.scan.data_skipping.column_ranges import FileRanges, Range, constant
+from bayou.kernel.scan.data_skipping.column_ranges import (
+    MAX_POINTS,
+    FileRanges,
+    Range,
+    constant,
+    is_off_scale,
+    known_values,
+    runs,
+)
 from bayou.kernel.scan.data_skipping.function_ranges import (
     constant_value,
     function_range,
     tolerant,
 )
 from bayou.kernel.scan.data_skipping.generated_partitions import GeneratedPartitions
-from bayou.kernel.scan.data_skipping.in_lists import MAX_POINTS, is_off_scale, known_values, runs
 from bayou.protocol.schema import BOOLEAN
 
 __all__ = ["Possibilities"]

@@ -1,4 +1,7 @@
-"""Is there a Java that Spark can run on?"""
+"""Is there a Java that Spark can run on?
+
+Is this a PySpark that Bayou knows? Importing this module asks, before other imports fail.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,12 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+import pyspark
+
 from bayou.errors import PrerequisiteError
 
-__all__ = ["MINIMUM_JAVA", "check_java", "major_version"]
+__all__ = ["MINIMUM_JAVA", "OLDEST", "check_java", "check_pyspark", "major_version"]
+
 
 MINIMUM_JAVA = 17
 """What Spark 4 runs on."""
@@ -71,3 +77,26 @@ def _find(variables: Mapping[str, str]) -> str:
     if found is None:
         raise PrerequisiteError(f"There is no Java on this machine. {_INSTALL}", what="java")
     return found
+
+
+OLDEST = (4, 1)
+"""Older ones have no filters for Python data sources; before 4.2 there are no streams with limits,
+see `read_limits`."""
+
+
+def check_pyspark(version: str) -> None:
+    """Refuse a version that is too old.
+
+    Raises:
+        PrerequisiteError: it is older than `OLDEST`.
+    """
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    if numbers is not None and (int(numbers[1]), int(numbers[2])) < OLDEST:
+        raise PrerequisiteError(
+            f"This is PySpark {version}, and bayou.spark needs 4.1 or newer: pip install "
+            "'pyspark>=4.1'. Without Spark, bayou.table and bayou.write work as they are.",
+            what="pyspark",
+        )
+
+
+check_pyspark(pyspark.__version__)

@@ -1,4 +1,7 @@
-"""Paths of the configuration: resolved from its folder, and one name for each place."""
+"""Paths of the configuration: resolved from its folder, and one name for each place.
+
+Paths of the tables beside a target table.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,13 @@ from pathlib import Path
 
 from bayou.engines.arrow.object_uris import is_local_path, split_object_uri
 
-__all__ = ["place_of_table", "resolve_path"]
+__all__ = [
+    "dead_letters_path",
+    "deleted_keys_path",
+    "ledger_path",
+    "place_of_table",
+    "resolve_path",
+]
 
 
 def place_of_table(table_path: str) -> str:
@@ -31,3 +40,18 @@ def resolve_path(table_path: str, folder: Path) -> str:
 
 def _is_uri(table_path: str) -> bool:
     return not is_local_path(table_path)
+
+
+def ledger_path(table_path: str) -> str:
+    """Where the ledger of a target's migrations is."""
+    return f"{table_path.rstrip('/')}_migration"
+
+
+def dead_letters_path(table_path: str) -> str:
+    """Path of the dead letter table of a target table."""
+    return f"{table_path.rstrip('/')}_dead_letters"
+
+
+def deleted_keys_path(table_path: str) -> str:
+    """Path of the table of deleted keys of a target table with upserts."""
+    return f"{table_path.rstrip('/')}_deleted_keys"

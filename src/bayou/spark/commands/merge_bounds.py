@@ -2,6 +2,10 @@
 
 A condition that only Spark can evaluate may have parts that the kernel understands. They prune
 files, and tell the conflict rules what was looked for.
+
+Bounds of a large source's keys, computed while a plan of Spark reads it.
+
+They come too late to prune files, and in time for the conflict rules.
 """
 
 from __future__ import annotations
@@ -9,24 +13,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 from bayou.errors import PredicateError
 from bayou.kernel import Snapshot
+from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.commands.merge import MergeSource
-from bayou.kernel.commands.merge.name_resolution import SOURCE, TARGET, JoinedNames
+from bayou.kernel.commands.merge.clauses import SOURCE, TARGET, JoinedNames
 from bayou.kernel.commands.merge.target_rows import TargetRows
 from bayou.kernel.expressions.evaluation import resolve
 from bayou.kernel.expressions.model import And, Column, Comparison, In, Literal, Or, Predicate
-from bayou.kernel.expressions.substitution import with_paths
-from bayou.protocol.schema import BYTE, DATE, INTEGER, LONG, SHORT, STRING, StructType
+from bayou.kernel.expressions.resolution import with_paths
+from bayou.protocol.schema import BYTE, DATE, INTEGER, LONG, SHORT, STRING, StructField, StructType
 from bayou.spark.commands.merge_request import MergeRequest
 from bayou.spark.expressions.assigned_columns import quoted
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.session_semantics import is_plain_session, means_the_same
 from bayou.spark.target import TargetTable
 
-__all__ = ["MergedRows", "known_part", "spark_filter"]
+__all__ = ["MergedRows", "SourceBounds", "known_part", "spark_filter"]
+
 
 _MOST_VALUES = 100
 """More than so many in a list aren't handed to Spark: it would spell them out again and again."""
@@ -162,3 +169,60 @@ def _joined(parts: Sequence[Any], operator: Any) -> Any:
     for part in parts:
         found = part if found is None else operator(found, part)
     return found
+
+
+_NUMBERS = (BYTE, SHORT, INTEGER, LONG)
+_VALUES = 3
+
+
+class SourceBounds:
+    """The least and the greatest value of columns, and whether they have NULL.
+
+    Args:
+        source: the source's columns.
+        names: of those that are wanted; only of numbers, texts and dates anything is computed.
+    """
+
+    def __init__(self, source: StructType, names: Sequence[str]) -> None:
+        wanted = [field for field in source if field.name in names]
+        self.columns = StructType(
+            tuple(f for f in wanted if f.data_type in (*_NUMBERS, STRING, DATE))
+        )
+
+    def aggregates(self) -> list[Any]:
+        """What is to be computed of the source's rows."""
+        found = []
+        for number, field in enumerate(self.columns):
+            column = F.col(quoted(field.name))
+            value = _comparable(field, column)
+            found += [
+                F.min(value).alias(f"least{number}"),
+                F.max(value).alias(f"greatest{number}"),
+                F.count(F.when(column.isNull(), 1)).alias(f"nulls{number}"),
+            ]
+        return found
+
+    def rows(self, computed: Sequence[Any]) -> MergeSource:
+        """Rows that have these bounds, and NULL where there is NULL.
+
+        Args:
+            computed: the values of `aggregates`.
+        """
+        schema = to_arrow_schema(self.columns)
+        arrays = []
+        for number, (field, arrow) in enumerate(zip(self.columns, schema, strict=True)):
+            least, greatest, nulls = computed[number * _VALUES : (number + 1) * _VALUES]
+            values = [least, greatest, None if nulls else least]
+            days = field.data_type == DATE
+            array: Any = pa.array(values, pa.int32() if days else arrow.type)
+            arrays.append(array.cast(arrow.type))
+        return MergeSource(
+            schema=self.columns, rows=pa.RecordBatch.from_arrays(arrays, schema=schema)
+        )
+
+
+def _comparable(field: StructField, column: Any) -> Any:
+    """A value as the JVM hands it over, in the same order."""
+    if field.data_type == DATE:
+        return F.unix_date(column)
+    return column if field.data_type == STRING else column.cast("bigint")
