@@ -28,7 +28,7 @@ They mean what they mean in Spark 4 with its defaults:
 
 Where they differ from Spark: the session's time zone is always UTC; texts are read as times of
 the years 1 to 9999; bytes that aren't UTF-8 become U+FFFD in a string; a decimal of 38 digits and
-another are compared exactly. `tests/kernel/predicates/recorded` has some 1,900 expressions with
+another are compared exactly. `tests/kernel/expressions/recorded` has some 1,900 expressions with
 what Spark made of them, which tests compare with the evaluator.
 
 ## Conditions

@@ -1,4 +1,4 @@
-"""Record anew what Spark makes of the expressions in tests/kernel/predicates/recorded/spark.json.
+"""Record anew what Spark makes of the expressions in tests/kernel/expressions/recorded/spark.json.
 
 usage: record_spark_expressions.py
 
@@ -18,7 +18,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-FILE = Path(__file__).resolve().parent.parent / "tests/kernel/predicates/recorded/spark.json"
+FILE = Path(__file__).resolve().parent.parent / "tests/kernel/expressions/recorded/spark.json"
 
 
 def canonical(column: pa.Array[Any]) -> list[str | None]:
