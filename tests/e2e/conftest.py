@@ -105,8 +105,7 @@ class Running:
 class Pipeline:
     """A configuration with one topic, `events`, and what it leaves behind."""
 
-    def __init__(self, folder: Path, broker: EmbeddedBroker, spark, max_queries: int) -> None:
-        self.max_queries = max_queries
+    def __init__(self, folder: Path, broker: EmbeddedBroker, spark) -> None:
         self.folder = folder
         self.broker = broker
         self.spark = spark
@@ -135,7 +134,6 @@ class Pipeline:
             "connector": {
                 "kafka": {"bootstrap-servers": self.broker.bootstrap_servers, **(kafka or {})},
                 "spark": {"master": "local[2]"},
-                "max-queries": self.max_queries,
                 "topics": {
                     "events": {
                         "kafka-topic": "events",
@@ -188,18 +186,7 @@ class Pipeline:
         return DeltaTable(str(self.table)).version()
 
 
-@pytest.fixture(
-    params=[
-        pytest.param(0, id="scheduler"),
-        pytest.param(8, id="queries", marks=pytest.mark.slow),
-    ]
-)
-def max_queries(request):
-    """The setting of the same name: 0 gives all topics to the scheduler."""
-    return request.param
-
-
 @pytest.fixture
-def pipeline(tmp_path, spark, max_queries):
+def pipeline(tmp_path, spark):
     with EmbeddedBroker({"events": 4}) as broker:
-        yield Pipeline(tmp_path, broker, spark, max_queries)
+        yield Pipeline(tmp_path, broker, spark)

@@ -142,22 +142,6 @@ def test_a_topic_whose_store_failed_for_long_is_begun_again_while_another_goes_o
     assert ids(pipeline) == list(range(20))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("max_queries", [8])
-def test_the_process_that_plans_batches_is_replaced_when_it_dies(pipeline):
-    pipeline.configure(batch_size=10, processing={"flush-interval": 0.5})
-    pipeline.broker.produce("events", records(10))
-    running = pipeline.start()
-    running.wait(lambda seen: len(seen.batches) == 1)
-    for process in _planning_processes():
-        os.kill(process, signal.SIGKILL)
-    pipeline.broker.produce("events", records(10, 10))
-    running.wait(lambda seen: sum(batch.rows for batch in seen.batches) == 20)
-    (summary,) = running.stop().finished
-    assert summary.error is None
-    assert ids(pipeline) == list(range(20))
-
-
 def test_new_fields_inside_of_known_ones_become_columns_in_the_commit_of_their_rows(pipeline):
     pipeline.configure(evolution=True)
     pipeline.broker.produce("events", records(10, place={"city": "Houma"}, lines=[{"sku": "a"}]))

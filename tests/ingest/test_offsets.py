@@ -11,7 +11,6 @@ from bayou.ingest.offsets import (
     KafkaTopic,
     OffsetSpan,
     app_id,
-    batch_end,
     check_not_recreated,
     fixed_start,
     lost_offsets,
@@ -125,22 +124,6 @@ def test_offsets_that_retention_took_are_those_below_the_first_that_is_there():
     assert lost_offsets(TOPIC, {1: 3}) == {1: OffsetSpan(start=3, end=5)}
     assert lost_offsets(TOPIC, {0: 3, 1: 5}) == {}
     assert lost_offsets(TOPIC, {}) == {}
-
-
-def test_the_end_of_a_batch_stands_in_sparks_offset_log(tmp_path):
-    log = tmp_path / "offsets"
-    log.mkdir()
-    (log / "3").write_text('v1\n{"batchTimestampMs":1}\n{"events":{"0":8,"1":20}}')
-    assert batch_end(tmp_path, 3, "events", key="k") == {0: 8, 1: 20}
-
-
-@pytest.mark.parametrize("text", [None, "", "v1\n{}", "v1\n{}\n-", 'v1\n{}\n{"other":{}}'])
-def test_an_offset_log_that_cannot_be_read_stops_the_topic(tmp_path, text):
-    (tmp_path / "offsets").mkdir()
-    if text is not None:
-        (tmp_path / "offsets" / "0").write_text(text)
-    with pytest.raises(PipelineError, match="micro-batch 0"):
-        batch_end(tmp_path, 0, "events", key="k")
 
 
 def test_partitions_without_new_offsets_have_no_range():

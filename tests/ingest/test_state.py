@@ -3,41 +3,26 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from bayou.errors import PipelineError, PrerequisiteError
-from bayou.ingest.state import hadoop_path, topic_lock, topic_state
-
-
-def test_a_run_has_a_fresh_folder_that_goes_away(tmp_path):
-    with topic_state(tmp_path, "user/events") as checkpoint:
-        assert checkpoint.is_dir()
-        (checkpoint / "old").write_text("x")
-    assert not checkpoint.exists()
-    with topic_state(tmp_path, "user/events") as again:
-        assert list(again.iterdir()) == []
+from bayou.ingest.state import topic_lock
 
 
 def test_topics_of_odd_names_have_folders_of_their_own(tmp_path):
     names = ("user/events", "user_events", "user events", ".", "..", "user.events")
     with ExitStack() as running:
-        states = {running.enter_context(topic_state(tmp_path, name)) for name in names}
+        states = {running.enter_context(topic_lock(tmp_path, name)) for name in names}
         assert len(states) == len(names)
-        assert {state.resolve().parents[1] for state in states} == {tmp_path.resolve()}
-
-
-def test_spark_is_told_a_folder_as_it_is_called():
-    # Hadoop's Path decodes nothing: of an encoded name Spark makes a folder of its own.
-    assert hadoop_path(Path("/a/my data/50%/ü")) == "file:///a/my data/50%/ü"
+        assert {state.resolve().parent for state in states} == {tmp_path.resolve()}
 
 
 def test_a_second_copy_is_told_to_wait(tmp_path):
     with (
-        topic_state(tmp_path, "t"),
+        topic_lock(tmp_path, "t"),
         pytest.raises(PipelineError, match="another process runs it"),
-        topic_state(tmp_path, "t"),
+        topic_lock(tmp_path, "t"),
     ):
         pass
 
@@ -47,10 +32,10 @@ def test_those_who_migrate_keep_a_run_out_and_not_each_other(tmp_path):
         topic_lock(tmp_path, "t", shared=True),
         topic_lock(tmp_path, "t", shared=True),
         pytest.raises(PipelineError, match="runs it, or migrates files into its table"),
-        topic_state(tmp_path, "t"),
+        topic_lock(tmp_path, "t"),
     ):
         pass
-    with topic_state(tmp_path, "t"):
+    with topic_lock(tmp_path, "t"):
         pass
 
 
@@ -58,6 +43,6 @@ def test_a_path_that_cannot_be_used_is_an_error_that_says_what_to_do(tmp_path):
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(PrerequisiteError, match=r"set connector\.state-path"),
-        topic_state(tmp_path / "file", "t"),
+        topic_lock(tmp_path / "file", "t"),
     ):
         pass

@@ -14,7 +14,7 @@ from bayou.ingest.config import Configuration, Topic, load_configuration
 from bayou.ingest.dead_letters.table import DeadLetterTable
 from bayou.ingest.events import BatchReport, RecordsLost
 from bayou.ingest.offsets import OffsetSpan, ranges_between
-from bayou.ingest.runtime.start_positions import start_positions
+from bayou.ingest.runtime.prepared_topic import start_positions
 from bayou.ingest.schema.files import topic_schemas
 from bayou.ingest.schema.topic_format import topic_columns, topic_format
 

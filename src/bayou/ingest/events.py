@@ -98,7 +98,7 @@ class AttemptFailed:
 
     Attributes:
         topic: its name in the configuration.
-        what: a `batch`, or the `query` that finds out what there is.
+        what: a `batch`, or the `topic` whose broker or tables can't be queried.
         retry: the number of the next attempt, 1 for the first retry.
         of: how many there may be: max-retries.
         pause: seconds until then.
@@ -107,7 +107,7 @@ class AttemptFailed:
     """
 
     topic: str
-    what: Literal["batch", "query"]
+    what: Literal["batch", "topic"]
     retry: int
     of: int
     pause: float

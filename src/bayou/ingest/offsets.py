@@ -10,10 +10,8 @@ know of gaps at the end.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 
 from bayou.errors import KafkaError, PipelineError
@@ -22,7 +20,6 @@ __all__ = [
     "KafkaTopic",
     "OffsetSpan",
     "app_id",
-    "batch_end",
     "behind_lost",
     "check_not_recreated",
     "covered_offsets",
@@ -265,28 +262,6 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
             )
         result[partition] = position
     return result
-
-
-def batch_end(checkpoint: Path, batch_id: int, topic: str, *, key: str) -> dict[int, int]:
-    """For each partition the offset after the last of a micro-batch.
-
-    It stands in Spark's offset log, which is written before the batch runs: a line with the log's
-    version, a line of metadata, then a line with each source's end offset.
-
-    Raises:
-        PipelineError: the log isn't there, or isn't as expected.
-    """
-    file = checkpoint / "offsets" / str(batch_id)
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-        partitions = json.loads(lines[2])[topic]
-        return {int(partition): int(offset) for partition, offset in partitions.items()}
-    except (OSError, IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PipelineError(
-            f"topic {key!r}: the end of micro-batch {batch_id} can't be read from {file}: "
-            f"{type(error).__name__}: {error}. Start the pipeline again; the table knows where.",
-            topic=key,
-        ) from error
 
 
 def ranges_between(start: Mapping[int, int], end: Mapping[int, int]) -> dict[int, OffsetSpan]:

@@ -57,7 +57,7 @@ def restart_interval(topic: Topic, error: BayouError | None) -> float | None:
 
 
 def failed_attempt(
-    topic: Topic, what: Literal["batch", "query"], retry: int, error: BayouError
+    topic: Topic, what: Literal["batch", "topic"], retry: int, error: BayouError
 ) -> AttemptFailed:
     """What is told of a failure before it is tried again.
 

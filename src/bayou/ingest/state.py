@@ -14,19 +14,16 @@ import fcntl
 import hashlib
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from bayou.errors import PipelineError, PrerequisiteError
 
 __all__ = [
-    "hadoop_path",
     "make_folder",
     "runs_here",
     "topic_folder",
     "topic_lock",
-    "topic_state",
     "unusable",
 ]
 
@@ -41,25 +38,6 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unusable(folder, error) from error
-
-
-@contextlib.contextmanager
-def topic_state(state_path: Path, topic: str) -> Iterator[Path]:
-    """A fresh folder for a run of a topic, which goes away with it.
-
-    Raises:
-        PipelineError: another process runs this topic with this state path, or migrates its files.
-        PrerequisiteError: the folder can't be made.
-    """
-    with topic_lock(state_path, topic) as folder:
-        checkpoint = folder / "checkpoint"
-        try:
-            shutil.rmtree(checkpoint, ignore_errors=True)
-            checkpoint.mkdir()
-        except OSError as error:
-            raise unusable(checkpoint, error) from error
-        yield checkpoint
-        shutil.rmtree(checkpoint, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -119,11 +97,6 @@ def unusable(path: Path, error: OSError) -> PrerequisiteError:
         f"The state path {path} can't be used: {reason}; {hint}, or set connector.state-path.",
         what="state-path",
     )
-
-
-def hadoop_path(folder: Path) -> str:
-    """An absolute local folder as Hadoop's `Path` reads it, to which `%20` is three letters."""
-    return f"file://{folder}"
 
 
 def topic_folder(state_path: Path, topic: str) -> Path:

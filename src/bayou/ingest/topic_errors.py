@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
@@ -99,21 +98,20 @@ class SparkEndedError(PipelineError):
 
 
 @contextlib.contextmanager
-def translated(topic: str = "", state_path: Path | None = None) -> Iterator[None]:
+def translated(topic: str = "") -> Iterator[None]:
     """Raise `BayouError`s in place of Spark's."""
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:
-        raise as_error(error, topic, state_path) from error
+        raise as_error(error, topic) from error
 
 
-def as_error(error: Exception, topic: str, state_path: Path | None = None) -> BayouError:
+def as_error(error: Exception, topic: str) -> BayouError:
     """The error of ours that a Spark error stands for; of any other exception, `topic_error`.
 
     Args:
         error: as Spark threw it; the text of a task's error holds its Python stack trace.
         topic: the topic's name in the configuration; empty where it is none's in particular.
-        state_path: what Spark writes to by itself, where that is what may have failed.
     """
     if isinstance(error, BayouError) or not isinstance(error, _OF_SPARK):
         return topic_error(error, topic)
@@ -133,11 +131,12 @@ def as_error(error: Exception, topic: str, state_path: Path | None = None) -> Ba
     code = _end_of_jvm(error)
     if code is not None:
         return SparkEndedError(_told_end(code), topic=topic)
-    if state_path is not None and (full := _FULL.search(text)):
+    if full := _FULL.search(text):
         return PrerequisiteError(
-            f"{place}the state path {state_path} can't be written: {full[0]}; free some "
-            "space and run it again, or set connector.state-path. Nothing is lost.",
-            what="state-path",
+            f"{place}Spark can't write its temporary files: {full[0]}. Free some space in Spark's "
+            "local folders (spark.local.dir in connector.spark) and start the pipeline again; "
+            "nothing is lost.",
+            what="spark.local.dir",
         )
     found = _PYTHON.findall(text)
     lines = text.strip().splitlines() or [type(error).__name__]

@@ -15,7 +15,7 @@ from bayou.errors import PipelineError
 from bayou.ingest import TopicTable, load_configuration
 from bayou.ingest.inspection import plan_run, prove_offsets, topic_standings
 from bayou.ingest.migration import migrate as migration
-from bayou.ingest.state import topic_state
+from bayou.ingest.state import topic_lock
 from bayou.ingest.topic_table.writer import DirectWriter, record_batch
 from support.migrations import CONFIG, KilledError, die, ids
 
@@ -39,7 +39,7 @@ def test_all_records_are_rows_or_dead_letters_with_the_days_of_their_folders(eve
 
 def test_no_files_are_migrated_while_a_pipeline_runs_the_topic(events, folder):
     with (
-        topic_state(events._configuration.state_path, "events"),
+        topic_lock(events._configuration.state_path, "events"),
         pytest.raises(PipelineError, match="topic 'events': another process runs it"),
     ):
         events.migrate(str(folder))

@@ -1,4 +1,4 @@
-"""Topics that are served in turns."""
+"""When the scheduler runs the batches of topics."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from bayou.ingest.runtime import scheduler as turns_module
-from bayou.ingest.runtime.scheduler import Turns
+from bayou.errors import KafkaError
+from bayou.ingest.runtime import scheduler as scheduler_module
+from bayou.ingest.runtime.scheduler import Scheduler
 from bayou.ingest.topic_errors import UnexpectedError
 from support.waiting import wait_until
 
 
 class Run:
-    """A topic whose first turn finds that retention has taken its records."""
+    """A topic whose first batch finds that retention has taken its records."""
 
     topic = SimpleNamespace(
         key="t",
@@ -26,21 +27,21 @@ class Run:
 
     def __init__(self) -> None:
         self.position = {0: 5}
-        self.turns = []
+        self.batches = []
         self.ended = threading.Event()
 
     @property
     def active(self):
         return not self.ended.is_set()
 
-    def begin_turns(self):
+    def start(self):
         """Nothing to begin."""
 
-    def turn(self, spark, end):
-        self.turns.append(end)
+    def run_batch(self, spark, end):
+        self.batches.append(end)
         self.position = {0: 50}
 
-    def end_turns(self, error=None):
+    def end(self, error=None):
         self.error = error
         self.ended.set()
 
@@ -59,27 +60,27 @@ class Ends:
 def test_a_run_that_drains_ends_also_where_retention_led_it_beyond_its_target():
     context = SimpleNamespace(setLocalProperty=lambda *_: None)
     run = Run()
-    turns = Turns(SimpleNamespace(sparkContext=context), Ends(), once=True)
-    turns.add(run)
-    turns.begin()
+    scheduler = Scheduler(SimpleNamespace(sparkContext=context), Ends(), once=True)
+    scheduler.add(run)
+    scheduler.start()
     assert run.ended.wait(20)
-    turns.stop()
-    assert run.turns == [{0: 10}]
+    scheduler.stop()
+    assert run.batches == [{0: 10}]
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_stop_while_brokers_are_asked_is_no_error():
     class Stopping(Ends):
         def latest(self, names):
-            turns.stop()
+            scheduler.stop()
             return super().latest(names)
 
     run = Run()
-    turns = Turns(SimpleNamespace(), Stopping(), once=True)
-    turns.add(run)
-    turns.begin()
-    turns._thread.join(20)
-    assert run.turns == []
+    scheduler = Scheduler(SimpleNamespace(), Stopping(), once=True)
+    scheduler.add(run)
+    scheduler.start()
+    scheduler._thread.join(20)
+    assert run.batches == []
 
 
 def test_a_topic_that_ends_during_its_maintenance_holds_up_no_other():
@@ -89,12 +90,12 @@ def test_a_topic_that_ends_during_its_maintenance_holds_up_no_other():
             self.position = {0: 0}
             self.done = threading.Event()
 
-        def end_turns(self, error=None):
+        def end(self, error=None):
             self.done.wait(20)
-            super().end_turns(error)
+            super().end(error)
 
     class Slow(Run):
-        def turn(self, spark, end):
+        def run_batch(self, spark, end):
             self.position = {0: self.position[0] + 1}
 
     class Still(Ends):
@@ -104,57 +105,57 @@ def test_a_topic_that_ends_during_its_maintenance_holds_up_no_other():
     ends, first, other = Still(), Maintained(), Slow()
     first.position = {0: ends.end}
     spark = SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None))
-    turns = Turns(spark, ends, once=True)
-    turns.add(first)
-    turns.add(other)
-    turns.begin()
+    scheduler = Scheduler(spark, ends, once=True)
+    scheduler.add(first)
+    scheduler.add(other)
+    scheduler.start()
     assert other.ended.wait(10)
     assert first.active
     first.done.set()
     assert first.ended.wait(10)
-    turns.stop()
+    scheduler.stop()
 
 
-def test_a_topic_that_comes_when_all_have_ended_is_served():
+def test_a_topic_that_is_added_when_all_have_ended_is_served():
     class Still(Ends):
         def latest(self, names):
             return {"t": {0: 50}} if names else {}
 
     context = SimpleNamespace(setLocalProperty=lambda *_: None)
-    turns = Turns(SimpleNamespace(sparkContext=context), Still(), once=True)
-    turns.begin()
+    scheduler = Scheduler(SimpleNamespace(sparkContext=context), Still(), once=True)
+    scheduler.start()
     for _ in range(2):
         run = Run()
-        turns.add(run)
+        scheduler.add(run)
         assert run.ended.wait(20)
-    turns.stop()
+    scheduler.stop()
 
 
-def test_what_nobody_expected_ends_topics_and_leaves_none_waiting():
+def test_an_unexpected_exception_of_a_request_ends_the_topics():
     class Broken(Ends):
         def latest(self, names):
             raise ValueError("no such thing")
 
     run = Run()
-    turns = Turns(SimpleNamespace(), Broken(), once=False)
-    turns.add(run)
-    turns.begin()
+    scheduler = Scheduler(SimpleNamespace(), Broken(), once=False)
+    scheduler.add(run)
+    scheduler.start()
     assert run.ended.wait(10)
     assert "ValueError: no such thing" in str(run.error)
-    again = Run()  # a topic that is begun again later
-    turns.add(again)
+    again = Run()  # a topic that is restarted
+    scheduler.add(again)
     assert again.ended.wait(10)
-    turns.stop()
+    scheduler.stop()
 
 
-def test_a_turn_that_can_not_begin_ends_its_topic_and_is_not_dealt_for_ever():
+def test_a_batch_that_cannot_start_ends_its_topic():
     run = Run()
-    turns = Turns(SimpleNamespace(sparkContext=None), Ends(), once=True)
-    turns.add(run)
-    turns.begin()
+    scheduler = Scheduler(SimpleNamespace(sparkContext=None), Ends(), once=True)
+    scheduler.add(run)
+    scheduler.start()
     assert run.ended.wait(10)
-    turns.stop()
-    assert run.turns == []
+    scheduler.stop()
+    assert run.batches == []
     assert run.error is not None
 
 
@@ -162,9 +163,16 @@ class Clock:
     """Stands still until a test moves it."""
 
     now = 1000.0
+    reads = 0
 
     def __call__(self):
+        self.reads += 1
         return self.now
+
+    def wait_for_poll(self):
+        """Wait until the scheduler has acted on the present time: a poll reads it once or twice."""
+        before = self.reads
+        wait_until(lambda: self.reads >= before + 5, what="a poll of the scheduler")
 
 
 class Batches(Run):
@@ -183,33 +191,26 @@ class Batches(Run):
         self.position = {0: 0}
         self.pauses = []
 
-    def turn(self, spark, end):
+    def run_batch(self, spark, end):
         pause = self.pauses.pop(0) if self.pauses else None
         if pause is None:
             self.position = end
-        self.turns.append(end)
+        self.batches.append(end)
         return pause
 
-    def wait_for_turns(self, count):
-        """Wait until the scheduler has finished this number of turns."""
-        (line,) = self.scheduler._lines
-        wait_until(lambda: len(self.turns) == count and not line.busy, what=f"{count} turns")
+    def wait_for_batches(self, count):
+        """Wait until the scheduler has finished this number of batches."""
+        (topic,) = self.scheduler._topics
+        wait_until(lambda: len(self.batches) == count and not topic.busy, what=f"{count} batches")
 
 
 class Records:
     """The number of records in the topic, as brokers report it to the scheduler."""
 
     count = 0
-    asked = 0
 
     def latest(self, names):
-        self.asked += 1
         return {"t": {0: self.count}}
-
-    def wait_for_look(self):
-        """Wait until the scheduler has acted on this number and on the present time."""
-        before = self.asked
-        wait_until(lambda: self.asked >= before + 2, what="a look of the scheduler")
 
 
 @pytest.fixture
@@ -224,14 +225,14 @@ def topic_records():
 
 @pytest.fixture
 def run(clock, topic_records, monkeypatch):
-    """A topic that is served by a scheduler which looks often."""
-    monkeypatch.setattr(turns_module, "_LOOK", 0.001)
-    monkeypatch.setattr(turns_module, "_SHORTEST", 0.001)
+    """A topic that is served by a scheduler that polls often."""
+    monkeypatch.setattr(scheduler_module, "_MAX_POLL_SECONDS", 0.002)
+    monkeypatch.setattr(scheduler_module, "_MIN_POLL_SECONDS", 0.001)
     spark = SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None))
     run = Batches()
-    run.scheduler = Turns(spark, topic_records, once=False, clock=clock)
+    run.scheduler = Scheduler(spark, topic_records, once=False, clock=clock)
     run.scheduler.add(run)
-    run.scheduler.begin()
+    run.scheduler.start()
     yield run
     run.scheduler.stop()
 
@@ -239,54 +240,54 @@ def run(clock, topic_records, monkeypatch):
 def test_records_are_committed_a_flush_interval_after_the_first_waiting_record(
     run, clock, topic_records
 ):
-    topic_records.wait_for_look()
+    clock.wait_for_poll()
     clock.now += 4  # the time in which no record waits does not count
     topic_records.count = 10
-    topic_records.wait_for_look()
+    clock.wait_for_poll()
     clock.now += 2.5
     topic_records.count = 20
-    topic_records.wait_for_look()
-    assert run.turns == []
+    clock.wait_for_poll()
+    assert run.batches == []
     clock.now += 0.5
-    run.wait_for_turns(1)
-    assert run.turns == [{0: 20}]
+    run.wait_for_batches(1)
+    assert run.batches == [{0: 20}]
     topic_records.count = 30
-    topic_records.wait_for_look()
+    clock.wait_for_poll()
     clock.now += 2.5  # counted from the first record after the commit
-    topic_records.wait_for_look()
-    assert len(run.turns) == 1
+    clock.wait_for_poll()
+    assert len(run.batches) == 1
     clock.now += 0.5
-    run.wait_for_turns(2)
-    assert run.turns[1] == {0: 30}
+    run.wait_for_batches(2)
+    assert run.batches[1] == {0: 30}
 
 
 def test_full_batches_are_committed_at_once_and_the_rest_after_the_flush_interval(
     run, clock, topic_records
 ):
     topic_records.count = 120
-    run.wait_for_turns(2)
-    assert run.turns == [{0: 50}, {0: 100}]
-    topic_records.wait_for_look()
+    run.wait_for_batches(2)
+    assert run.batches == [{0: 50}, {0: 100}]
+    clock.wait_for_poll()
     clock.now += 2.5
-    topic_records.wait_for_look()
-    assert len(run.turns) == 2
+    clock.wait_for_poll()
+    assert len(run.batches) == 2
     clock.now += 0.5
-    run.wait_for_turns(3)
-    assert run.turns[2] == {0: 120}
+    run.wait_for_batches(3)
+    assert run.batches[2] == {0: 120}
 
 
 def test_a_topic_that_failed_is_served_again_after_its_pause(run, clock, topic_records):
     run.pauses = [5.0]
     topic_records.count = 50
-    run.wait_for_turns(1)
+    run.wait_for_batches(1)
     clock.now += 4.5
-    topic_records.wait_for_look()
+    clock.wait_for_poll()
     topic_records.count = 60
-    topic_records.wait_for_look()
-    assert len(run.turns) == 1
+    clock.wait_for_poll()
+    assert len(run.batches) == 1
     clock.now += 0.5
-    run.wait_for_turns(2)
-    assert run.turns == [{0: 50}, {0: 50}]
+    run.wait_for_batches(2)
+    assert run.batches == [{0: 50}, {0: 50}]
 
 
 def test_an_unexpected_exception_of_one_topic_leaves_the_others_in_service(monkeypatch):
@@ -305,19 +306,19 @@ def test_an_unexpected_exception_of_one_topic_leaves_the_others_in_service(monke
         def latest(self, names):
             return {name: {0: 50} for name in names}
 
-    monkeypatch.setattr(turns_module, "_SHORTEST", 0.001)
+    monkeypatch.setattr(scheduler_module, "_MIN_POLL_SECONDS", 0.001)
     context = SimpleNamespace(setLocalProperty=lambda *_: None)
     broken, sound = named("a"), named("b")
     broken.position = {0: None}
-    turns = Turns(SimpleNamespace(sparkContext=context), Both(), once=True)
-    turns.add(broken)
-    turns.add(sound)
-    turns.begin()
+    scheduler = Scheduler(SimpleNamespace(sparkContext=context), Both(), once=True)
+    scheduler.add(broken)
+    scheduler.add(sound)
+    scheduler.start()
     assert broken.ended.wait(20)
     assert sound.ended.wait(20)
-    turns.stop()
+    scheduler.stop()
     assert isinstance(broken.error, UnexpectedError)
-    assert (sound.error, sound.turns) == (None, [{0: 15}])
+    assert (sound.error, sound.batches) == (None, [{0: 15}])
 
 
 def test_a_topic_about_which_the_request_fails_unexpectedly_ends_alone():
@@ -335,30 +336,77 @@ def test_a_topic_about_which_the_request_fails_unexpectedly_ends_alone():
 
     context = SimpleNamespace(setLocalProperty=lambda *_: None)
     refused, other = Run(), Other()
-    turns = Turns(SimpleNamespace(sparkContext=context), Choosy(), once=True)
-    turns.add(refused)
-    turns.add(other)
-    turns.begin()
+    scheduler = Scheduler(SimpleNamespace(sparkContext=context), Choosy(), once=True)
+    scheduler.add(refused)
+    scheduler.add(other)
+    scheduler.start()
     assert refused.ended.wait(20)
     assert other.ended.wait(20)
-    turns.stop()
+    scheduler.stop()
     assert isinstance(refused.error, UnexpectedError)
-    assert (other.error, other.turns) == (None, [{0: 15}])
+    assert (other.error, other.batches) == (None, [{0: 15}])
 
 
-def test_a_panic_of_a_native_extension_in_a_turn_ends_its_topic():
+def test_a_panic_of_a_native_extension_in_a_batch_ends_its_topic():
     class PanicException(BaseException):
         """PyO3's, which isn't an `Exception`."""
 
     class Panicking(Run):
-        def turn(self, spark, end):
+        def run_batch(self, spark, end):
             raise PanicException("index out of bounds")
 
     context = SimpleNamespace(setLocalProperty=lambda *_: None)
     run = Panicking()
-    turns = Turns(SimpleNamespace(sparkContext=context), Ends(), once=False)
-    turns.add(run)
-    turns.begin()
+    scheduler = Scheduler(SimpleNamespace(sparkContext=context), Ends(), once=False)
+    scheduler.add(run)
+    scheduler.start()
     assert run.ended.wait(20)
-    turns.stop()
+    scheduler.stop()
     assert "PanicException: index out of bounds" in run.error.message
+
+
+class Unreachable(Ends):
+    """No broker answers the first requests."""
+
+    def __init__(self, failures):
+        super().__init__()
+        self.failures = failures
+
+    def latest(self, names):
+        if self.failures:
+            self.failures -= 1
+            raise KafkaError("no answer")
+        return super().latest(names)
+
+
+class Retried(Run):
+    """A topic with two retries."""
+
+    def __init__(self):
+        super().__init__()
+        self.attempts = []
+
+    def retry_pause(self, error, failures):
+        self.attempts.append(failures)
+        return 0.001 if failures <= 2 else None
+
+
+def test_brokers_that_do_not_answer_for_a_while_are_asked_again_after_a_pause():
+    context = SimpleNamespace(setLocalProperty=lambda *_: None)
+    run = Retried()
+    scheduler = Scheduler(SimpleNamespace(sparkContext=context), Unreachable(2), once=True)
+    scheduler.add(run)
+    scheduler.start()
+    assert run.ended.wait(20)
+    scheduler.stop()
+    assert (run.attempts, run.error, run.batches) == ([1, 2], None, [{0: 10}])
+
+
+def test_brokers_that_do_not_answer_end_the_topic_after_its_retries():
+    run = Retried()
+    scheduler = Scheduler(SimpleNamespace(), Unreachable(100), once=False)
+    scheduler.add(run)
+    scheduler.start()
+    assert run.ended.wait(20)
+    scheduler.stop()
+    assert (run.attempts, str(run.error)) == ([1, 2, 3], "no answer")

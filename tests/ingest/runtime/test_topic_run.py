@@ -35,7 +35,7 @@ def run(small_pipeline):
     listener = Listener()
     found = TopicRun(configuration, topic, topic_schemas(configuration)[topic.key], listener)
     found.prepare(once=False)
-    found.begin_turns()
+    found.start()
     yield found, listener, small_pipeline
     found.abandon()
 
@@ -45,38 +45,35 @@ def test_a_store_that_fails_for_a_while_is_asked_again(run):
     log = pipeline.folder / "lake" / "events" / "_delta_log"
     log.rename(log.with_name("aside"))
     log.symlink_to(log)
-    assert run.turn(None, None) == 0.5
+    assert run.run_batch(None, None) == 0.5
     (failure,) = listener.failures
-    assert (failure.what, type(failure.error)) == ("query", StorageError)
+    assert (failure.what, type(failure.error)) == ("topic", StorageError)
     log.unlink()
     log.with_name("aside").rename(log)
-    assert run.turn(None, None) is None
+    assert run.run_batch(None, None) is None
     assert run.active
     assert run.finish().error is None
 
 
-class Failed:
-    """A query that brokers have failed a moment ago."""
-
-    active = False
-
-    def failure(self):
-        return KafkaError("no answer")
-
-    def stop(self):
-        """There is nothing to stop."""
+def unreachable():
+    raise KafkaError("no answer")
 
 
-def test_told_to_end_in_the_moment_of_a_failure_that_would_be_retried_it_ends_well(run):
+def test_a_topic_that_is_stopped_while_it_waits_for_a_retry_ends_without_an_error(run):
     run, _, _ = run
-    run._query = Failed()
+    run._open = unreachable
+    assert run.run_batch(None, None) == 0.5
     assert run.finish().error is None
 
 
-def test_a_failure_that_would_not_be_retried_is_that_of_the_topic(run):
-    run, _, pipeline = run
-    run._failures = pipeline.topic.config.processing.max_retries
-    run._query = Failed()
+def test_the_failure_after_the_last_retry_ends_the_topic(run):
+    run, listener, pipeline = run
+    run._open = unreachable
+    retries = pipeline.topic.config.processing.max_retries
+    pauses = [run.run_batch(None, None) for _ in range(retries + 1)]
+    assert pauses[-1] is None
+    assert [failure.retry for failure in listener.failures] == list(range(1, retries + 1))
+    assert not run.active
     assert isinstance(run.finish().error, KafkaError)
 
 
@@ -84,7 +81,7 @@ def test_an_end_from_before_the_topic_was_opened_again_leads_nowhere_back(run):
     run, _, _ = run
     before = run.position
     assert before[0] == 1
-    assert run.turn(None, {0: 0, 1: 0}) is None
+    assert run.run_batch(None, {0: 0, 1: 0}) is None
     assert run.position == before
 
 
@@ -115,16 +112,15 @@ def public_methods():
 
 CALLS = {
     "abandon": lambda run: run.abandon(),
-    "begin": lambda run: run.begin(Broken(TypeError("no")), once=False),
-    "begin_turns": lambda run: run.begin_turns(),
     "complete": lambda run: run.complete(),
-    "end_turns": lambda run: run.end_turns(),
+    "end": lambda run: run.end(),
     "finish": lambda run: run.finish(),
     "maintain": lambda run: run.maintain(),
     "prepare": lambda run: run.prepare(once=False),
-    "recover": lambda run: run.recover(Broken(TypeError("no")), once=False),
-    "tell_if_idle": lambda run: run.tell_if_idle(),
-    "turn": lambda run: run.turn(Broken(TypeError("no")), None),
+    "report_if_idle": lambda run: run.report_if_idle(),
+    "retry_pause": lambda run: run.retry_pause(KafkaError("no answer"), 100),
+    "run_batch": lambda run: run.run_batch(Broken(TypeError("no")), None),
+    "start": lambda run: run.start(),
 }
 
 
@@ -133,7 +129,7 @@ def test_each_public_method_of_a_run_is_tested_for_exceptions():
 
 
 @pytest.mark.parametrize("method", sorted(CALLS))
-@pytest.mark.parametrize("part", ["_reporter", "_resources", "_query", "_upkeep", "_open"])
+@pytest.mark.parametrize("part", ["_reporter", "_resources", "_upkeep", "_open"])
 def test_no_exception_of_a_topic_leaves_its_run(run, method, part, monkeypatch):
     run, _, _ = run
     with monkeypatch.context() as patch:

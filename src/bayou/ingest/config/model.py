@@ -47,11 +47,6 @@ class ConnectorConfig(Section):
         default=None,
         description="Metrics, health and the status page; no port opens without this section.",
     )
-    max_queries: Annotated[int, Field(ge=0)] = Field(
-        default=8,
-        description="So many topics have a streaming query of their own, each with a Python "
-        "process of some 100 MB. Where there are more, all take turns, a few at a time.",
-    )
     state_path: str | None = Field(
         default=None,
         description="Local folder for locks and Spark's checkpoints; it may be deleted, the "

@@ -1,17 +1,16 @@
-"""The runner: all topics of a configuration in one Spark application.
+"""Runs all topics of a configuration in one Spark application.
 
-Each topic is a streaming query over the Kafka source. It begins where its table stands and its
-checkpoint lives no longer than the run, so that there is one truth about what was read: the table.
-Where there are many topics they take turns instead, see `bayou.ingest.runtime.scheduler`. One that
-stops while others go on may be begun again, see `bayou.ingest.runtime.topic_restarts`.
+Each topic starts where its table stands, so the table is the only record of what was read. The
+scheduler (`bayou.ingest.runtime.scheduler`) runs the micro-batches of all topics. A topic that ends
+with an error that may pass is started again while other topics continue
+(`bayou.ingest.runtime.topic_restarts`).
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
@@ -19,19 +18,18 @@ from bayou.ingest.background_task import all_at_once
 from bayou.ingest.broker import EndsOfTopics
 from bayou.ingest.config import Configuration, Topic, without_delta_spark
 from bayou.ingest.events import Reporter, TopicSummary
-from bayou.ingest.runtime.scheduler import Turns
+from bayou.ingest.runtime.scheduler import Scheduler
 from bayou.ingest.runtime.session import pipeline_session, start_workers, stop_session
 from bayou.ingest.runtime.topic_restarts import Restarts
 from bayou.ingest.runtime.topic_run import TopicRun
 from bayou.ingest.schema.files import topic_schemas
 from bayou.ingest.topic_errors import translated
-from bayou.spark.kafka import KafkaDataSource
 
 __all__ = ["run_pipeline"]
 
-_POLL = 0.2
-_MAINTAINED_AT_ONCE = 4
-"""Tables; one whose store hangs may take its place for long."""
+_POLL_SECONDS = 0.2
+_MAX_CONCURRENT_MAINTENANCE = 4
+"""Number of tables. A table whose store hangs may occupy its slot for long."""
 
 
 def run_pipeline(
@@ -46,112 +44,92 @@ def run_pipeline(
 
     Args:
         configuration: what to run.
-        once: end when what is there now is in the tables; else go on until `stop`.
-        reporter: listens.
+        once: end when the records that are there now are in the tables; else run until `stop`.
+        reporter: receives the events of all topics.
         stop: when set, running batches are finished and the run ends.
-        spark: a session to use; without it one is started, and stopped in the end.
+        spark: a session to use; without it one is started, and stopped at the end.
 
     Returns:
-        What became of each topic; the error of one doesn't stop the others.
+        A summary of each topic. The error of one topic doesn't stop the others.
 
     Raises:
-        ConfigurationError: a schema file isn't usable, or the file asks for what isn't supported.
-        PrerequisiteError: no Java.
-        PipelineError: Spark doesn't start, or ends before any topic has begun.
+        ConfigurationError: a schema file isn't usable, or the file uses unsupported settings.
+        PrerequisiteError: Java isn't installed.
+        PipelineError: Spark doesn't start, or ends before any topic has started.
     """
     configuration.check_runnable()
     schemas = topic_schemas(configuration)
-    slots = threading.BoundedSemaphore(_MAINTAINED_AT_ONCE)
+    slots = threading.BoundedSemaphore(_MAX_CONCURRENT_MAINTENANCE)
 
-    def run_of(topic: Topic) -> TopicRun:
+    def new_run(topic: Topic) -> TopicRun:
         return TopicRun(configuration, topic, schemas[topic.key], reporter, upkeep_slots=slots)
 
-    runs = {topic.key: run_of(topic) for topic in configuration.topics}
-    restarts = Restarts(run_of)
-    turns: Turns | None = None
-    own: SparkSession | None = None
+    runs = {topic.key: new_run(topic) for topic in configuration.topics}
+    restarts = Restarts(new_run)
+    scheduler: Scheduler | None = None
+    own_session: SparkSession | None = None
     try:
         _prepare(list(runs.values()), once=once)
-        session = spark
-        working = [run for run in runs.values() if run.has_work]
-        if working:
+        runs_with_work = [run for run in runs.values() if run.has_work]
+        if runs_with_work:
+            session = spark
             if session is None:
-                session = own = _session(configuration)
-            with translated(state_path=configuration.state_path):
-                if own is not None:
-                    start_workers(own)
-                session.dataSource.register(KafkaDataSource)
-            # Topics that can't begin now may do so later.
-            if len(working if once else runs) > configuration.connector.max_queries:
-                ends = EndsOfTopics(configuration.connector.kafka.client_properties())
-                turns = Turns(session, ends, once=once)
-        begin = partial(_begin, turns=turns, spark=session, once=once)
-        for run in working:
-            begin(run)
-        if turns is not None:
-            turns.begin()
-        _wait(runs, session, stop, restarts, begin, once=once)
+                session = own_session = _session(configuration)
+                with translated():
+                    start_workers(own_session)
+            ends = EndsOfTopics(configuration.connector.kafka.client_properties())
+            scheduler = Scheduler(session, ends, once=once)
+            for run in runs_with_work:
+                scheduler.add(run)
+            scheduler.start()
+        _wait(runs, scheduler, stop, restarts, once=once)
         restarts.end()
         return tuple(restarts.whole(run.finish()) for run in runs.values())
     finally:
-        if turns is not None:
-            turns.stop()
+        if scheduler is not None:
+            scheduler.stop()
         for run in runs.values():
             run.abandon()
-        if own is not None:
-            stop_session(own)
-
-
-def _begin(run: TopicRun, *, turns: Turns | None, spark: SparkSession | None, once: bool) -> None:
-    if turns is not None:
-        turns.add(run)
-    elif spark is not None:
-        run.begin(spark, once=once)
+        if own_session is not None:
+            stop_session(own_session)
 
 
 def _prepare(runs: Sequence[TopicRun], *, once: bool) -> None:
-    """All at once: a broker or a store that doesn't answer is waited for once, not once a topic."""
+    """Prepare all topics at once: a broker that doesn't answer is waited for once in total."""
     all_at_once(lambda run: run.prepare(once=once), runs)
     for run in runs:
-        run.tell_if_idle()
+        run.report_if_idle()
 
 
 def _wait(
     runs: dict[str, TopicRun],
-    spark: SparkSession | None,
+    scheduler: Scheduler | None,
     stop: threading.Event | None,
     restarts: Restarts,
-    begin: Callable[[TopicRun], None],
     *,
     once: bool,
 ) -> None:
-    """Until all have ended or `stop` is set; those that end are told at once.
+    """Wait until all topics have ended or `stop` is set; a topic that ends is reported at once.
 
     Args:
-        runs: by topic; one that is begun again takes the place of the one that stopped.
+        runs: by topic; a restarted run replaces the one that ended.
     """
-    going = dict(runs)
-    while going:
-        ended = [
-            going.pop(key)
-            for key, run in runs.items()
-            if key in going
-            and not run.active
-            and (spark is None or not run.recover(spark, once=once))
-        ]
+    active = dict(runs)
+    while active:
+        ended = [active.pop(key) for key, run in runs.items() if key in active and not run.active]
         for run in ended:
             if once:
                 run.complete()
-            restarts.stopped(run, others=bool(going) and not once)
-        if going:
+            restarts.stopped(run, others=bool(active) and not once)
+        if active and scheduler is not None:
             for run in restarts.ready():
-                runs[run.topic.key] = going[run.topic.key] = run
-                begin(run)
-        for run in going.values():
+                runs[run.topic.key] = active[run.topic.key] = run
+                scheduler.add(run)
+        for run in active.values():
             run.maintain()
-        if not going or (stop is not None and stop.is_set()):
+        if not active or (stop is not None and stop.is_set()):
             return
-        time.sleep(_POLL)
+        time.sleep(_POLL_SECONDS)
 
 
 def _session(configuration: Configuration) -> SparkSession:

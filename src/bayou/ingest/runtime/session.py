@@ -25,12 +25,9 @@ LOG_NAME = "spark.log"
 """The file in the state path that Spark's log goes to."""
 
 _CONF = {
-    # Topics that take turns have a pool each: a small batch doesn't wait for all of a large one.
+    # Each topic has a pool: a small batch doesn't wait for all tasks of a large one.
     "spark.scheduler.mode": "FAIR",
     "spark.python.daemon.module": "bayou.ingest.runtime.worker_daemon",
-    # The checkpoint of a run ends with it: checksum files beside its files are but time, 50 ms a
-    # batch.
-    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
 
 

@@ -1,55 +1,50 @@
-"""One topic of a run, from where its table stands to its summary.
+"""One topic of a run, from its preparation to its summary.
 
-Its batches come from a streaming query of its own (`begin`), or from whoever deals out turns to
-many topics (`begin_turns`).
+The scheduler decides when the next micro-batch of a topic is due; `TopicRun` executes it and keeps
+the topic's position, retries and totals.
 """
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from bayou.engines import for_path
 from bayou.errors import BayouError, KafkaError, RecordsLostError, StorageError
-from bayou.ingest.background_task import Errand
-from bayou.ingest.batch.micro_batch import MicroBatchWriter
-from bayou.ingest.batch.target_table import TargetTable
-from bayou.ingest.broker import TopicWatch, describe_topic
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.dead_letters.table import DeadLetterTable
-from bayou.ingest.events import Reporter, TopicStarted, TopicSummary
+from bayou.ingest.events import Reporter, TopicSummary
 from bayou.ingest.maintenance import LastRuns, TopicUpkeep
 from bayou.ingest.migration import migrate_json
-from bayou.ingest.offsets import batch_end, ranges_between
+from bayou.ingest.offsets import OffsetSpan, ranges_between
 from bayou.ingest.retries import failed_attempt, pause_before, restart_interval
-from bayou.ingest.runtime.start_positions import start_positions
-from bayou.ingest.runtime.streaming_query import BatchQuery
-from bayou.ingest.schema.policy import unseen_masks
-from bayou.ingest.schema.topic_format import topic_columns, topic_format
-from bayou.ingest.state import hadoop_path, topic_state
+from bayou.ingest.runtime.prepared_topic import PreparedTopic, prepare_topic
+from bayou.ingest.state import topic_lock
 from bayou.ingest.topic_errors import SparkFailedError, as_error, errors_of_topic, translated
 
 __all__ = ["TopicRun"]
 
-_WORTH_A_RETRY = (KafkaError, StorageError, SparkFailedError)
-"""Errors of a query, or of opening its topic, that another attempt may not meet."""
+_RETRIED = (KafkaError, StorageError, SparkFailedError)
+"""Errors of a topic that may be gone at the next attempt."""
 
-_SOUND = 120.0
-"""Seconds that a query runs before it counts as sound, so that its retries begin anew."""
+_MAX_PARTITIONS_SHOWN = 8
 
 
 class TopicRun:
-    """One topic's query, from its start to its summary.
+    """One topic of a run, from its preparation to its summary.
 
     No method raises an exception of its topic: every exception ends the topic, and `finish` puts
     it into the summary.
+
+    Args:
+        schema: content of the topic's JSON schema file.
+        reporter: receives the topic's events.
+        upkeep_slots: limits how many topics run maintenance at the same time.
     """
 
     def __init__(
@@ -63,230 +58,173 @@ class TopicRun:
     ) -> None:
         self._configuration = configuration
         self._topic = topic
-        self._schema = schema
+        self._open = partial(prepare_topic, configuration, topic, schema, reporter)
         self._reporter = reporter
-        self._resources = ExitStack()
-        self._query: BatchQuery | None = None
-        self._queries = 0
-        self._failures = 0
-        self._recovery: Errand | None = None
-        self._over = threading.Event()
-        self.has_work = False
-        self._in_batch = threading.Lock()
         self._upkeep_slots = upkeep_slots
+        self._resources = ExitStack()
+        self._in_batch = threading.Lock()
         self._upkeep: TopicUpkeep | None = None
-        self._in_turns = False
-        self._failed = False
-        self._ended = False
+        self._prepared: PreparedTopic | None = None
+        self._positions: dict[int, int] = {}
+        self._failures = 0
+        self._batches = 0
+        self._is_needed = False
+        self._started = self._ended = False
         self._error: BayouError | None = None
-        self._summary: TopicSummary | None = None
-        self._rows = self._dead_letters = self._commits = 0
-        self._version: int | None = None
-        self._began = self._last = time.monotonic()
+        self._totals = TopicSummary(topic=topic.key, table_path=topic.table_path)
+        self._start_time = self._last_commit_time = time.monotonic()
+        self._is_finished = False
 
     @property
     def active(self) -> bool:
-        """Whether the query goes on by itself, or is about to be started again."""
-        if self._recovery is not None and self._recovery.under_way:
-            return True
-        if self._failed:
-            return False
-        if self._in_turns:
-            return not self._ended
-        active = False
-        with self._errors():
-            active = self._query is not None and self._query.active
-        return active  # noqa: RET504  # an exception leaves it False
+        """Whether the topic was started and has not ended."""
+        return self._started and not self._ended
 
     @property
     def topic(self) -> Topic:
-        """What the configuration says."""
+        """The topic's configuration."""
         return self._topic
 
     @property
     def position(self) -> dict[int, int]:
-        """For each partition the offset that is read next."""
-        return dict(self._position)
+        """The next offset to read, for each partition."""
+        return dict(self._positions)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the topic was prepared and has to be started."""
+        return self._error is None and self._prepared is not None and self._is_needed
 
     def prepare(self, *, once: bool) -> None:
-        """Ask broker and tables where things stand; an error is kept for the summary.
+        """Query broker and tables; `finish` reports an error.
 
-        With `once` a topic whose records are all in the table has no work.
+        Args:
+            once: a topic whose records are all in the table has no work.
         """
         with self._errors():
             self._upkeep = self._new_upkeep()
-            self._state = self._resources.enter_context(
-                topic_state(self._configuration.state_path, self._topic.key)
-            )
+            state_path = self._configuration.state_path
+            self._resources.enter_context(topic_lock(state_path, self._topic.key))
             source = self._configuration.json_path(self._topic)
             if source is not None:
                 self._reporter.migrated(migrate_json(self._configuration, self._topic, source))
-            self._started = self._open()
-            self.has_work = not once or self._started.waiting > 0
+            prepared = self._prepare()
+            self._is_needed = not once or prepared.waiting > 0
 
-    def tell_if_idle(self) -> None:
-        """Report the start of a topic that was prepared and has no work."""
+    def report_if_idle(self) -> None:
+        """Report the start of a topic that is prepared and has no work."""
         with self._errors():
-            if self._error is None and not self.has_work:
-                self._reporter.topic_started(self._started)
+            if self._error is None and self._prepared is not None and not self._is_needed:
+                self._reporter.topic_started(self._prepared.started)
 
-    def begin(self, spark: SparkSession, *, once: bool) -> None:
-        """Begin to read where there is work; an error is kept for the summary."""
-        if not self.has_work:
-            return
+    def start(self) -> None:
+        """Report the start; from now on the scheduler calls `run_batch`."""
+        self._started = True
         with self._errors():
-            self._reporter.topic_started(self._started)
-            self._began = self._last = time.monotonic()
-            try:
-                self._start_query(spark, once=once)
-            except BayouError as error:
-                if not self._may_retry(error):
-                    raise
-                self._recovery = Errand(lambda: self._recover(spark, None, once=once))
+            if self._prepared is not None:
+                self._reporter.topic_started(self._prepared.started)
+            self._start_time = self._last_commit_time = time.monotonic()
 
-    def begin_turns(self) -> None:
-        """As `begin`: `turn` will be called where there are records."""
-        self._in_turns = True
-        with self._errors():
-            self._reporter.topic_started(self._started)
-            self._began = self._last = time.monotonic()
-
-    def turn(self, spark: SparkSession, end: Mapping[int, int] | None) -> float | None:
-        """Take the records up to some offsets; an error is kept for the summary.
+    def run_batch(self, spark: SparkSession, end: Mapping[int, int] | None) -> float | None:
+        """Run one micro-batch.
 
         Args:
-            end: for each partition; None to ask broker and table again where things stand.
+            end: the offset behind the last record to take, for each partition; None to query broker
+                and tables again and take nothing.
 
         Returns:
-            Seconds to wait before the next turn where brokers, store or Spark failed and
-            `max-retries` allows for one; else None.
+            Seconds to wait before the next attempt, if this one failed and is retried; else None.
         """
         with self._in_batch, self._errors():
             if self._ended:
                 return None
             try:
                 if end is None or self._failures:
-                    self._open()
+                    self._prepare()
                 if end is not None:
                     self._take(spark, end)
-            except Exception as fault:
-                error = as_error(fault, self._topic.key, self._configuration.state_path)
-                if not self._may_retry(error):
-                    raise error from fault
-                return pause_before(self._failures)
+            except Exception as exception:
+                error = as_error(exception, self._topic.key)
+                pause = self.retry_pause(error, self._failures + 1)
+                if pause is None:
+                    raise error from exception
+                self._failures += 1
+                return pause
         return None
 
-    def end_turns(self, error: BayouError | None = None) -> None:
-        """No turn will come any more: the topic is drained, or it can't go on."""
+    def retry_pause(self, error: BayouError, failures: int) -> float | None:
+        """Report a failure that is retried.
+
+        Args:
+            failures: how many attempts in a row failed, this one included.
+
+        Returns:
+            Seconds to wait before the next attempt; None if the topic ends with this error.
+        """
+        retries = self._topic.config.processing.max_retries
+        if isinstance(error, RecordsLostError):
+            retries = max(1, retries)  # on-data-loss decides when the topic is prepared again
+        if not isinstance(error, _RETRIED) or failures > retries:
+            return None
+        event = failed_attempt(self._topic, "topic", failures, error)
+        self._reporter.attempt_failed(replace(event, of=retries))
+        return pause_before(failures)
+
+    def end(self, error: BayouError | None = None) -> None:
+        """Run no further batch; waits for the running one."""
         with self._in_batch:
             self._ended = True
             self._error = self._error or error
 
-    def recover(self, spark: SparkSession, *, once: bool) -> bool:
-        """Start a query again that brokers, store or Spark failed, `max-retries` times at most.
-
-        A query that ran for a while, or brought a batch, begins to count anew.
-
-        Returns:
-            Whether that is under way: after a pause, in a thread of its own, from where the table
-            stands then. Otherwise the topic has ended.
-        """
-        recovers = False
-        with self._errors():
-            recovers = self._begin_recovery(spark, once=once)
-        return recovers  # noqa: RET504  # as in `active`
-
-    def _begin_recovery(self, spark: SparkSession, *, once: bool) -> bool:
-        query = self._query
-        if query is None or self._error is not None:
-            return False
-        error = query.failure()
-        if error is None:
-            return False
-        if time.monotonic() - self._query_began > _SOUND:
-            self._failures = 0
-        if not self._may_retry(error):
-            return False
-        self._query = None
-        self._recovery = Errand(lambda: self._recover(spark, query, once=once))
-        return True
-
     def maintain(self) -> None:
-        """Begin what the table is due for, beside the batches."""
-        if self._upkeep is not None and (self._query is not None or self._in_turns):
+        """Start maintenance that is due, in the background."""
+        if self._upkeep is not None and self._started:
             with self._errors():
                 self._upkeep.poll()
 
     def complete(self) -> None:
-        """The topic is drained: what the table is due for, before the run ends."""
-        if self._error is None and self.has_work and self._upkeep is not None:
+        """Run maintenance that is due, after the last batch of a run with `once`."""
+        if self._error is None and self._started and self._upkeep is not None:
             with self._errors():
                 self._upkeep.complete()
 
     def finish(self, *, restart: bool = False) -> TopicSummary:
-        """End the query after its running batch, and tell; a second call changes nothing.
+        """End the topic after its running batch and report its summary, the first time.
 
         Args:
-            restart: another run of the topic follows where what stopped it may pass.
+            restart: the topic is started again if its error may pass.
         """
-        if self._summary is not None:
-            return self._summary
-        with self._errors():
-            self._end_recovery()
+        if self._is_finished:
+            return self._totals
+        self._is_finished = True
         with self._errors():
             if self._upkeep is not None:
                 self._upkeep.stop()
-        with self._errors():
-            self._end_query()
+        self.end()
         with self._errors():
             self._resources.close()
-        self._summary = self._summarized(restart=restart)
-        with self._errors():
-            self._reporter.topic_finished(self._summary)
-        return self._summary
-
-    def _end_query(self) -> None:
-        query = self._query
-        if query is not None or self._in_turns:
-            with self._in_batch:
-                self._ended = True
-        if query is not None:
-            self._query = None
-            failure = None if query.active else query.failure()
-            query.stop()
-            if failure is not None and not self._is_retried(failure, self._failures + 1):
-                self._error = self._error or failure
-
-    def _summarized(self, *, restart: bool) -> TopicSummary:
-        return TopicSummary(
-            topic=self._topic.key,
-            table_path=self._topic.table_path,
-            rows=self._rows,
-            dead_letters=self._dead_letters,
-            commits=self._commits,
-            version=self._version,
-            seconds=self._last - self._began,
+        self._totals = replace(
+            self._totals,
+            seconds=self._last_commit_time - self._start_time,
             error=self._error,
             restart=restart_interval(self._topic, self._error) if restart else None,
         )
+        with self._errors():
+            self._reporter.topic_finished(self._totals)
+        return self._totals
 
     def abandon(self) -> None:
-        """Let go of everything, in the middle of a batch if need be; after `finish` nothing."""
+        """Release everything without waiting for a running batch."""
         self._ended = True
-        self._over.set()
-        query, self._query = self._query, None
-        with self._errors():
-            if query is not None:
-                query.stop()
         with self._errors():
             self._resources.close()
 
     def _errors(self) -> AbstractContextManager[None]:
-        """The boundary of the topic: an exception inside ends it, and nothing else."""
+        """The boundary of the topic: an exception inside ends this topic only."""
         return errors_of_topic(self._topic.key, self._fail)
 
     def _fail(self, error: BayouError) -> None:
-        self._failed = self._ended = True
+        self._ended = True
         self._error = self._error or error
 
     def _new_upkeep(self) -> TopicUpkeep:
@@ -301,149 +239,42 @@ class TopicRun:
             slots=self._upkeep_slots,
         )
 
-    def _open(self) -> TopicStarted:
-        connector = self._configuration.connector
-        config = self._topic.config
-        kafka = describe_topic(config.kafka_topic, connector.kafka.client_properties())
-        storage_options = connector.storage.storage_options()
-        engine = for_path(self._topic.table_path, storage_options)
-        target = TargetTable(engine, self._topic, kafka)
-        dead_letters = DeadLetterTable(engine, self._topic, kafka)
-        columns = topic_columns(self._topic, self._schema)
-        writer = MicroBatchWriter(
-            topic=self._topic,
-            engine=engine,
-            watch=TopicWatch(kafka, connector.kafka.client_properties(), key=self._topic.key),
-            target=target,
-            dead_letters=dead_letters,
-            json_schema=self._schema,
-            schema_columns=columns,
-            storage_options=storage_options,
-            kafka_options=self._kafka_options(kafka.name),
-            record_format=topic_format(self._configuration, self._topic, self._schema),
-            on_retry=self._reporter.attempt_failed,
-        )
-        self._position = start_positions(
-            self._topic,
-            kafka,
-            writer=writer,
-            target=target,
-            dead_letters=dead_letters,
-            storage_options=storage_options,
-            reporter=self._reporter,
-        )
-        self._version = target.version
-        waiting = sum(max(0, kafka.bounds[p].end - o) for p, o in self._position.items())
-        self._kafka, self._writer, self._target = kafka, writer, target
-        return TopicStarted(
-            topic=self._topic.key,
-            kafka_topic=kafka.name,
-            table_path=target.path,
-            partitions=len(kafka.bounds),
-            waiting=waiting,
-            positions=dict(self._position),
-            unseen_masks=unseen_masks(self._topic, target.merged(target.columns, columns)),
-        )
-
-    def _kafka_options(self, topic: str) -> dict[str, str]:
-        properties = self._configuration.connector.kafka.client_properties()
-        return {"subscribe": topic, **{f"kafka.{name}": v for name, v in properties.items()}}
-
-    def _start_query(self, spark: SparkSession, *, once: bool) -> None:
-        processing = self._topic.config.processing
-        start = {self._kafka.name: {str(p): o for p, o in self._position.items()}}
-        options = {
-            **self._kafka_options(self._kafka.name),
-            "startingOffsets": json.dumps(start),
-            "maxOffsetsPerTrigger": str(processing.batch_size),
-        }
-        if not once:
-            options["minOffsetsPerTrigger"] = str(processing.batch_size)
-            options["maxRecordDelay"] = f"{int(processing.flush_interval * 1000)}ms"
-        self._queries += 1
-        self._checkpoint = self._state / str(self._queries)
-        self._query_began = time.monotonic()
-        with translated(self._topic.key, self._configuration.state_path):
-            # The query only finds out what there is: tasks read the records of a batch themselves.
-            records = spark.readStream.format("bayou-kafka").options(**options).load()
-            writer = (
-                records.writeStream.foreachBatch(self._on_batch)
-                .option("checkpointLocation", hadoop_path(self._checkpoint))
-                .queryName(f"bayou {self._topic.key}")
-            )
-            writer = writer.trigger(availableNow=True) if once else writer
-            state_path = self._configuration.state_path
-            self._query = BatchQuery(writer.start(), topic=self._topic.key, state_path=state_path)
-
-    def _may_retry(self, error: BayouError) -> bool:
-        """Count a failure; whether another attempt is due, which is told."""
-        self._failures += 1
-        if not self._is_retried(error, self._failures):
-            return False
-        told = failed_attempt(self._topic, "query", self._failures, error)
-        self._reporter.attempt_failed(replace(told, of=self._retries(error)))
-        return True
-
-    def _is_retried(self, error: BayouError, failures: int) -> bool:
-        """Whether another attempt follows so many failures, of which an error is the last."""
-        return isinstance(error, _WORTH_A_RETRY) and failures <= self._retries(error)
-
-    def _retries(self, error: BayouError) -> int:
-        retries = self._topic.config.processing.max_retries
-        # Whoever opens the topic again knows what to do.
-        return max(1, retries) if isinstance(error, RecordsLostError) else retries
-
-    def _recover(self, spark: SparkSession, failed: BatchQuery | None, *, once: bool) -> None:
-        """Start again where the table stands; while brokers or store stay away, after a pause."""
-        with self._errors():
-            if failed is not None:
-                failed.stop()  # has Spark forget its name
-            while not self._over.wait(pause_before(self._failures)):
-                try:
-                    self._open()
-                    if not self._over.is_set():
-                        self._start_query(spark, once=once)
-                    return
-                except Exception as fault:
-                    error = as_error(fault, self._topic.key, self._configuration.state_path)
-                    if not self._over.is_set() and not self._may_retry(error):
-                        raise error from fault
-
-    def _end_recovery(self) -> None:
-        """No further query will be started."""
-        self._over.set()
-        if self._recovery is not None:
-            self._recovery.finish()
-
-    def _on_batch(self, records: DataFrame, batch_id: int) -> None:
-        with self._in_batch:
-            if self._ended:
-                return  # the checkpoint ends with the run; the table hasn't moved
-            try:
-                end = batch_end(self._checkpoint, batch_id, self._kafka.name, key=self._topic.key)
-                self._take(records.sparkSession, end)
-            except RecordsLostError:
-                raise  # the query is begun again, and on-data-loss decides
-            except Exception as fault:
-                error = as_error(fault, self._topic.key, self._configuration.state_path)
-                if isinstance(fault, BayouError) or not isinstance(error, _WORTH_A_RETRY):
-                    self._error = error
-                    self._ended = True
-                raise
+    def _prepare(self) -> PreparedTopic:
+        prepared = self._open()
+        self._prepared, self._positions = prepared, dict(prepared.positions)
+        self._totals = replace(self._totals, version=prepared.target.version)
+        return prepared
 
     def _take(self, spark: SparkSession, end: Mapping[int, int]) -> None:
-        """A batch, while `_in_batch` is held."""
-        report = self._writer.process(spark, ranges_between(self._position, end))
+        """Run a batch while `_in_batch` is held."""
+        assert self._prepared is not None  # `start` follows `prepare`
+        spans = ranges_between(self._positions, end)
+        self._batches += 1
+        with translated(self._topic.key):
+            description = _job_description(self._topic.key, self._batches, spans)
+            spark.sparkContext.setJobDescription(description)
+        report = self._prepared.writer.process(spark, spans)
         self._failures = 0
-        # A topic that was opened again may be beyond an end that was found before.
-        self._position |= {p: max(o, self._position.get(p, 0)) for p, o in end.items()}
-        self._rows += report.rows
-        self._dead_letters += report.dead_letters
-        self._commits += report.version is not None
-        self._version = self._target.version
-        self._last = time.monotonic()
+        # The topic may have been prepared again and be beyond an end that was determined before.
+        self._positions |= {p: max(o, self._positions.get(p, 0)) for p, o in end.items()}
+        self._totals = replace(
+            self._totals,
+            rows=self._totals.rows + report.rows,
+            dead_letters=self._totals.dead_letters + report.dead_letters,
+            commits=self._totals.commits + (report.version is not None),
+            version=self._prepared.target.version,
+        )
+        self._last_commit_time = time.monotonic()
         if report.spans:
             if self._upkeep is not None:
                 batch_size = self._topic.config.processing.batch_size
                 self._upkeep.took(report, more_waits=report.records >= batch_size)
             self._reporter.batch_committed(report)
+
+
+def _job_description(topic: str, number: int, spans: Mapping[int, OffsetSpan]) -> str:
+    """The description of a batch's jobs in Spark's UI."""
+    parts = [f"{p}: {s.start}-{s.end - 1}" for p, s in sorted(spans.items())]
+    more = len(parts) - _MAX_PARTITIONS_SHOWN
+    shown = ", ".join(parts[:_MAX_PARTITIONS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return f"bayou topic {topic}, batch {number}, offsets {shown or 'none'}"
