@@ -1,4 +1,4 @@
-"""A run whose Spark ends before any topic has begun."""
+"""How a run starts: Spark that has ended, topics that are prepared."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 
-from bayou.errors import PipelineError
 from bayou.ingest import run_pipeline
 from bayou.ingest.monitoring import Listeners
 from bayou.ingest.runtime.pipeline import _prepare
+from bayou.ingest.topic_errors import SparkEndedError
 
 
 @pytest.fixture
@@ -24,16 +24,18 @@ def spark(monkeypatch):
     ended.wait()
     monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=ended))
 
-    def register(source):
+    def set_local_property(*_):
         raise Py4JNetworkError("Error while sending or receiving")
 
-    return SimpleNamespace(dataSource=SimpleNamespace(register=register))
+    return SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=set_local_property))
 
 
-def test_a_jvm_that_ends_before_any_topic_begins_is_one_error(small_pipeline, spark):
+def test_a_jvm_that_ends_before_the_first_batch_is_the_error_of_the_topic(small_pipeline, spark):
     small_pipeline.produce({"id": 1})
-    with pytest.raises(PipelineError, match=r"^Spark's JVM has ended \(signal 9"):
-        run_pipeline(small_pipeline.configuration, once=True, reporter=Listeners(), spark=spark)
+    configuration = small_pipeline.configuration
+    (summary,) = run_pipeline(configuration, once=True, reporter=Listeners(), spark=spark)
+    assert isinstance(summary.error, SparkEndedError)
+    assert summary.error.message.startswith("Spark's JVM has ended (signal 9")
     small_pipeline.take_in()
     assert small_pipeline.table.to_arrow(columns=["id"]).column("id").to_pylist() == [1]
 
@@ -42,14 +44,14 @@ def test_all_topics_are_prepared_at_the_same_time_so_that_a_silent_broker_is_wai
     together = threading.Barrier(3, timeout=60)
 
     class Run:
-        told = False
+        reported = False
 
         def prepare(self, *, once):
             together.wait()
 
-        def tell_if_idle(self):
-            self.told = True
+        def report_if_idle(self):
+            self.reported = True
 
     runs = [Run() for _ in range(3)]
     _prepare(runs, once=True)
-    assert all(run.told for run in runs)
+    assert all(run.reported for run in runs)
