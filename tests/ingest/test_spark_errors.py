@@ -11,7 +11,13 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
-from bayou.errors import KafkaError, PipelineError, RecordsLostError, StorageError
+from bayou.errors import (
+    KafkaError,
+    PipelineError,
+    PrerequisiteError,
+    RecordsLostError,
+    StorageError,
+)
 from bayou.ingest.topic_errors import SparkEndedError, as_error
 from bayou.spark.kafka.data_loss import DataLoss
 
@@ -78,3 +84,9 @@ def test_whatever_a_call_ends_with_a_jvm_that_has_ended_is_the_reason(monkeypatc
         told = as_error(error, "events")
     assert isinstance(told, SparkEndedError)
     assert "Spark's JVM has ended (signal 9" in told.message
+
+
+def test_a_full_disk_of_spark_is_told_from_other_failures():
+    error = as_error(PySparkException("java.io.IOException: No space left on device"), "events")
+    assert isinstance(error, PrerequisiteError)
+    assert "spark.local.dir" in error.message

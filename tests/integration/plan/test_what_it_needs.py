@@ -46,17 +46,11 @@ def test_a_state_path_without_room_is_one_error_before_spark_starts(plan, one_to
 
 
 @pytest.mark.slow
-def test_a_state_path_that_fills_up_stops_the_topic_and_loses_and_doubles_nothing(plan, one_topic):
+def test_a_state_path_that_fills_up_stops_nothing(plan, one_topic):
     ledger = plan.produce_user_events(100, bad_every=9)
     code, events = _run_with_small_state(plan, "size=32k", one_topic, *_BATCHES_OF_TEN)
-    assert code == 1
-    assert 0 < sum(event["event"] == "batch_committed" for event in events) < 10
-    message = _only_error(events)
-    assert "user-events" in message
-    assert "No space left on device" in message
-    assert f"the state path {plan.state}" in message
-    assert "connector.state-path" in message
-    assert plan.run(config=one_topic).code == 0
+    assert code == 0
+    assert sum(event["event"] == "batch_committed" for event in events) >= 10
     plan.check_user_events(ledger)
 
 
