@@ -95,7 +95,7 @@ class Rewrite:
         return sum(file.size for file in self.files)
 
     def to_bytes(self) -> bytes:
-        """For another process."""
+        """Serialize for another process."""
         return _WIRE.encode(
             _WireRewrite(
                 self.state.to_bytes(),
@@ -115,7 +115,7 @@ class Rewrite:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes are malformed or of a newer package version.
         """
         return _WIRE.decode(
             data,
