@@ -136,7 +136,7 @@ def merged_schema(
 
 
 def indexed_statistics(statistics: FileStatistics, columns: Iterable[str]) -> FileStatistics:
-    """Return only the statistics of the given columns.
+    """Return the statistics of only some columns.
 
     Args:
         columns: dotted paths.

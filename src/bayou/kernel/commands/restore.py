@@ -167,7 +167,7 @@ def _difference(
     counts = _Counts()
     restored = list(_missing_from(engine, target, _file_keys(engine, latest), counts))
     removed = list(_missing_from(engine, latest, _file_keys(engine, target)))
-    # A writer may have encoded the same path differently, for example with a new deletion vector.
+    # Two actions of one file may encode its path differently.
     both = {_key(file) for file in restored} & {_key(file) for file in removed}
     return (
         [file for file in restored if _key(file) not in both],
@@ -256,7 +256,8 @@ def _check_files(engine: Engine, target: TableState, files: Sequence[ScanFile]) 
         return False
 
     with ThreadPoolExecutor(_REQUESTS, thread_name_prefix="bayou-status") as pool:
-        missing = [p for p, gone in zip(paths, pool.map(is_missing, paths), strict=True) if gone]
+        flags = pool.map(is_missing, paths)
+        missing = [path for path, flag in zip(paths, flags, strict=True) if flag]
     if missing:
         more = f" and {len(missing) - _MAX_LISTED} more" if len(missing) > _MAX_LISTED else ""
         raise DataFileError(

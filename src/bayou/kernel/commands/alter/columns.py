@@ -70,7 +70,7 @@ def described(
 
 
 def check_default(
-    engine: Engine, state: TableState, column: str, data_type: DataType, text: str
+    engine: Engine, state: TableState, column: str, data_type: DataType, sql: str
 ) -> None:
     """Check that a SQL string is a valid default of a column: a constant expression of its type.
 
@@ -88,11 +88,11 @@ def check_default(
         )
     row = pa.RecordBatch.from_arrays([pa.nulls(1)], ["row"])
     try:
-        expression = parse_expression(text)
+        expression = parse_expression(sql)
         referenced = [".".join(path) for path in referenced_columns(expression)]
         if referenced:
             raise SchemaError(
-                f"{state.path}: the default ({text}) of column {column!r} references column "
+                f"{state.path}: the default ({sql}) of column {column!r} references column "
                 f"{referenced[0]!r}. Use a constant expression.",
                 table=state.path,
                 column=column,
@@ -102,7 +102,7 @@ def check_default(
         raise
     except BayouError as error:
         raise SchemaError(
-            f"{state.path}: the default ({text}) of column {column!r} is invalid. {error}",
+            f"{state.path}: the default ({sql}) of column {column!r} is invalid. {error}",
             table=state.path,
             column=column,
         ) from error

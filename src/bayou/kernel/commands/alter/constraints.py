@@ -37,7 +37,7 @@ pc: Any = pyarrow.compute
 
 
 def refuse_broken(
-    engine: Engine, state: TableState, name: str, text: str, predicate: Predicate
+    engine: Engine, state: TableState, name: str, sql: str, predicate: Predicate
 ) -> None:
     """Check that a new CHECK constraint is true for every row; reads all files.
 
@@ -53,14 +53,14 @@ def refuse_broken(
             try:
                 valid = evaluator.eval(batch)
             except EvaluationError as error:
-                raise _violated(state, name, text, f"it can't be evaluated: {error}") from error
+                raise _violated(state, name, sql, f"it can't be evaluated: {error}") from error
             if valid.true_count == len(valid):
                 continue
             index: int = valid.index(False).as_py()
             row = batch.slice(index, 1).to_pylist()[0]
             values = ", ".join(f"{column} = {_format(value)}" for column, value in row.items())
             raise _violated(
-                state, name, text, f"it isn't true for a row with {values or 'its values'}"
+                state, name, sql, f"it isn't true for a row with {values or 'its values'}"
             )
 
 
@@ -156,7 +156,7 @@ def _format(value: object) -> str:
 
 
 def add_constraint(
-    engine: Engine, state: TableState, name: str, text: str, *, engine_info: str
+    engine: Engine, state: TableState, name: str, sql: str, *, engine_info: str
 ) -> AlterationMetrics:
     """Add a CHECK constraint after checking the existing rows.
 
@@ -179,25 +179,24 @@ def add_constraint(
             table=state.path,
             key=existing,
         )
-    predicate = resolve(parse_predicate(text), state.schema)
+    predicate = resolve(parse_predicate(sql), state.schema)
     if type_of(predicate, state.schema) != BOOLEAN:
         raise PredicateError(
-            f"{state.path}: constraint {name} ({text}) isn't a boolean expression. Use a "
-            "condition.",
-            expression=text,
+            f"{state.path}: constraint {name} ({sql}) isn't a boolean expression. Use a condition.",
+            expression=sql,
         )
-    refuse_broken(engine, state, name, text, predicate)
+    refuse_broken(engine, state, name, sql, predicate)
     alteration = Alteration(
         engine=engine,
         state=state,
         engine_info=engine_info,
         operation=Operation.ADD_CONSTRAINT,
-        parameters={"name": name, "expr": text},
+        parameters={"name": name, "expr": sql},
         reads_rows=True,
     )
     key = f"{CONSTRAINT_PREFIX}{name.lower()}"
     return alteration.commit(
-        lambda builder: builder.with_table_properties({key: text}).with_files_checked()
+        lambda builder: builder.with_table_properties({key: sql}).with_files_checked()
     )
 
 

@@ -1,9 +1,9 @@
 """DROP FEATURE: remove a table feature and its traces, in the same way as delta-spark.
 
 If readers of older versions need the feature, three checkpoints are written before the protocol
-changes and one after. The feature `checkpointProtection` then forbids to recreate checkpoints of
-older versions or to clean them up partially. Alternatively, the older versions are deleted
-(`truncate_history`).
+changes and one after. The feature `checkpointProtection` then forbids writers to recreate
+checkpoints of older versions, or to clean up these versions partially. Alternatively, the older
+versions are deleted (`truncate_history`).
 """
 
 from __future__ import annotations

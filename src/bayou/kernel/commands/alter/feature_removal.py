@@ -309,9 +309,9 @@ def _use_classic_checkpoints(dropping: Dropping) -> None:
 def _has_classic_checkpoint(dropping: Dropping) -> bool:
     if properties.CHECKPOINT_POLICY.read(dropping.state.properties) == "v2":
         return False
-    behind = checkpoint_behind(dropping.engine, dropping.state)
+    files = checkpoint_behind(dropping.engine, dropping.state)
     checkpoint = dropping.state.log_segment.checkpoint
-    return behind is None or (checkpoint is not None and not checkpoint.uuid_named)
+    return files is None or (checkpoint is not None and not checkpoint.uuid_named)
 
 
 def _v2_in_commit(commit: CommitActions) -> bool:

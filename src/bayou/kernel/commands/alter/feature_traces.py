@@ -218,11 +218,11 @@ def _files(engine: Engine, state: TableState) -> Iterator[ScanFile]:
 
 
 def _tombstones(engine: Engine, state: TableState) -> Iterator[Any]:
-    behind = checkpoint_behind(engine, state)
-    for file in () if behind is None else behind.files:
+    checkpoint = checkpoint_behind(engine, state)
+    for file in () if checkpoint is None else checkpoint.files:
         split = FileSplit(path=file.path, size=file.size)
         yield from checkpoint_tombstones(engine, state.path, split, state.replay_state.touched)
-    yield from tail_tombstones(state, behind)
+    yield from tail_tombstones(state, checkpoint)
 
 
 def _differs(arrow_type: Any, data_type: DataType) -> bool:

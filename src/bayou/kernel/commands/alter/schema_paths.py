@@ -117,7 +117,11 @@ def without_field(table: str, schema: StructType, path: ColumnPath) -> StructTyp
         if not remaining:
             raise SchemaError(
                 f"{table}: {path_text(path)!r} can't be dropped, because it is the last "
-                + ("field of its struct. Drop the struct." if parent else "column."),
+                + (
+                    "field of its struct. Drop the struct."
+                    if parent
+                    else "column. Add another column first."
+                ),
                 table=table,
                 column=path_text(path),
             )

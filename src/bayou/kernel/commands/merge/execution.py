@@ -89,8 +89,8 @@ def merge(
         table_properties=table_properties,
     )
     with operation.files(engine) as files:
-        outcome = operation.work.run(engine, operation.source, files, inserting=True)
-    return operation.commit(engine, outcome)
+        result = operation.work.run(engine, operation.source, files, inserting=True)
+    return operation.commit(engine, result)
 
 
 class MergeOperation:
@@ -167,49 +167,49 @@ class MergeOperation:
         """Return the files that may have changed rows, and record them for conflict detection."""
         return self._transaction.read_files(engine, may_change(self._plan, self._matching))
 
-    def unmatched(self, outcome: MergeOutcome) -> BitMap64:
+    def unmatched(self, result: MergeOutcome) -> BitMap64:
         """Return the source rows that match no target row, if a clause inserts them.
 
         Args:
-            outcome: combined result of all files.
+            result: combined result of all files.
         """
         if not self._plan.not_matched:
             return BitMap64()
-        return BitMap64(range(self.source.rows.num_rows)) - outcome.matched
+        return BitMap64(range(self.source.rows.num_rows)) - result.matched
 
-    def records_changes(self, outcome: MergeOutcome) -> bool:
+    def records_changes(self, result: MergeOutcome) -> bool:
         """Whether inserted rows are also written to change data files.
 
         Args:
-            outcome: combined result of all files.
+            result: combined result of all files.
         """
-        return self.work.state.records_changes and bool(outcome.changes.removed)
+        return self.work.state.records_changes and bool(result.changes.removed)
 
-    def commit(self, engine: Engine, outcome: MergeOutcome) -> MergeMetrics:
+    def commit(self, engine: Engine, result: MergeOutcome) -> MergeMetrics:
         """Commit the merge, unless nothing changes.
 
         Args:
-            outcome: combined result of all files and inserts.
+            result: combined result of all files and inserts.
 
         Raises:
             CommitConflictError: another writer's commit conflicts; the written files were deleted.
             CommitFailedError: the commit failed.
         """
-        counts = {**self._counts(outcome), **self._times(outcome.changes.scan_seconds)}
+        counts = {**self._counts(result), **self._times(result.changes.scan_seconds)}
         version = commit_merge(
             engine,
             self._transaction,
-            outcome.changes,
+            result.changes,
             counts,
             commits_progress=self._commits_progress,
         )
         return MergeMetrics(version=version, **counts)
 
-    def _counts(self, outcome: MergeOutcome) -> dict[str, Any]:
+    def _counts(self, result: MergeOutcome) -> dict[str, Any]:
         """Return the fields of `MergeMetrics` except for times and version."""
         return merge_counts(
-            outcome.changes,
-            list(zip(self._target_clauses, outcome.taken, strict=False)),
+            result.changes,
+            list(zip(self._target_clauses, result.taken, strict=False)),
             self.source.rows.num_rows,
         )
 

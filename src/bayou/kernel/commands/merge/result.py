@@ -14,13 +14,13 @@ from bayou.kernel.commands.row_changes.result import RowChanges
 __all__ = ["MergeMetrics", "MergeOutcome"]
 
 
-class _WireOutcome(msgspec.Struct, frozen=True, array_like=True):
+class _WireResult(msgspec.Struct, frozen=True, array_like=True):
     changes: bytes
     matched: bytes
     taken: tuple[int, ...]
 
 
-_WIRE = WireFormat("outcome of a merge", 1, _WireOutcome)
+_WIRE = WireFormat("outcome of a merge", 1, _WireResult)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,29 +39,30 @@ class MergeOutcome:
     taken: tuple[int, ...] = ()
 
     @classmethod
-    def combined(cls, shares: Iterable[MergeOutcome]) -> MergeOutcome:
+    def combined(cls, results: Iterable[MergeOutcome]) -> MergeOutcome:
         """Combine the results of several workers on different files of one merge.
 
         Raises:
             ArgumentError: two workers changed the same file.
         """
-        results = list(shares)
+        all_results = list(results)
         matched = BitMap64()
-        for result in results:
+        for result in all_results:
             matched |= result.matched
-        clauses = max((len(result.taken) for result in results), default=0)
+        clauses = max((len(result.taken) for result in all_results), default=0)
         return cls(
-            changes=RowChanges.combined(result.changes for result in results),
+            changes=RowChanges.combined(result.changes for result in all_results),
             matched=matched,
             taken=tuple(
-                sum(result.taken[n] for result in results if result.taken) for n in range(clauses)
+                sum(result.taken[n] for result in all_results if result.taken)
+                for n in range(clauses)
             ),
         )
 
     def to_bytes(self) -> bytes:
         """Serialize for the process that commits."""
         return _WIRE.encode(
-            _WireOutcome(self.changes.to_bytes(), self.matched.serialize(), self.taken)
+            _WireResult(self.changes.to_bytes(), self.matched.serialize(), self.taken)
         )
 
     @classmethod

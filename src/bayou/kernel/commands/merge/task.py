@@ -109,7 +109,7 @@ class MergeWork:
             EvaluationError: a value or condition can't be computed for a row.
             DataFileError, StorageError: a file can't be read or written.
         """
-        return _Run(engine, self, source).outcome(files, inserting=inserting)
+        return _Run(engine, self, source).run(files, inserting=inserting)
 
     def insert(
         self, engine: Engine, source: PreparedSource, rows: BitMap64, *, record_changes: bool
@@ -132,7 +132,7 @@ class MergeWork:
         return MergeOutcome(changes=changes)
 
     def to_bytes(self) -> bytes:
-        """For another process.
+        """Serialize for another process.
 
         Raises:
             SerializationError: the plan has an expression of a custom class.
@@ -174,7 +174,7 @@ class _Run:
         self._counts = [0] * len(self._clauses)
         self._scan_seconds = 0.0
 
-    def outcome(self, files: Iterable[ScanFile], *, inserting: bool) -> MergeOutcome:
+    def run(self, files: Iterable[ScanFile], *, inserting: bool) -> MergeOutcome:
         state = self._state
         # New versions depend only on the source: the old rows needn't be read.
         source_only = (

@@ -136,8 +136,8 @@ def rewrite(engine: Engine, work: Rewrite, *, memory_bytes: int = 256 << 20) -> 
     """Write an item's rows to new files; deletes the written files on any error.
 
     Args:
-        memory_bytes: memory for sorting rows, without the writer's row group and the batches being
-            read; rows beyond it are spilled to the local disk.
+        memory_bytes: memory for sorting rows, in addition to the writer's row group and the batches
+            being read; rows beyond it are spilled to the local disk.
 
     Returns:
         Add actions of the new files, with `dataChange` false; empty if there are no rows.

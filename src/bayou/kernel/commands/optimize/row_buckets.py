@@ -49,11 +49,6 @@ class RowBuckets:
     ) -> None:
         self.close()
 
-    @property
-    def spilled(self) -> bool:
-        """Whether rows were spilled to the disk."""
-        return self._folder is not None
-
     def add(self, batch: pa.RecordBatch, positions: pa.Array[Any], buckets: pa.Array[Any]) -> None:
         """Add the rows of a batch to their buckets; all batches have the same schema.
 

@@ -212,7 +212,7 @@ class RowSample:
         )
 
     def _thinned(self, share: float) -> pa.RecordBatch | None:
-        """Return a smaller sample with the given fraction of all rows."""
+        """Return a smaller sample with a fraction `share` of all rows."""
         if self.rows is None or share >= self.share:
             return self.rows
         drawn = pc.random(self.rows.num_rows, initializer=self.seen)

@@ -81,7 +81,7 @@ class FoundRowsWork:
     def run(
         self,
         engine: Engine,
-        found: Iterable[FoundRows],
+        rows: Iterable[FoundRows],
         inserted: Iterable[pa.RecordBatch] = (),
         *,
         record_changes: bool | None = None,
@@ -89,7 +89,7 @@ class FoundRowsWork:
         """Write the changed files without a commit; deletes the written files on any error.
 
         Args:
-            found: at most one for each file.
+            rows: rows to change, at most one entry for each file.
             inserted: new rows; missing columns get their default or generated values.
             record_changes: see `apply_row_changes`.
 
@@ -101,7 +101,7 @@ class FoundRowsWork:
         return apply_row_changes(
             engine,
             self.state,
-            run.changes(found),
+            run.changes(rows),
             new_versions=run.new_versions if self.assigned else None,
             inserted=inserted,
             record_changes=record_changes,
@@ -152,13 +152,13 @@ class _Run:
         self._rules = RowRules(engine, work.state.write)
         self._current: FoundRows | None = None
 
-    def changes(self, found: Iterable[FoundRows]) -> Iterator[FileChange]:
-        for rows in found:
-            self._current = rows
+    def changes(self, rows: Iterable[FoundRows]) -> Iterator[FileChange]:
+        for rows_of_file in rows:
+            self._current = rows_of_file
             yield FileChange(
-                file=rows.file,
-                deleted=rows.deleted,
-                updated=bitmap(rows.updated),
+                file=rows_of_file.file,
+                deleted=rows_of_file.deleted,
+                updated=bitmap(rows_of_file.updated),
                 rewrite=self._rewrites,
             )
 

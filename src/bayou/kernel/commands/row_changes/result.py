@@ -95,14 +95,14 @@ class RowChanges:
         engine.files.delete_files(self.vector_files)
 
     @classmethod
-    def combined(cls, shares: Iterable[RowChanges]) -> RowChanges:
+    def combined(cls, results: Iterable[RowChanges]) -> RowChanges:
         """Combine the results of several workers on different files of one table.
 
         Raises:
             ArgumentError: two workers changed the same file.
         """
         total = cls()
-        for changes in shares:
+        for changes in results:
             for name in _LISTS:
                 getattr(total, name).extend(getattr(changes, name))
             for name in _COUNTS:
@@ -115,7 +115,7 @@ class RowChanges:
             raise ArgumentError(
                 f"{duplicate}: two workers changed this file. Assign each file to one worker, and "
                 "call `discard` to delete the files that the workers wrote.",
-                argument="shares",
+                argument="results",
             )
         return total
 

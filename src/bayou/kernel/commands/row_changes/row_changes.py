@@ -237,20 +237,20 @@ class _Work:
         old = BitMap64()
         if file.deletion_vector is not None:
             old = read.load(self._engine, self._state.write.table, file.deletion_vector)
-        gone = change.gone - old
-        if not gone and not change.rewrite:
+        removed = change.gone - old
+        if not removed and not change.rewrite:
             return
         physical = num_rows(self._engine, file)
-        if gone and gone.max() >= physical:
+        if removed and removed.max() >= physical:
             raise ArgumentError(
-                f"{self._state.write.table}: {file.path} has {physical} rows, so row {gone.max()} "
-                "can't be changed. Pass positions of this file.",
+                f"{self._state.write.table}: {file.path} has {physical} rows, so row "
+                f"{removed.max()} can't be changed. Pass positions of this file.",
                 argument="changes",
             )
-        num_updated = len(gone & change.updated)
+        num_updated = len(removed & change.updated)
         self.result.num_updated_rows += num_updated
         if self.result.num_deleted_rows is not None:
-            self.result.num_deleted_rows += len(gone) - num_updated
+            self.result.num_deleted_rows += len(removed) - num_updated
         if old and old.max() >= physical:
             raise CorruptTableError(
                 f"{self._state.write.table}: the deletion vector of {file.path} deletes row "
@@ -259,16 +259,16 @@ class _Work:
                 table=self._state.write.table,
                 file=file.path,
             )
-        whole = len(gone) + len(old) == physical
-        if change.rewrite and not whole:
-            self.result.num_copied_rows += physical - len(gone) - len(old)
-            yield from self._read(change, gone, None, copies=True)
+        all_removed = len(removed) + len(old) == physical
+        if change.rewrite and not all_removed:
+            self.result.num_copied_rows += physical - len(removed) - len(old)
+            yield from self._read(change, removed, None, copies=True)
         elif self._changes is not None or (self._new_versions is not None and num_updated):
-            yield from self._read(change, gone, None if whole else gone, copies=False)
-        if change.rewrite or whole:
+            yield from self._read(change, removed, None if all_removed else removed, copies=False)
+        if change.rewrite or all_removed:
             self.result.remove(file.add, self._now, data_change=self._data_change)
         else:
-            self._mark(file.add, gone | old, physical)
+            self._mark(file.add, removed | old, physical)
 
     def _mark(self, add: AddFile, deleted: BitMap64, physical: int) -> None:
         if not self._state.marks_rows:
@@ -282,7 +282,7 @@ class _Work:
         except ValueError as error:
             raise CorruptTableError(
                 f"{self._state.write.table}: the statistics of {add.path} in the log can't be "
-                f"parsed: {error}. Recompute the statistics with the writer of the file.",
+                f"parsed: {error}. Rewrite the file with its writer.",
                 table=self._state.write.table,
                 file=add.path,
             ) from error
@@ -301,7 +301,7 @@ class _Work:
             self.result.num_vectors_updated += 1
 
     def _read(
-        self, change: FileChange, gone: BitMap64, only: BitMap64 | None, *, copies: bool
+        self, change: FileChange, removed: BitMap64, only: BitMap64 | None, *, copies: bool
     ) -> Iterator[pa.RecordBatch]:
         """Yield the copied rows of a file and the new versions of its updated rows.
 
@@ -312,7 +312,7 @@ class _Work:
         for first, end in row_group_ranges(self._engine, change.file, only):
             with self._batches(change.file, first, end) as batches:
                 for batch in batches:
-                    remaining = read.selection(gone, batch.column(ROW_INDEX_COLUMN))
+                    remaining = read.selection(removed, batch.column(ROW_INDEX_COLUMN))
                     if copies:
                         rows = batch if remaining is None else batch.filter(remaining)
                         yield self._with_partition_strings(change, self._copied(rows))

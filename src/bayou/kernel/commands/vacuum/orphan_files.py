@@ -120,14 +120,14 @@ class ListingSieve:
         root: the table's path.
         names: rules for hidden names.
         before: cutoff in milliseconds since the epoch; files modified at or after it are retained.
-        kept: referenced files.
+        referenced: referenced files.
     """
 
-    def __init__(self, root: str, names: HiddenNames, before: int, kept: KeptFiles) -> None:
+    def __init__(self, root: str, names: HiddenNames, before: int, referenced: KeptFiles) -> None:
         self._root = root
         self._names = names
         self._before = before
-        self._kept = kept
+        self._referenced = referenced
         self._own = {root: True}
         self._folders: set[str] = set()
         self._holding: set[str] = set()
@@ -135,7 +135,7 @@ class ListingSieve:
         self._candidates: list[pa.RecordBatch] = []
         self._rows = 0
         # Each comparison builds a hash table of all referenced files.
-        self._max_candidates = max(_MIN_COMPARED, len(kept) // _COMPARED_FRACTION)
+        self._max_candidates = max(_MIN_COMPARED, len(referenced) // _COMPARED_FRACTION)
         self._unreferenced: list[pa.Table] = []
 
     def skips(self, folder: str) -> bool:
@@ -199,8 +199,8 @@ class ListingSieve:
         candidates = pa.Table.from_batches(self._candidates).combine_chunks()
         self._candidates, self._rows = [], 0
         relative: Any = pc.utf8_slice_codeunits(candidates.column("path"), len(self._root) + 1)
-        referenced = self._kept.hold(relative.to_pylist())
-        self._unreferenced.append(candidates.filter(pc.invert(referenced)))
+        is_referenced = self._referenced.hold(relative.to_pylist())
+        self._unreferenced.append(candidates.filter(pc.invert(is_referenced)))
 
 
 def _split_names(paths: Any) -> Any:
@@ -233,18 +233,18 @@ class ListingShare:
         """Return the range of all paths below a table."""
         return cls(root=state.path, names=HiddenNames.of(state), before=before)
 
-    def split(self, kept: KeptFiles, max_shares: int) -> list[ListingShare]:
+    def split(self, referenced: KeptFiles, max_shares: int) -> list[ListingShare]:
         """Split into at most `max_shares` ranges with about equal numbers of referenced files."""
-        ends = [f"{self.root}/{path}" for path in kept.boundaries(max_shares)]
+        ends = [f"{self.root}/{path}" for path in referenced.boundaries(max_shares)]
         ranges = pairwise([self.after, *ends, self.until])
         return [replace(self, after=after, until=until) for after, until in ranges]
 
-    def sieve(self, kept: KeptFiles) -> ListingSieve:
+    def sieve(self, referenced: KeptFiles) -> ListingSieve:
         """Return the filter for this range's listing."""
-        return ListingSieve(self.root, self.names, self.before, kept)
+        return ListingSieve(self.root, self.names, self.before, referenced)
 
 
-def list_share(engine: Engine, share: ListingShare, kept: KeptFiles) -> FoundFiles:
+def list_share(engine: Engine, share: ListingShare, referenced: KeptFiles) -> FoundFiles:
     """List a range of paths; memory is bounded by the unreferenced files.
 
     Files whose names aren't valid Unicode are ignored, because no log can reference them.
@@ -252,7 +252,7 @@ def list_share(engine: Engine, share: ListingShare, kept: KeptFiles) -> FoundFil
     Raises:
         StorageError: the store failed.
     """
-    sieve = share.sieve(kept)
+    sieve = share.sieve(referenced)
     tree = engine.files.list_tree(share.root, sieve.skips, after=share.after, until=share.until)
     with tree as statuses:
         while batch := list(islice(statuses, _BATCH_SIZE)):
@@ -262,7 +262,7 @@ def list_share(engine: Engine, share: ListingShare, kept: KeptFiles) -> FoundFil
 
 def look_through(
     share: ListingShare,
-    kept: KeptFiles,
+    referenced: KeptFiles,
     listed: Iterable[pa.RecordBatch],
     spellings: Sequence[str] = (),
 ) -> FoundFiles:
@@ -275,7 +275,7 @@ def look_through(
         listed: batches of `LISTING_SCHEMA` with unique paths; folders may have a trailing slash.
         spellings: other forms of the table's path that the inventory may use.
     """
-    sieve = share.sieve(kept)
+    sieve = share.sieve(referenced)
     for batch in listed:
         complete = batch.filter(_is_complete(batch))
         for root in dict.fromkeys((share.root, *spellings)):

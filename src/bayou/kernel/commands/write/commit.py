@@ -109,9 +109,9 @@ def _bytes(adds: Sequence[AddFile]) -> int:
 
 
 def _rows(adds: Sequence[AddFile]) -> int | None:
-    known = [num_records(add.stats) for add in adds]
-    counts = [count for count in known if count is not None]
-    return sum(counts) if len(counts) == len(known) else None
+    counts = [num_records(add.stats) for add in adds]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

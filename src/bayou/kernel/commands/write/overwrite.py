@@ -47,7 +47,7 @@ def remove_rows_where(
 
     Raises:
         ArgumentError: the condition names data columns, and `data_change` is False.
-        UnsupportedFeatureError, DataFileError, StorageError: as for `delete`.
+        UnsupportedFeatureError, DataFileError, StorageError: see `delete`.
     """
     operation = _removal(engine, transaction, table, write)
     if not write.data_change and operation.work.search.condition is not None:

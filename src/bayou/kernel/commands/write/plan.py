@@ -201,8 +201,8 @@ def in_schema(table: str, schema: StructType, names: tuple[str, ...]) -> tuple[s
     Raises:
         SchemaError: the schema has no such column.
     """
-    known = {f.name.lower(): f.name for f in schema}
-    missing = [name for name in names if name.lower() not in known]
+    by_name = {f.name.lower(): f.name for f in schema}
+    missing = [name for name in names if name.lower() not in by_name]
     if missing:
         raise SchemaError(
             f"{table}: partition column {missing[0]!r} isn't in the schema. Its columns are "
@@ -210,7 +210,7 @@ def in_schema(table: str, schema: StructType, names: tuple[str, ...]) -> tuple[s
             table=table,
             column=missing[0],
         )
-    return tuple(known[name.lower()] for name in names)
+    return tuple(by_name[name.lower()] for name in names)
 
 
 def _check_partitioning(snapshot: Snapshot, write: TableWrite) -> None:
@@ -226,11 +226,11 @@ def _check_partitioning(snapshot: Snapshot, write: TableWrite) -> None:
 
 def _without_untyped(data: StructType, table_schema: StructType) -> StructType:
     """Return the rows' schema, with the table's types for columns of untyped nulls."""
-    known = {f.name.lower(): f for f in table_schema}
+    by_name = {f.name.lower(): f for f in table_schema}
     return StructType(
         tuple(
-            column.with_data_type(known[column.name.lower()].data_type)
-            if column.data_type == VOID and column.name.lower() in known
+            column.with_data_type(by_name[column.name.lower()].data_type)
+            if column.data_type == VOID and column.name.lower() in by_name
             else column
             for column in data
         )
