@@ -93,7 +93,7 @@ class RowChangeState:
 
     @cached_property
     def read(self) -> ScanState:
-        """How files are read: all columns that the table will have, and `metadata_columns`."""
+        """Scan state that reads all columns of the resulting table and `metadata_columns`."""
         return ScanState(
             table=self.write.table,
             logical_schema=self.write.schema,
