@@ -93,7 +93,7 @@ def test_a_column_is_added_at_its_place_with_a_comment(path):
     [
         ("ID", "int", SchemaError, "already"),
         ("s.A", "int", SchemaError, "already"),
-        ("c.x", "int", SchemaError, "only a struct"),
+        ("c.x", "int", SchemaError, "Choose a struct"),
         ("q.x", "int", SchemaError, "no column"),
         ("a b", "int", SchemaError, "column mapping"),
         ("x", "struct<a: int not null>", SchemaError, "NOT NULL"),
@@ -126,7 +126,7 @@ def test_a_default_needs_its_feature_and_is_for_new_rows(path):
     alter.set_default("d", "8")
     alter.drop_default("d")
     assert bayou.table(path).snapshot().schema.get("d").metadata == {}
-    for text, message in (("id", "names the column"), ("'x'", "can't be used"), ("(", "used")):
+    for text, message in (("id", "references column"), ("'x'", "is invalid"), ("(", "is invalid")):
         refused(path, SchemaError, message, lambda alter, t=text: alter.set_default("d", t))
 
 
@@ -208,8 +208,10 @@ def test_a_type_is_widened_and_files_stay(path):
     bayou.write(path, ROWS.set_column(0, "id", pa.array([2**40] * 3)))
     found = bayou.table(path).to_arrow(["id"])["id"].to_pylist()
     assert sorted(found) == [1, 2, 3, 2**40, 2**40, 2**40]
-    refused(path, SchemaError, "isn't a widening", lambda a: a.change_type("id", "string"))
-    refused(path, SchemaError, "isn't a widening", lambda a: a.change_type("s", "struct<a: int>"))
+    refused(path, SchemaError, "isn't a type widening", lambda a: a.change_type("id", "string"))
+    refused(
+        path, SchemaError, "isn't a type widening", lambda a: a.change_type("s", "struct<a: int>")
+    )
     assert alter.change_type("id", "long") == bayou.table(path).snapshot().version
 
 
@@ -363,7 +365,7 @@ def test_versions_of_the_protocol_are_raised(path):
         "generatedColumns",
     ]
     refused(path, ArgumentError, "can't be lowered", lambda a: a.upgrade_protocol(1, 2))
-    refused(path, ArgumentError, "no protocol", lambda a: a.upgrade_protocol(4, 7))
+    refused(path, ArgumentError, "doesn.t exist", lambda a: a.upgrade_protocol(4, 7))
 
 
 def test_features_are_added_by_name(path):
@@ -372,7 +374,7 @@ def test_features_are_added_by_name(path):
         bayou.table(path).snapshot().protocol.writer_features
     )
     assert bayou.table(path).alter.add_feature("clustering") == version
-    refused(path, UnsupportedFeatureError, "none of that name", lambda a: a.add_feature("fast"))
+    refused(path, UnsupportedFeatureError, "unknown table feature", lambda a: a.add_feature("fast"))
     refused(path, UnsupportedFeatureError, "write", lambda a: a.add_feature("icebergCompatV1"))
 
 

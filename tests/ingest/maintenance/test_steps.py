@@ -57,7 +57,7 @@ def test_what_is_left_when_it_is_stopped_waits_for_the_next_time(handle):
 def test_a_vacuum_that_is_not_allowed_fails_in_its_report(handle):
     report = maintain_table("t", handle, "vacuum", retention_hours=1)
     assert report.result == "failed"
-    assert "shorter than that of" in report.error.message
+    assert "is shorter than the table" in report.error.message
     assert maintain_table("t", handle, "vacuum", retention_hours=168).result == "nothing"
 
 

@@ -80,7 +80,7 @@ def test_generated_and_identity_columns_are_made_on_write(make):
     bayou.write(make.path, pa.table({"id": [1, 2]}), mode="append")
     rows = bayou.table(make.path).to_arrow().sort_by("id").to_pylist()
     assert rows == [{"id": 1, "twice": 2, "n": 10}, {"id": 2, "twice": 4, "n": 15}]
-    with pytest.raises(ArgumentError, match="non-zero"):
+    with pytest.raises(ArgumentError, match="ILLEGAL_STEP"):
         identity_column(number, start=1, step=0, allow_explicit=True)
 
 
@@ -111,7 +111,7 @@ def test_a_table_that_is_there_is_refused_kept_or_replaced_as_asked(make):
 def test_what_no_table_can_be_is_refused(make, tmp_path):
     with pytest.raises(SchemaError, match="DELTA_SCHEMA_NOT_PROVIDED"):
         make(schema=StructType(()))
-    with pytest.raises(SchemaError, match="no such column"):
+    with pytest.raises(SchemaError, match="isn.t in the schema"):
         make(partition_columns=("q",))
     with pytest.raises(ArgumentError, match="DELTA_CLUSTER_BY_WITH_PARTITIONED_BY"):
         make(partition_columns=("p",), clustering_columns=(("id",),))

@@ -124,7 +124,7 @@ def test_files_that_are_gone_are_named(engine, path, snapshot, written):
     gone = bayou.table(path).snapshot().files()["path"].to_pylist()
     bayou.write(path, pa.table({"id": [3]}), mode="overwrite")
     Path(path, gone[0]).unlink()
-    with pytest.raises(DataFileError, match="1 of its files are gone") as caught:
+    with pytest.raises(DataFileError, match="1 of its files are missing") as caught:
         bayou.table(path).restore(1)
     assert caught.value.file.endswith(gone[0])
     assert ids(path) == [3]

@@ -95,6 +95,6 @@ def test_a_vector_that_deletes_rows_which_the_file_lacks_loses_no_other(tmp_path
     table.delete("id = 0")
     with_add(path, 1, deletionVector=inline_vector([0, 9]))
     assert ids(table) == [1, 2, 3, 4]
-    with pytest.raises(CorruptTableError, match="deletes row 9 of a file of 5 rows"):
+    with pytest.raises(CorruptTableError, match="deletes row 9, but the file has 5 rows"):
         table.delete("id < 4")
     assert ids(table) == [1, 2, 3, 4]

@@ -103,7 +103,7 @@ def test_a_table_is_shown_as_it_could_be_made_again(run, tmp_path):
 
 def test_what_cannot_be_altered_is_said(numbers):
     run = numbers(1)
-    with pytest.raises(SchemaError, match="SYNC IDENTITY is for identity columns"):
+    with pytest.raises(SchemaError, match="SYNC IDENTITY requires an identity column"):
         run("ALTER TABLE {t} ALTER COLUMN id SYNC IDENTITY")
     with pytest.raises(StatementError, match="REPLACE COLUMNS isn't supported"):
         run("ALTER TABLE {t} REPLACE COLUMNS (id BIGINT)")

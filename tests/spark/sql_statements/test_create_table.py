@@ -119,7 +119,7 @@ def test_a_name_of_the_catalog_is_made_with_its_table(run):
 
 def test_a_name_for_a_table_that_is_there_needs_its_columns(run):
     bayou.write(run.path, pa.table({"id": [1]}))
-    with pytest.raises(SchemaError, match="whose columns are others"):
+    with pytest.raises(SchemaError, match="existing table has the columns"):
         run(f"CREATE TABLE other (id STRING) USING delta LOCATION '{run.path}'")
     run(f"CREATE TABLE other USING delta LOCATION '{run.path}'")
     try:

@@ -296,7 +296,7 @@ def test_a_first_append_is_refused_when_another_table_was_made_meanwhile(spark, 
     writer = DeltaDataSource({"path": str(tmp_path)}).writer(spark.range(0).schema, overwrite=False)
     message = writer.write(iter([pa.record_batch({"id": pa.array([1], pa.int64())})]))
     save(spark.sql("SELECT 'x' AS id"), tmp_path)
-    with pytest.raises(MetadataChangedError, match="created by another writer"):
+    with pytest.raises(MetadataChangedError, match="another writer created the table"):
         writer.commit([message])
     writer.abort([message])
     assert unreferenced(tmp_path) == set()

@@ -1,7 +1,4 @@
-"""SHALLOW CLONE: a table of its own whose files are, at first, those of another.
-
-Metadata of one version, or table, taken over by another.
-"""
+"""SHALLOW CLONE: create a table that references the data files of another table's version."""
 
 from __future__ import annotations
 
@@ -43,21 +40,23 @@ _ENABLEMENT = frozenset({ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP})
 
 
 def with_marks_of(schema: StructType, other: StructType) -> StructType:
-    """A schema whose identity columns have given out what they have in another schema, too."""
+    """Raise the schema's identity high water marks to those of another schema."""
     marks = {
-        physical_name(f): found.high_water_mark
+        physical_name(f): identity.high_water_mark
         for f in other
-        if (found := identity_of(f)) is not None and found.high_water_mark is not None
+        if (identity := identity_of(f)) is not None and identity.high_water_mark is not None
     }
-    return replace(schema, fields=tuple(_marked(f, marks) for f in schema)) if marks else schema
+    if not marks:
+        return schema
+    return replace(schema, fields=tuple(_with_mark(f, marks) for f in schema))
 
 
 def with_enablement_of(properties: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
-    """Properties that name the commit at which in-commit timestamps began as others do.
+    """Return the properties with the in-commit timestamp enablement version of `others`.
 
-    It is the log's, which is one for all versions: commits between two versions may lack the
-    timestamps that the older version's properties promise. Where one of the two has none they
-    begin anew, or end, and the properties stay.
+    The enablement version belongs to the log: commits between two versions may lack the timestamps
+    that the older version's properties imply. If only one side has in-commit timestamps, the commit
+    enables or disables them, and the properties stay.
     """
     if not all(IN_COMMIT_TIMESTAMPS.read(p) for p in (properties, others)):
         return dict(properties)
@@ -68,14 +67,14 @@ def with_enablement_of(properties: Mapping[str, str], others: Mapping[str, str])
 
 
 def clustering_domain(configuration: str | None) -> str:
-    """The domain `delta.clustering` as it is, or without columns where there is none."""
+    """Return the configuration of domain `delta.clustering`, without columns if it is None."""
     if configuration is not None:
         return configuration
     empty = {"clusteringColumns": [], "domainName": "delta.clustering"}
     return msgspec.json.encode(empty).decode()
 
 
-def _marked(field: StructField, marks: Mapping[str, int]) -> StructField:
+def _with_mark(field: StructField, marks: Mapping[str, int]) -> StructField:
     mark = marks.get(physical_name(field))
     column = identity_of(field)
     if column is None or mark is None or not _is_further(column, mark):
@@ -90,18 +89,18 @@ def _is_further(column: IdentityColumn, mark: int) -> bool:
 
 pc: Any = pyarrow.compute
 
-_NOT_CARRIED = frozenset(
+_UNCLONED_PROPERTIES = frozenset(
     {
-        # They are about the source's log.
+        # These describe the source's log.
         "delta.requireCheckpointProtectionBeforeVersion",
         "delta.inCommitTimestampEnablementVersion",
         "delta.inCommitTimestampEnablementTimestamp",
-        # Ids stored in the source's files mean rows of the source: the clone numbers its rows anew.
+        # Row ids stored in the source's files identify its rows; the clone assigns new row ids.
         "delta.rowTracking.materializedRowIdColumnName",
         "delta.rowTracking.materializedRowCommitVersionColumnName",
     }
 )
-_NOT_CLONED = frozenset(
+_UNCLONED_FEATURES = frozenset(
     {
         features.CATALOG_MANAGED,
         features.CATALOG_MANAGED_PREVIEW,
@@ -109,17 +108,17 @@ _NOT_CLONED = frozenset(
         features.CHECKPOINT_PROTECTION,
     }
 )
-"""Features that are about the source's log."""
+"""Features that describe the source's log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloneMetrics:
-    """What a clone is made of, in delta-spark's numbers; sizes in bytes.
+    """Metrics of a clone, under delta-spark's names; sizes in bytes.
 
     Attributes:
         version: the clone's version.
-        num_removed_files, num_copied_files, removed_files_size, copied_files_size: 0, for no file
-            is touched.
+        num_removed_files, num_copied_files, removed_files_size, copied_files_size: always 0 for a
+            shallow clone.
     """
 
     version: int
@@ -141,24 +140,24 @@ def clone(
     replace: bool = False,
     transaction_identifiers: bool = True,
 ) -> CloneMetrics:
-    """Make a table at `target` whose files are a version's, under their absolute paths.
+    """Create a table at `target` that references a version's files by absolute paths.
 
-    Both tables go their own ways from there. The clone's vacuum never deletes the source's files;
-    the source's may delete what the clone still needs.
+    Later changes to one table don't affect the other. Vacuuming the clone never deletes files of
+    the source. Vacuuming the source may delete files that the clone needs.
 
     Args:
-        target: its path, of the engine's store.
-        properties: table properties on top of the source's.
-        replace: a table may be there already, if it has no files.
+        target: path of the clone, in the engine's store.
+        properties: table properties in addition to the source's.
+        replace: allow an existing table at `target` if it has no files.
         transaction_identifiers: copy the version's transaction identifiers (PROTOCOL.md,
-            Transaction Identifiers), so that an application, such as a pipeline or a stream's
-            query, continues on the clone where it stood in that version. False: the clone has none.
+            Transaction Identifiers), so that an application (a pipeline or streaming query)
+            continues on the clone at its progress in that version. False: copy none.
 
     Raises:
-        TableAlreadyExistsError: there is a table, and it has files or may not be replaced.
-        SchemaError: its column mapping is another.
-        TablePropertyError: a property that isn't one, or an unusable value.
-        UnsupportedFeatureError: the table can't be written.
+        TableAlreadyExistsError: a table exists at `target`, and it has files or `replace` is False.
+        SchemaError: the column mapping modes of source and target differ.
+        TablePropertyError: an unknown property, or an invalid value.
+        UnsupportedFeatureError: this version of the package can't write the table.
     """
     path = engine.files.resolve_path(target)
     existing = _existing(engine, path, replace=replace)
@@ -178,13 +177,13 @@ def clone(
     )
     if transaction_identifiers:
         builder = builder.with_copied_transaction_ids(source.transaction_actions.values())
-    theirs = source.domain_metadata.get(CLUSTERING_DOMAIN)
-    ours = None if existing is None else existing.domain_metadata.get(CLUSTERING_DOMAIN)
-    if theirs != ours:
-        builder = builder.with_delta_domain(CLUSTERING_DOMAIN, theirs)
+    clustering = source.domain_metadata.get(CLUSTERING_DOMAIN)
+    current = None if existing is None else existing.domain_metadata.get(CLUSTERING_DOMAIN)
+    if clustering != current:
+        builder = builder.with_delta_domain(CLUSTERING_DOMAIN, clustering)
     transaction = builder.build(engine)
     if existing is None and transaction.read_version >= 0:
-        raise _exists(path)  # made meanwhile
+        raise _exists(path)  # another writer created the table meanwhile
     _check_mapping(path, source, transaction.transaction_state(engine).configuration)
     transaction.record_read()
     counts = _count(engine, source)
@@ -220,9 +219,8 @@ def _existing(engine: Engine, path: str, *, replace: bool) -> TableState | None:
         raise _exists(path)
     if _count(engine, state)[0]:
         raise TableAlreadyExistsError(
-            f"The table at {path} has files, and only an empty one can be replaced by a clone "
-            "(DELTA_UNSUPPORTED_NON_EMPTY_CLONE). "
-            "Overwrite it with no rows first, or clone to another path.",
+            f"{path}: the table isn't empty, and a clone can only replace an empty table "
+            "(DELTA_UNSUPPORTED_NON_EMPTY_CLONE). Truncate it first, or clone to another path.",
             table=path,
         )
     return state
@@ -230,18 +228,18 @@ def _existing(engine: Engine, path: str, *, replace: bool) -> TableState | None:
 
 def _exists(path: str) -> TableAlreadyExistsError:
     return TableAlreadyExistsError(
-        f"There is a Delta table at {path} already (DELTA_TABLE_ALREADY_EXISTS). Clone to another "
-        "path, or allow to replace it.",
+        f"{path}: a Delta table already exists (DELTA_TABLE_ALREADY_EXISTS). Clone to another "
+        "path, or replace the table (replace=True).",
         table=path,
     )
 
 
 def _metadata(
-    source: TableState, existing: TableState | None, asked: Mapping[str, str]
+    source: TableState, existing: TableState | None, properties: Mapping[str, str]
 ) -> Metadata:
     configuration = {
-        **{k: v for k, v in source.properties.items() if k not in _NOT_CARRIED},
-        **_row_tracking_columns({**source.properties, **asked}),
+        **{k: v for k, v in source.properties.items() if k not in _UNCLONED_PROPERTIES},
+        **_row_tracking_columns({**source.properties, **properties}),
     }
     if existing is None:
         return msgspec.structs.replace(
@@ -251,7 +249,7 @@ def _metadata(
             description=None,
             configuration=configuration,
         )
-    kept = {k: v for k, v in existing.properties.items() if k in _NOT_CARRIED}
+    retained = {k: v for k, v in existing.properties.items() if k in _UNCLONED_PROPERTIES}
     schema = with_marks_of(source.schema, existing.schema)
     return msgspec.structs.replace(
         source.metadata,
@@ -259,21 +257,21 @@ def _metadata(
         name=existing.metadata.name,
         description=existing.metadata.description,
         schema_string=schema.to_json(),
-        configuration={**configuration, **kept},
+        configuration={**configuration, **retained},
     )
 
 
 def _protocol(source: TableState, existing: TableState | None) -> Protocol:
-    names = [n for n in features.all_features(source.protocol) if n not in _NOT_CLONED]
+    names = [n for n in features.all_features(source.protocol) if n not in _UNCLONED_FEATURES]
     if existing is not None:
         return features.upgraded(existing.protocol, names)
-    if not _NOT_CLONED & set(features.all_features(source.protocol)):
+    if not _UNCLONED_FEATURES & set(features.all_features(source.protocol)):
         return source.protocol
     return features.upgraded(Protocol(min_reader_version=1, min_writer_version=2), names)
 
 
 def _row_tracking_columns(configuration: Mapping[str, str]) -> dict[str, str]:
-    """Names of their own, which no file of the source has."""
+    """Generate new names of materialized columns, which no file of the source has."""
     if not TableProperties(normalize(configuration)).row_tracking:
         return {}
     return {
@@ -288,14 +286,15 @@ def _check_mapping(path: str, source: TableState, configuration: Mapping[str, st
     mode = configuration.get("delta.columnMapping.mode", "none").lower()
     if mode != source.column_mapping:
         raise SchemaError(
-            f"A clone's files are those of {source.path}, whose column mapping is "
-            f"{source.column_mapping!r}: {path} can't have {mode!r}.",
+            f"{path}: column mapping mode {mode!r} differs from {source.column_mapping!r} of the "
+            f"clone's source {source.path}. Don't set delta.columnMapping.mode, or clone to "
+            "another path.",
             table=path,
         )
 
 
 def _count(engine: Engine, state: TableState) -> tuple[int, int]:
-    """How many files a version has, and their bytes."""
+    """Return a version's number of files and their total size in bytes."""
     files = size = 0
     with ScanBuilder(state).build().scan_files(engine) as batches:
         for batch in batches:
@@ -325,7 +324,7 @@ def _absolute(file: ScanFile) -> DeletionVectorDescriptor | None:
         return vector
     stored = stored_vector(vector)
     path = vector_file_path(file.table_root, vector)
-    assert path is not None  # it isn't inline
+    assert path is not None  # the vector isn't inline
     return msgspec.structs.replace(
         vector,
         storage_type="p",

@@ -1,7 +1,4 @@
-"""CONVERT TO DELTA: a folder of Parquet files becomes a table, and no file is touched.
-
-A folder of Parquet files that isn't a table: its files, their partitions, and their schema.
-"""
+"""CONVERT TO DELTA: turn a folder of Parquet files into a table without rewriting files."""
 
 from __future__ import annotations
 
@@ -53,12 +50,12 @@ _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundFile:
-    """A file below the folder.
+    """A Parquet file to be converted.
 
     Attributes:
-        status: of the file.
-        path: decoded, relative to the folder.
-        partition_values: serialized, by name of the partition column.
+        status: the file's path, size and modification time.
+        path: decoded path relative to the folder.
+        partition_values: serialized values by partition column.
     """
 
     status: FileStatus
@@ -67,32 +64,32 @@ class FoundFile:
 
 
 def parquet_files(engine: Engine, folder: str, partitions: StructType) -> list[FoundFile]:
-    """The folder's files, hidden ones and hidden folders left out, in the order of their paths.
+    """Return the folder's files without hidden files and hidden folders, ordered by path.
 
-    Where Structured Streaming wrote the folder its log says which files count.
+    If Structured Streaming wrote the folder, only the files in its sink log are returned.
 
     Args:
-        partitions: names and types of the partition columns, as the folders are nested.
+        partitions: partition columns in the order in which the folders are nested.
 
     Raises:
-        SchemaError: a file whose folders aren't those columns, or whose value isn't of its type.
-        CorruptTableError: that log can't be read.
+        SchemaError: a file's folders don't match the partition columns or their types.
+        CorruptTableError: the sink log can't be read.
     """
     root = f"{folder}/"
-    found: list[FoundFile] = []
+    files: list[FoundFile] = []
     committed = sink_files(engine, folder)
-    for file in _listed(engine, folder) if committed is None else committed:
+    for file in _list_files(engine, folder) if committed is None else committed:
         path = file.path.removeprefix(root)
         values = _partition_values(folder, path, partitions)
-        found.append(FoundFile(status=file, path=path, partition_values=values))
-    return sorted(found, key=lambda file: file.path)
+        files.append(FoundFile(status=file, path=path, partition_values=values))
+    return sorted(files, key=lambda file: file.path)
 
 
 def read_footers(engine: Engine, files: Iterable[FoundFile]) -> Iterator[ParquetFooter]:
-    """Each file's footer, in the order of the files, several read at the same time.
+    """Read the footers in parallel and yield them in the order of the files.
 
     Raises:
-        StorageError: a file that isn't Parquet; names it.
+        StorageError: a file isn't Parquet; the message names it.
     """
 
     def read(file: FoundFile) -> ParquetFooter:
@@ -108,17 +105,16 @@ def merged_schema(
     footers: Iterable[ParquetFooter],
     partitions: StructType,
 ) -> StructType:
-    """One schema for all files: every column that any has, nullable, partition columns last.
+    """Merge the files' schemas: all columns of all files, nullable, partition columns last.
 
-    A column of a partition column's name in a file is passed over: the folder counts. A file that
-    Spark wrote says its columns' types in Spark's terms; those count then. Bytes, shorts and ints
-    are one in Parquet: the widest counts.
+    File columns named like a partition column are ignored. Files written by Spark contain a Spark
+    schema, which takes precedence. Of byte, short and int, the widest type is used.
 
     Raises:
-        SchemaError: files whose columns have different types; names the file.
+        SchemaError: the files' columns have different types; the message names the file.
     """
     merged = StructType(())
-    in_folders = {f.name.lower() for f in partitions}
+    partition_names = {f.name.lower() for f in partitions}
     seen: set[tuple[str | None, str]] = set()
     for file, footer in zip(files, footers, strict=True):
         spark = footer.key_value_metadata.get(_SPARK_SCHEMA)
@@ -127,43 +123,47 @@ def merged_schema(
             continue
         seen.add(key)
         try:
-            found = _schema(folder, footer, spark, without=in_folders)
-            merged = merge_schemas(folder, merged, _nullable(found), of_files=True)
+            schema = _schema(folder, footer, spark, without=partition_names)
+            merged = merge_schemas(folder, merged, _nullable(schema), of_files=True)
         except SchemaError as error:
             raise SchemaError(
-                f"{file.status.path} can't be a file of one table with the other files below "
-                f"{folder}: {error} Move it away, or rewrite it.",
+                f"{file.status.path}: the schema doesn't fit the other files of {folder}. {error} "
+                "Move the file away, or rewrite it.",
                 table=folder,
                 column=error.column,
             ) from error
     return StructType((*merged, *partitions))
 
 
-def indexed_statistics(found: FileStatistics, columns: Iterable[str]) -> FileStatistics:
-    """The statistics of some columns, named by dotted paths."""
-    kept = frozenset(columns)
+def indexed_statistics(statistics: FileStatistics, columns: Iterable[str]) -> FileStatistics:
+    """Return the statistics of only some columns.
+
+    Args:
+        columns: dotted paths.
+    """
+    indexed = frozenset(columns)
     return replace(
-        found,
-        min_values=_kept(found.min_values, kept, ""),
-        max_values=_kept(found.max_values, kept, ""),
-        null_count=_kept(found.null_count, kept, ""),
+        statistics,
+        min_values=_select(statistics.min_values, indexed, ""),
+        max_values=_select(statistics.max_values, indexed, ""),
+        null_count=_select(statistics.null_count, indexed, ""),
     )
 
 
-def _kept(tree: Mapping[str, object], columns: frozenset[str], prefix: str) -> dict[str, object]:
-    kept: dict[str, object] = {}
+def _select(tree: Mapping[str, object], columns: frozenset[str], prefix: str) -> dict[str, object]:
+    selected: dict[str, object] = {}
     for name, value in tree.items():
         path = prefix + name
         if path in columns:
-            kept[name] = value
+            selected[name] = value
         elif isinstance(value, Mapping):
-            below = _kept(value, columns, f"{path}.")
-            if below:
-                kept[name] = below
-    return kept
+            children = _select(value, columns, f"{path}.")
+            if children:
+                selected[name] = children
+    return selected
 
 
-def _listed(engine: Engine, folder: str) -> Iterator[FileStatus]:
+def _list_files(engine: Engine, folder: str) -> Iterator[FileStatus]:
     with engine.files.list_tree(folder, lambda path: _is_hidden(path, folders=True)) as files:
         for file in files:
             if not file.path.endswith("/") and not _is_hidden(file.path):
@@ -181,38 +181,38 @@ def _partition_values(folder: str, path: str, partitions: StructType) -> dict[st
         name, equals, value = segment.partition("=")
         if not equals:
             break
-        pairs.insert(0, (_unescaped(name), value))
+        pairs.insert(0, (_unescape(name), value))
     names = [name for name, _ in pairs]
     if [n.lower() for n in names] != [f.name.lower() for f in partitions]:
         raise SchemaError(
-            f"{folder}/{path} is in folders of the partition columns ({', '.join(names)}), not of "
-            f"({', '.join(partitions.names)}). Say which columns they are, with their types "
-            "(partition_schema).",
+            f"{folder}/{path}: its folders have the partition columns ({', '.join(names)}), but "
+            f"the partition schema has ({', '.join(partitions.names)}). Pass a partition_schema "
+            "with the names and types of the folders.",
             table=folder,
             column=names[0] if names else None,
         )
     return {
-        field.name: _partition_value(folder, path, field, text)
-        for field, (_, text) in zip(partitions, pairs, strict=True)
+        field.name: _partition_value(folder, path, field, value)
+        for field, (_, value) in zip(partitions, pairs, strict=True)
     }
 
 
-def _partition_value(folder: str, path: str, field: StructField, text: str) -> str | None:
-    value = None if text == HIVE_DEFAULT_PARTITION else _unescaped(text)
+def _partition_value(folder: str, path: str, field: StructField, escaped: str) -> str | None:
+    value = None if escaped == HIVE_DEFAULT_PARTITION else _unescape(escaped)
     try:
         typed = partition_values.parse(value, field.data_type)
         return partition_values.serialize(typed, field.data_type)
     except ValueError as error:
         raise SchemaError(
             f"{folder}/{path}: {value!r} isn't a value of partition column {field.name!r} "
-            f"({field.data_type}).",
+            f"({field.data_type}). Rename the folder, or change the type in partition_schema.",
             table=folder,
             column=field.name,
         ) from error
 
 
-def _unescaped(text: str) -> str:
-    return unquote(text, errors="surrogateescape")
+def _unescape(value: str) -> str:
+    return unquote(value, errors="surrogateescape")
 
 
 def _schema(
@@ -220,10 +220,10 @@ def _schema(
 ) -> StructType:
     if spark is not None:
         try:
-            found = StructType.from_json(spark)
-            return StructType(tuple(f for f in found if f.name.lower() not in without))
+            schema = StructType.from_json(spark)
+            return StructType(tuple(f for f in schema if f.name.lower() not in without))
         except SchemaJsonError:
-            pass  # of a version of Spark with types that we don't know
+            pass  # a newer Spark version with unknown types
     columns = [f for f in footer.schema if f.name.lower() not in without]
     return from_arrow_schema(pa.schema(columns), table=folder)
 
@@ -254,11 +254,11 @@ def _nullable_type(data_type: DataType) -> DataType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertMetrics:
-    """What was converted.
+    """Metrics of a conversion.
 
     Attributes:
         version: the table's version.
-        num_converted_files: 0 where it was a table already.
+        num_converted_files: 0 if the folder was a table already.
     """
 
     version: int
@@ -274,38 +274,39 @@ def convert(
     properties: Mapping[str, str] | None = None,
     collect_statistics: bool = True,
 ) -> ConvertMetrics:
-    """Write the first commit of a table over a folder's Parquet files; a table stays as it is.
+    """Write the first commit of a table over a folder's Parquet files; a table isn't changed.
 
     Schema and statistics come from the files' footers. Hidden files and folders (`_SUCCESS`,
-    `_metadata`, `.tmp`) aren't the table's.
+    `_metadata`, `.tmp`) are ignored.
 
     Args:
-        folder: decoded, fully qualified.
-        partition_schema: the partition columns, as the folders are nested (`day=2024-01-05`).
-        properties: of the new table; column mapping isn't for files that are there already.
-        collect_statistics: whether files get statistics, which filters skip files by.
+        folder: decoded, fully qualified path.
+        partition_schema: partition columns in the order of the folders (`day=2024-01-05`).
+        properties: properties of the new table, without column mapping.
+        collect_statistics: whether the commit has file statistics for data skipping.
 
     Raises:
-        ArgumentError: no file, or properties that don't go with files that are there.
-        SchemaError: files of different types, or in folders of other partition columns.
-        StorageError: a file that isn't Parquet.
-        TablePropertyError, UnsupportedFeatureError: the table can't be made so.
+        ArgumentError: the folder has no Parquet file, or the properties enable column mapping.
+        SchemaError: the files' types differ, or their folders don't match the partition columns.
+        StorageError: a file isn't Parquet.
+        TablePropertyError, UnsupportedFeatureError: the properties are invalid or unsupported.
     """
-    known = _version(engine, folder)
-    if known is not None:
-        return ConvertMetrics(version=known, num_converted_files=0)
-    wanted = dict(properties or {})
-    if COLUMN_MAPPING_MODE.read(normalize(wanted)) != "none":
+    existing = _version(engine, folder)
+    if existing is not None:
+        return ConvertMetrics(version=existing, num_converted_files=0)
+    requested = dict(properties or {})
+    if COLUMN_MAPPING_MODE.read(normalize(requested)) != "none":
         raise ArgumentError(
-            f"The files below {folder} know their columns by name: the table can't begin with "
-            "column mapping. Convert it without, and turn it on afterwards.",
+            f"{folder}: existing Parquet files can't be converted with column mapping. Convert "
+            "without it, and enable it afterwards.",
             argument="properties",
         )
     partitions = partition_schema or StructType(())
     files = parquet_files(engine, folder, partitions)
     if not files:
         raise ArgumentError(
-            f"There is no Parquet file below {folder}; hidden files and folders don't count.",
+            f"{folder}: no Parquet file found; hidden files and folders are ignored. Check the "
+            "path.",
             argument="path",
         )
     footers = list(read_footers(engine, files))
@@ -315,7 +316,7 @@ def convert(
         )
         .with_schema(merged_schema(folder, files, footers, partitions))
         .with_partition_columns(partitions.names)
-        .with_table_properties(wanted)
+        .with_table_properties(requested)
         .with_operation_parameters(
             {
                 "numFiles": len(files),
@@ -326,7 +327,7 @@ def convert(
         )
         .build(engine)
     )
-    if transaction.read_version >= 0:  # made meanwhile
+    if transaction.read_version >= 0:  # another writer created the table meanwhile
         return ConvertMetrics(version=transaction.read_version, num_converted_files=0)
     state = transaction.transaction_state(engine)
     adds = _adds(state, files, footers, collect_statistics=collect_statistics)
@@ -359,12 +360,12 @@ def _adds(
 ) -> Iterator[AddFile]:
     columns = state.statistics_columns()
     for file, footer in zip(files, footers, strict=True):
-        found = indexed_statistics(footer.statistics, columns)
+        statistics = indexed_statistics(footer.statistics, columns)
         yield AddFile(
             path=data_file_path_to_uri(file.path),
             partition_values=dict(file.partition_values),
             size=file.status.size,
             modification_time=file.status.modification_time,
             data_change=True,
-            stats=state.statistics_text(found) if collect_statistics else None,
+            stats=state.statistics_text(statistics) if collect_statistics else None,
         )

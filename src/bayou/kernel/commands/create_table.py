@@ -1,4 +1,4 @@
-"""CREATE TABLE and REPLACE TABLE: a table defined, with no rows."""
+"""CREATE TABLE and REPLACE TABLE: define a table without rows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 
 
 class CreationMode(StrEnum):
-    """What happens where there is a table, or none; the statement that says so."""
+    """The SQL statement that creates or replaces a table."""
 
     CREATE = "CREATE TABLE"
     CREATE_IF_NOT_EXISTS = "CREATE TABLE IF NOT EXISTS"
@@ -51,21 +51,21 @@ class CreationMode(StrEnum):
 
     @property
     def replaces(self) -> bool:
-        """Whether a table that is there is given the definition."""
+        """Whether the definition replaces that of an existing table."""
         return self in (CreationMode.REPLACE, CreationMode.CREATE_OR_REPLACE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDefinition:
-    """What a table is to be.
+    """Definition of a table.
 
     Attributes:
-        schema: columns; generated, identity and default columns by their fields' metadata.
-        partition_columns: names, case doesn't matter.
+        schema: columns; generated, identity and default columns are defined in field metadata.
+        partition_columns: column names, case-insensitive.
         clustering_columns: paths of at most four columns.
-        properties: table properties, those that ask for features included.
-        description: free text, None for none.
-        is_managed: whether a catalog chose the place; for the history.
+        properties: table properties, including `delta.feature.*`.
+        description: table description.
+        is_managed: whether a catalog chose the location; recorded in the history.
     """
 
     schema: StructType
@@ -84,26 +84,25 @@ def create_table(
     *,
     engine_info: str,
 ) -> int:
-    """Make a table, or replace what there is by an empty one, in one commit.
+    """Create a table, or replace an existing table by an empty one, in one commit.
 
-    A replaced table keeps its id and history, its protocol, and what its files' names depend on
-    (column mapping, the columns that row ids are materialized in); all else is the definition's.
+    A replaced table keeps its id, its history, its protocol, its column mapping and the names of
+    its materialized row tracking columns; everything else comes from the definition.
 
     Returns:
         The table's version.
 
     Raises:
-        TableAlreadyExistsError: there is a table, and it may not be replaced.
-        TableNotFoundError: there is none to be replaced.
-        ArgumentError: the folder has files that aren't a table's, or the definition contradicts
-            itself.
-        SchemaError, TablePropertyError, UnsupportedFeatureError: the table can't be so.
+        TableAlreadyExistsError: the table exists, and the mode doesn't replace it.
+        TableNotFoundError: the mode is `REPLACE`, and the table doesn't exist.
+        ArgumentError: the folder has other files, or the definition contradicts itself.
+        SchemaError, TablePropertyError, UnsupportedFeatureError: the definition is invalid.
         CommitConflictError, CommitFailedError: see `Transaction.commit`.
     """
     if definition.partition_columns and definition.clustering_columns:
         raise ArgumentError(
-            f"{table.path} can't be partitioned and clustered: choose one "
-            "(DELTA_CLUSTER_BY_WITH_PARTITIONED_BY).",
+            f"{table.path}: partition columns and clustering columns exclude each other "
+            "(DELTA_CLUSTER_BY_WITH_PARTITIONED_BY). Define one of them.",
             argument="clusterBy",
         )
     snapshot = table.latest_snapshot(engine) if table.exists(engine) else None
@@ -113,26 +112,27 @@ def create_table(
         raise _exists(table)
     if len(definition.schema) == 0:
         raise SchemaError(
-            f"A table needs columns; {table.path} is to have none (DELTA_SCHEMA_NOT_PROVIDED).",
+            f"{table.path}: the definition has no columns (DELTA_SCHEMA_NOT_PROVIDED). Define at "
+            "least one column.",
             table=table.path,
         )
     if snapshot is not None:
-        return _replaced(engine, snapshot, definition, mode, engine_info)
+        return _replace(engine, snapshot, definition, mode, engine_info)
     if mode is CreationMode.REPLACE:
         raise TableNotFoundError(
-            f"There is no Delta table at {table.path} that could be replaced "
-            "(TABLE_OR_VIEW_NOT_FOUND). Create it, or use createOrReplace.",
+            f"{table.path}: no Delta table to replace (TABLE_OR_VIEW_NOT_FOUND). Create it, or use "
+            "createOrReplace.",
             table=table.path,
         )
     _check_folder(engine, table)
-    return _created(engine, table, definition, mode, engine_info)
+    return _create(engine, table, definition, mode, engine_info)
 
 
 def generated_column(column: StructField, expression: str) -> StructField:
-    """A column whose values are made of others (PROTOCOL.md, Generated Columns).
+    """Return a generated column (PROTOCOL.md, Generated Columns).
 
     Args:
-        expression: SQL text.
+        expression: SQL expression.
     """
     return replace(column, metadata={**column.metadata, GENERATION_EXPRESSION_KEY: expression})
 
@@ -140,18 +140,18 @@ def generated_column(column: StructField, expression: str) -> StructField:
 def identity_column(
     column: StructField, *, start: int, step: int, allow_explicit: bool
 ) -> StructField:
-    """A column whose values are given out one by one (PROTOCOL.md, Identity Columns).
+    """Return an identity column (PROTOCOL.md, Identity Columns).
 
     Args:
-        allow_explicit: rows may bring values of their own (GENERATED BY DEFAULT).
+        allow_explicit: writers may provide values (GENERATED BY DEFAULT).
 
     Raises:
-        ArgumentError: a step of 0.
+        ArgumentError: the step is 0.
     """
     if step == 0:
         raise ArgumentError(
-            f"Column {column.name!r}: identity generation requires step to be non-zero "
-            "(DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP).",
+            f"Column {column.name!r}: the step of an identity column can't be 0 "
+            "(DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP). Set another step.",
             argument="step",
         )
     marks = {
@@ -163,53 +163,55 @@ def identity_column(
 
 
 def properties_to_remove(snapshot: Snapshot, properties: Mapping[str, str]) -> list[str]:
-    """Those of a table that is replaced which the new definition doesn't have.
+    """Return the properties of a replaced table that its new definition doesn't have.
 
-    What the files' names depend on, and in-commit timestamps, stay.
+    Column mapping, materialized row tracking columns and in-commit timestamps are retained.
     """
     new = normalize(properties)
-    return [k for k in snapshot.properties if k not in new and not k.startswith(_KEPT)]
+    return [k for k in snapshot.properties if k not in new and not k.startswith(_RETAINED_PREFIXES)]
 
 
 def check_definition(snapshot: Snapshot, definition: TableDefinition) -> None:
-    """Check that a table that is there is what somebody is about to create.
+    """Check that an existing table matches a definition.
 
-    What the definition doesn't say isn't compared.
+    Only columns and properties that the definition sets are compared.
 
     Raises:
-        SchemaError: other columns or partition columns.
-        TablePropertyError: other properties.
+        SchemaError: the columns or partition columns differ.
+        TablePropertyError: a property differs.
     """
     path = snapshot.path
     if len(definition.schema):
-        there, wanted = without_mapping(snapshot.schema), definition.schema
-        if _plain(there) != _plain(wanted):
+        existing, requested = without_mapping(snapshot.schema), definition.schema
+        if _comparable(existing) != _comparable(requested):
             raise SchemaError(
-                f"There is a table at {path} whose columns are others: it has ({_shown(there)}), "
-                f"not ({_shown(wanted)}) (DELTA_CREATE_TABLE_SCHEME_MISMATCH).",
+                f"{path}: the existing table has the columns ({_format(existing)}), not "
+                f"({_format(requested)}) (DELTA_CREATE_TABLE_SCHEME_MISMATCH). Use the table's "
+                "columns, or another path.",
                 table=path,
             )
         partitions = [name.lower() for name in definition.partition_columns]
         if partitions != [name.lower() for name in snapshot.partition_columns]:
             raise SchemaError(
-                f"There is a table at {path} that is partitioned by "
+                f"{path}: the existing table is partitioned by "
                 f"({', '.join(snapshot.partition_columns)}), not by "
                 f"({', '.join(definition.partition_columns)}) "
-                "(DELTA_CREATE_TABLE_WITH_DIFFERENT_PARTITIONING).",
+                "(DELTA_CREATE_TABLE_WITH_DIFFERENT_PARTITIONING). Use the table's partition "
+                "columns, or another path.",
                 table=path,
             )
     for key, value in normalize(definition.properties).items():
         if snapshot.properties.get(key, value) != value:
             raise TablePropertyError(
-                f"There is a table at {path} whose property {key} is "
-                f"{snapshot.properties[key]!r}, not {value!r} "
-                "(DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY).",
+                f"{path}: property {key} of the existing table is {snapshot.properties[key]!r}, "
+                f"not {value!r} (DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY). Use the table's "
+                "value, or another path.",
                 table=path,
                 key=key,
             )
 
 
-def _created(
+def _create(
     engine: Engine,
     table: Table,
     definition: TableDefinition,
@@ -218,7 +220,7 @@ def _created(
 ) -> int:
     operation = Operation.CREATE_OR_REPLACE_TABLE if mode.replaces else Operation.CREATE_TABLE
     builder = table.create_transaction_builder(engine, engine_info, operation)
-    transaction = _defined(builder, table.path, definition).build(engine)
+    transaction = _with_definition(builder, table.path, definition).build(engine)
     if transaction.read_version < 0:
         try:
             result = transaction.commit(engine, [], operation_metrics={})
@@ -228,13 +230,13 @@ def _created(
         else:
             result.run_post_commit_hooks(engine)
             return result.version
-    # Another writer made it meanwhile.
+    # Another writer created the table meanwhile.
     if mode is CreationMode.CREATE:
         raise _exists(table)
     return create_table(engine, table, definition, mode, engine_info=engine_info)
 
 
-def _replaced(
+def _replace(
     engine: Engine,
     snapshot: Snapshot,
     definition: TableDefinition,
@@ -254,7 +256,7 @@ def _replaced(
     )
     if snapshot.clustering_columns and not definition.clustering_columns:
         builder = builder.with_clustering_columns(())
-    builder = _defined(builder, snapshot.path, definition)
+    builder = _with_definition(builder, snapshot.path, definition)
     transaction = builder.with_description(definition.description or "").build(engine)
     removes = transaction.generate_remove_actions(engine)
     result = transaction.commit(engine, removes, operation_metrics={})
@@ -262,7 +264,7 @@ def _replaced(
     return result.version
 
 
-_KEPT = (
+_RETAINED_PREFIXES = (
     "delta.columnMapping.",
     "delta.rowTracking.materialized",
     "delta.enableInCommitTimestamps",
@@ -270,10 +272,10 @@ _KEPT = (
 )
 
 
-def _defined(
+def _with_definition(
     builder: TransactionBuilder, path: str, definition: TableDefinition
 ) -> TransactionBuilder:
-    columns = _in_schema(path, definition.schema, definition.partition_columns)
+    columns = _partition_columns(path, definition.schema, definition.partition_columns)
     builder = (
         builder.with_schema(definition.schema)
         .with_partition_columns(columns)
@@ -287,23 +289,23 @@ def _defined(
     return builder
 
 
-def _in_schema(path: str, schema: StructType, names: Iterable[str]) -> list[str]:
-    found = []
+def _partition_columns(path: str, schema: StructType, names: Iterable[str]) -> list[str]:
+    columns = []
     for name in names:
         column = schema.get(name)
         if column is None:
             raise SchemaError(
-                f"{path} can't be partitioned by {name!r}: there is no such column among "
+                f"{path}: partition column {name!r} isn't in the schema. Its columns are "
                 f"{', '.join(schema.names)}.",
                 table=path,
                 column=name,
             )
-        found.append(column.name)
-    return found
+        columns.append(column.name)
+    return columns
 
 
 def _check_folder(engine: Engine, table: Table) -> None:
-    """Refuse to make a table around files that would silently be no part of it."""
+    """Check that the folder is empty; existing files would silently not be part of the table."""
     try:
         with engine.files.list_from(f"{table.path}/") as files:
             first = next(iter(files), None)
@@ -311,24 +313,24 @@ def _check_folder(engine: Engine, table: Table) -> None:
         return
     if first is not None:
         raise ArgumentError(
-            f"{table.path} has files that are no Delta table's ({first.path}). Convert them "
-            "(convertToDelta), or choose an empty place "
-            "(DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION).",
+            f"{table.path}: the folder isn't empty and isn't a Delta table; it contains "
+            f"{first.path} (DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION). Convert the files "
+            "(convertToDelta), or choose an empty location.",
             argument="location",
         )
 
 
-def _plain(schema: StructType) -> list[tuple[str, str, bool]]:
+def _comparable(schema: StructType) -> list[tuple[str, str, bool]]:
     return [(f.name.lower(), str(f.data_type), f.nullable) for f in schema]
 
 
-def _shown(schema: StructType) -> str:
+def _format(schema: StructType) -> str:
     return ", ".join(f"{f.name} {f.data_type}{'' if f.nullable else ' NOT NULL'}" for f in schema)
 
 
 def _exists(table: Table) -> TableAlreadyExistsError:
     return TableAlreadyExistsError(
-        f"There is a Delta table at {table.path} already (TABLE_OR_VIEW_ALREADY_EXISTS). Open it "
-        "with forPath, or use createIfNotExists or createOrReplace.",
+        f"{table.path}: a Delta table already exists (TABLE_OR_VIEW_ALREADY_EXISTS). Open it with "
+        "forPath, or use createIfNotExists or createOrReplace.",
         table=table.path,
     )

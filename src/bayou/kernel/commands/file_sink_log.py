@@ -1,7 +1,7 @@
-"""The log of Structured Streaming's file sink, `_spark_metadata`: which files of a folder count.
+"""The log of Structured Streaming's file sink (`_spark_metadata`), which lists committed files.
 
-A batch has a file of its number: a version (`v1`), then a line of JSON for each file. Every so many
-batches one is called `<number>.compact` and holds all that came before.
+Each batch has a file named by its number: a version line (`v1`), then one JSON line for each data
+file. A file `<number>.compact` also contains all earlier batches.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class _SinkFile(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def sink_files(engine: Engine, folder: str) -> list[FileStatus] | None:
-    """The files that a streaming query committed to a folder, None where it has no such log.
+    """Return the files that a streaming query committed to a folder; None if it has no sink log.
 
     Raises:
-        CorruptTableError: the log can't be read, or lacks a batch.
-        SchemaError: it names a file that isn't below the folder.
+        CorruptTableError: the log can't be read, or a batch is missing.
+        SchemaError: the log names a file outside the folder.
     """
-    found: dict[str, _SinkFile] = {}
+    live: dict[str, _SinkFile] = {}
     batches = _batches(engine, folder)
     if not batches:
         return None
@@ -44,14 +44,14 @@ def sink_files(engine: Engine, folder: str) -> list[FileStatus] | None:
     for path, content in zip(batches, contents, strict=True):
         for file in _lines(folder, path, bytes(content)):
             if file.action == "delete":
-                found.pop(file.path, None)
+                live.pop(file.path, None)
             else:
-                found[file.path] = file
-    return [_status(engine, folder, file) for file in found.values()]
+                live[file.path] = file
+    return [_status(engine, folder, file) for file in live.values()]
 
 
 def _batches(engine: Engine, folder: str) -> list[str]:
-    """Files of the log from its newest compact batch on, oldest first."""
+    """Return the log's files, oldest first, starting at the newest compact batch."""
     plain: dict[int, str] = {}
     compact: dict[int, str] = {}
     try:
@@ -59,28 +59,28 @@ def _batches(engine: Engine, folder: str) -> list[str]:
             for status in files:
                 match = _BATCH.fullmatch(status.path.rpartition("/")[2])
                 if match is not None:
-                    of_kind = compact if match["compact"] else plain
-                    of_kind[int(match["number"])] = status.path
+                    batches = compact if match["compact"] else plain
+                    batches[int(match["number"])] = status.path
     except FileMissingError:
         return []
     first = max(compact, default=-1)
-    behind = sorted(number for number in plain if number > first)
-    for expected, number in enumerate(behind, first + 1):
+    later = sorted(number for number in plain if number > first)
+    for expected, number in enumerate(later, first + 1):
         if number != expected:
             raise CorruptTableError(
-                f"{folder} was written by Structured Streaming, and its log {_FOLDER} lacks batch "
-                f"{expected}: nobody can say which files count. Restore it, or move the folder "
-                f"{_FOLDER} away if every file counts.",
+                f"{folder}: batch {expected} is missing from the log of Structured Streaming "
+                f"({_FOLDER}), so the committed files are unknown. Restore the batch, or move "
+                f"{_FOLDER} away to convert every file.",
                 table=folder,
                 file=f"{folder}/{_FOLDER}/{expected}",
             )
-    return [*([compact[first]] if compact else []), *(plain[number] for number in behind)]
+    return [*([compact[first]] if compact else []), *(plain[number] for number in later)]
 
 
 def _lines(folder: str, path: str, content: bytes) -> list[_SinkFile]:
     version, _, rest = content.partition(b"\n")
     if version.strip() != _VERSION:
-        raise _unreadable(folder, path, f"it isn't of version {_VERSION.decode()}")
+        raise _unreadable(folder, path, f"its version isn't {_VERSION.decode()}")
     try:
         return [_DECODER.decode(line) for line in rest.splitlines() if line.strip()]
     except msgspec.MsgspecError as error:
@@ -91,9 +91,8 @@ def _status(engine: Engine, folder: str, file: _SinkFile) -> FileStatus:
     path = engine.files.resolve_path(decode_data_file_uri(file.path))
     if not path.startswith(f"{folder}/"):
         raise SchemaError(
-            f"{folder} was written by Structured Streaming, and its log {_FOLDER} names {path}, "
-            f"which isn't below it: was the folder moved? Move the folder {_FOLDER} away if every "
-            "file counts.",
+            f"{folder}: the log of Structured Streaming ({_FOLDER}) names {path}, which isn't in "
+            f"this folder. If the folder was moved, move {_FOLDER} away to convert every file.",
             table=folder,
         )
     return FileStatus(path=path, size=file.size, modification_time=file.modification_time)
@@ -101,8 +100,8 @@ def _status(engine: Engine, folder: str, file: _SinkFile) -> FileStatus:
 
 def _unreadable(folder: str, path: str, reason: str) -> CorruptTableError:
     return CorruptTableError(
-        f"{folder} was written by Structured Streaming, and {path} of its log can't be read: "
-        f"{reason}. Restore it, or move the folder {_FOLDER} away if every file counts.",
+        f"{folder}: {path} in the log of Structured Streaming can't be read: {reason}. Restore "
+        f"the file, or move {_FOLDER} away to convert every file.",
         table=folder,
         file=path,
     )

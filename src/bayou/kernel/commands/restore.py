@@ -1,4 +1,4 @@
-"""RESTORE: a table gets the files, schema and properties of an earlier version again."""
+"""RESTORE: restore a table's files, schema and properties to an earlier version."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ __all__ = ["RestoreMetrics", "restore"]
 pc: Any = pyarrow.compute
 
 _REQUESTS = 16
-_NAMED = 10
-"""Most missing files that an error names."""
+_MAX_LISTED = 10
+"""Maximum number of missing files in an error message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreMetrics:
-    """What a restore did, in delta-spark's numbers; sizes in bytes.
+    """Metrics of a restore, under delta-spark's names; sizes in bytes.
 
     Attributes:
-        version: the version it has become.
+        version: the committed version.
     """
 
     version: int
@@ -60,40 +60,40 @@ class RestoreMetrics:
 def restore(
     engine: Engine,
     latest: TableState,
-    wanted: TableState,
+    target: TableState,
     engine_info: str,
     *,
     timestamp: str | None = None,
     ignore_missing_files: bool = False,
 ) -> RestoreMetrics:
-    """Make a table's next version what an earlier one was.
+    """Restore a table to an earlier version.
 
-    The versions between stay readable. The protocol never shrinks; row ids and identity columns
-    go on above what they have given out.
+    The versions in between stay readable. The restore never downgrades the protocol, and never
+    reuses row ids or identity values.
 
     Args:
         latest: the version that the commit is based on.
-        wanted: the version to be restored.
-        timestamp: what it was asked for by, for the history; None: by its number.
-        ignore_missing_files: don't look whether the files are still there.
+        target: the version to restore.
+        timestamp: the requested timestamp, for the history; None if a version was requested.
+        ignore_missing_files: don't check that the version's files still exist.
 
     Raises:
         ArgumentError: the version isn't an earlier one.
-        DataFileError: files of the version are gone; names them.
+        DataFileError: files of the version are missing; the message lists them.
         CommitConflictError: another writer committed meanwhile.
-        UnsupportedFeatureError: the table can't be written.
+        UnsupportedFeatureError: this version of the package can't write the table.
     """
-    if wanted.version >= latest.version:
+    if target.version >= latest.version:
         raise ArgumentError(
-            f"{latest.path} is at version {latest.version}; only an earlier version can be "
-            f"restored, not {wanted.version} (DELTA_CANNOT_RESTORE_TABLE_VERSION).",
+            f"{latest.path}: version {target.version} isn't earlier than the current version "
+            f"{latest.version} (DELTA_CANNOT_RESTORE_TABLE_VERSION). Choose an earlier version.",
             argument="version",
         )
-    restored, removed, counts = _difference(engine, wanted, latest)
-    renumbered = _renumbered(engine, wanted, latest)
+    restored, removed, counts = _difference(engine, target, latest)
+    renumbered = _renumbered(engine, target, latest)
     if not ignore_missing_files:
-        _check_files(engine, wanted, restored)
-    transaction = _builder(latest, wanted, engine_info, timestamp).build(engine)
+        _check_files(engine, target, restored)
+    transaction = _builder(latest, target, engine_info, timestamp).build(engine)
     transaction.record_read()
     now = time.time_ns() // 1_000_000
     actions: list[Action] = [
@@ -123,13 +123,13 @@ def restore(
 
 
 def _builder(
-    latest: TableState, wanted: TableState, engine_info: str, timestamp: str | None
+    latest: TableState, target: TableState, engine_info: str, timestamp: str | None
 ) -> TransactionBuilder:
-    schema = with_marks_of(wanted.schema, latest.schema)
+    schema = with_marks_of(target.schema, latest.schema)
     metadata = msgspec.structs.replace(
-        wanted.metadata, configuration=with_enablement_of(wanted.properties, latest.properties)
+        target.metadata, configuration=with_enablement_of(target.properties, latest.properties)
     )
-    if schema != wanted.schema:
+    if schema != target.schema:
         metadata = msgspec.structs.replace(metadata, schema_string=schema.to_json())
     builder = (
         TransactionBuilder(
@@ -139,16 +139,16 @@ def _builder(
             operation=Operation.RESTORE,
         )
         .with_metadata(metadata)
-        .with_features(features.all_features(wanted.protocol))
+        .with_features(features.all_features(target.protocol))
         .with_operation_parameters(
-            {"version": wanted.version if timestamp is None else None, "timestamp": timestamp}
+            {"version": target.version if timestamp is None else None, "timestamp": timestamp}
         )
     )
-    if wanted.column_mapping == "none" and latest.column_mapping != "none":
-        # All files are of a time before columns were mapped: they have the columns' own names.
+    if target.column_mapping == "none" and latest.column_mapping != "none":
+        # All files precede column mapping: they use the logical column names.
         builder = builder.with_files_checked()
     before = latest.domain_metadata.get(CLUSTERING_DOMAIN)
-    after = clustering_domain(wanted.domain_metadata.get(CLUSTERING_DOMAIN))
+    after = clustering_domain(target.domain_metadata.get(CLUSTERING_DOMAIN))
     if before is None or before == after:
         return builder
     return builder.with_delta_domain(CLUSTERING_DOMAIN, after)
@@ -161,13 +161,13 @@ class _Counts:
 
 
 def _difference(
-    engine: Engine, wanted: TableState, latest: TableState
+    engine: Engine, target: TableState, latest: TableState
 ) -> tuple[list[ScanFile], list[ScanFile], _Counts]:
-    """Files of the one version only, of the other only, and what the first has in all."""
+    """Return the files to restore, the files to remove, and the counts of the target version."""
     counts = _Counts()
-    restored = list(_missing_from(engine, wanted, _texts(engine, latest), counts))
-    removed = list(_missing_from(engine, latest, _texts(engine, wanted)))
-    # A writer may have spelled a path anew, with a new deletion vector for example.
+    restored = list(_missing_from(engine, target, _file_keys(engine, latest), counts))
+    removed = list(_missing_from(engine, latest, _file_keys(engine, target)))
+    # Two actions of one file may encode its path differently.
     both = {_key(file) for file in restored} & {_key(file) for file in removed}
     return (
         [file for file in restored if _key(file) not in both],
@@ -176,40 +176,40 @@ def _difference(
     )
 
 
-def _renumbered(engine: Engine, wanted: TableState, latest: TableState) -> list[ScanFile]:
-    """Files that are in both versions with different row ids, as they are in the wanted version.
+def _renumbered(engine: Engine, target: TableState, latest: TableState) -> list[ScanFile]:
+    """Return the target version's files that the latest version has with other row ids.
 
     Dropping row tracking between the versions removed the ids, and enabling it again assigned new
-    ones. Without this, ids would be missing, or equal those of files that come back.
+    ones. Without this, row ids would be missing or duplicate those of restored files.
     """
-    if not wanted.table_properties.row_tracking:
+    if not target.table_properties.row_tracking:
         return []
-    kept: list[pa.Array[Any]] = [pa.array([], pa.string())]
-    same: list[pa.Array[Any]] = [pa.array([], pa.string())]
+    latest_keys: list[pa.Array[Any]] = [pa.array([], pa.string())]
+    latest_keys_with_ids: list[pa.Array[Any]] = [pa.array([], pa.string())]
     with ScanBuilder(latest).with_whole_adds().build().scan_files(engine) as batches:
         for batch in batches:
             adds = _adds(batch)
-            kept.append(key_texts(adds))
-            same.append(_texts_with_ids(adds))
-    keys, keys_with_ids = pa.concat_arrays(kept), pa.concat_arrays(same)
-    found: list[ScanFile] = []
-    with ScanBuilder(wanted).with_whole_adds().build().scan_files(engine) as batches:
+            latest_keys.append(key_texts(adds))
+            latest_keys_with_ids.append(_keys_with_ids(adds))
+    keys, keys_with_ids = pa.concat_arrays(latest_keys), pa.concat_arrays(latest_keys_with_ids)
+    renumbered: list[ScanFile] = []
+    with ScanBuilder(target).with_whole_adds().build().scan_files(engine) as batches:
         for batch in batches:
             adds = _adds(batch)
-            others = pc.and_(
+            selection = pc.and_(
                 pc.is_in(key_texts(adds), value_set=keys),
-                pc.invert(pc.is_in(_texts_with_ids(adds), value_set=keys_with_ids)),
+                pc.invert(pc.is_in(_keys_with_ids(adds), value_set=keys_with_ids)),
             )
-            found += ScanFileBatch(batch.selected(), others).rows()
-    return found
+            renumbered += ScanFileBatch(batch.selected(), selection).rows()
+    return renumbered
 
 
-def _texts_with_ids(adds: pa.StructArray) -> pa.Array[Any]:
-    """Keys of files with their row ids and commit versions."""
+def _keys_with_ids(adds: pa.StructArray) -> pa.Array[Any]:
+    """Return the keys of files with their row ids and commit versions."""
     ids = [pc.struct_field(adds, name) for name in ("baseRowId", "defaultRowCommitVersion")]
-    texts = [pc.fill_null(pc.cast(values, pa.string()), "") for values in ids]
-    found: pa.Array[Any] = pc.binary_join_element_wise(key_texts(adds), *texts, KEY_SEPARATOR)
-    return found
+    strings = [pc.fill_null(pc.cast(values, pa.string()), "") for values in ids]
+    keys: pa.Array[Any] = pc.binary_join_element_wise(key_texts(adds), *strings, KEY_SEPARATOR)
+    return keys
 
 
 def _key(file: ScanFile) -> tuple[str, str | None]:
@@ -217,26 +217,26 @@ def _key(file: ScanFile) -> tuple[str, str | None]:
     return canonical_path(file.path), None if vector is None else vector.unique_id
 
 
-def _texts(engine: Engine, state: TableState) -> pa.Array[Any]:
-    """Keys of all live files of a version."""
-    found: list[pa.Array[Any]] = [pa.array([], pa.string())]
+def _file_keys(engine: Engine, state: TableState) -> pa.Array[Any]:
+    """Return the keys of all live files of a version."""
+    keys: list[pa.Array[Any]] = [pa.array([], pa.string())]
     with ScanBuilder(state).build().scan_files(engine) as batches:
-        found += [key_texts(_adds(batch)) for batch in batches]
-    return pa.concat_arrays(found)
+        keys += [key_texts(_adds(batch)) for batch in batches]
+    return pa.concat_arrays(keys)
 
 
 def _missing_from(
-    engine: Engine, state: TableState, texts: pa.Array[Any], counts: _Counts | None = None
+    engine: Engine, state: TableState, keys: pa.Array[Any], counts: _Counts | None = None
 ) -> Iterator[ScanFile]:
-    """Live files of a version whose keys aren't among some."""
+    """Yield the live files of a version whose keys aren't in `keys`."""
     with ScanBuilder(state).with_whole_adds().build().scan_files(engine) as batches:
         for batch in batches:
             adds = _adds(batch)
             if counts is not None:
                 counts.files += len(adds)
                 counts.size += pc.sum(pc.struct_field(adds, "size")).as_py() or 0
-            others = pc.invert(pc.is_in(key_texts(adds), value_set=texts))
-            yield from ScanFileBatch(batch.selected(), others).rows()
+            selection = pc.invert(pc.is_in(key_texts(adds), value_set=keys))
+            yield from ScanFileBatch(batch.selected(), selection).rows()
 
 
 def _adds(batch: ScanFileBatch) -> pa.StructArray:
@@ -245,7 +245,7 @@ def _adds(batch: ScanFileBatch) -> pa.StructArray:
     return adds
 
 
-def _check_files(engine: Engine, wanted: TableState, files: Sequence[ScanFile]) -> None:
+def _check_files(engine: Engine, target: TableState, files: Sequence[ScanFile]) -> None:
     paths = list(dict.fromkeys(path for file in files for path in _paths(file)))
 
     def is_missing(path: str) -> bool:
@@ -256,15 +256,16 @@ def _check_files(engine: Engine, wanted: TableState, files: Sequence[ScanFile]) 
         return False
 
     with ThreadPoolExecutor(_REQUESTS, thread_name_prefix="bayou-status") as pool:
-        missing = [p for p, gone in zip(paths, pool.map(is_missing, paths), strict=True) if gone]
+        flags = pool.map(is_missing, paths)
+        missing = [path for path, flag in zip(paths, flags, strict=True) if flag]
     if missing:
-        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        more = f" and {len(missing) - _MAX_LISTED} more" if len(missing) > _MAX_LISTED else ""
         raise DataFileError(
-            f"Version {wanted.version} of {wanted.path} can't be restored: {len(missing)} of its "
-            f"files are gone, by VACUUM or by hand: {', '.join(missing[:_NAMED])}{more}. Restore a "
-            "later version, or bring the files back; with ignore_missing_files the table is "
-            "restored all the same, and reading those files will fail.",
-            table=wanted.path,
+            f"{target.path}: version {target.version} can't be restored, because {len(missing)} of "
+            f"its files are missing: {', '.join(missing[:_MAX_LISTED])}{more}. Restore a later "
+            "version, restore the files, or set ignore_missing_files (reading those files will "
+            "fail).",
+            table=target.path,
             file=missing[0],
         )
 

@@ -1,4 +1,4 @@
-"""TRUNCATE TABLE: every file goes; schema and properties stay."""
+"""TRUNCATE TABLE: remove every file, and keep schema and properties."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["truncate"]
 def truncate(
     engine: Engine, snapshot: Snapshot, *, engine_info: str, user_metadata: str | None = None
 ) -> int:
-    """Remove all rows, in one commit; older versions keep theirs.
+    """Remove all rows in one commit; older versions stay readable.
 
     Args:
         snapshot: the version that the commit is based on.
 
     Returns:
-        The table's version.
+        The committed version.
 
     Raises:
         ConstraintViolationError: the table is append-only.

@@ -54,7 +54,7 @@ def test_all_rows_have_ids_once_it_is_on(engine, table):
 
 
 def test_a_table_of_many_files_takes_several_commits(engine, table, monkeypatch):
-    monkeypatch.setattr(row_tracking, "_FILES_A_COMMIT", 1)
+    monkeypatch.setattr(row_tracking, "_FILES_PER_COMMIT", 1)
     metrics = set_properties(engine, table.latest_snapshot(engine), ENABLE, engine_info="test/1")
     assert metrics.num_commits == 4
     history = table.history(engine)

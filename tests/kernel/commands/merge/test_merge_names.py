@@ -51,7 +51,7 @@ def test_a_path_that_begins_with_no_alias_goes_into_a_struct() -> None:
 
 
 def test_a_name_that_both_sides_have_needs_an_alias() -> None:
-    with pytest.raises(PredicateError, match=r"may be t\.id or New\.id.*AMBIGUOUS_REFERENCE"):
+    with pytest.raises(PredicateError, match=r"AMBIGUOUS_REFERENCE.*t\.id or New\.id"):
         NAMES.predicate("id = 3", "ON condition")
 
 
@@ -78,5 +78,5 @@ def test_expressions_take_part_like_texts() -> None:
 
 
 def test_both_sides_cannot_have_one_alias() -> None:
-    with pytest.raises(ArgumentError, match="can't both be called"):
+    with pytest.raises(ArgumentError, match="same alias"):
         JoinedNames(target=PART, source=PART, target_alias="a", source_alias="A")

@@ -67,9 +67,9 @@ def test_elements_and_map_values_are_cast() -> None:
 
 
 def test_a_value_that_does_not_fit_names_the_column() -> None:
-    with pytest.raises(EvaluationError, match=r"'c' of t \(DELTA_CAST_OVERFLOW_IN_TABLE_WRITE\)"):
+    with pytest.raises(EvaluationError, match=r"'c' \(DELTA_CAST_OVERFLOW_IN_TABLE_WRITE\)"):
         put(pa.array([1 << 40]), pa.int32())
-    with pytest.raises(EvaluationError, match=r"'c' of t \(CAST_INVALID_INPUT\)"):
+    with pytest.raises(EvaluationError, match=r"'c' \(CAST_INVALID_INPUT\)"):
         put(pa.array(["x"]), pa.int32())
 
 

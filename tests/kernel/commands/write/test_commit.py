@@ -159,7 +159,7 @@ def with_not_null(path: str) -> None:
 def test_files_written_by_other_rules_than_those_of_a_table_made_meanwhile_are_refused(
     path, another, properties
 ):
-    with pytest.raises(MetadataChangedError, match="created by another writer"):
+    with pytest.raises(MetadataChangedError, match="another writer created the table"):
         write(path, table([9]), between=lambda: another(path), properties=properties)
     assert 9 not in found(path)
     assert None not in found(path)

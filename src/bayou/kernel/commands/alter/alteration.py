@@ -1,4 +1,4 @@
-"""One alteration: a commit that changes metadata or protocol, and what it says of itself."""
+"""Commit of an ALTER TABLE command, which changes metadata, protocol or domains."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["Alteration", "AlterationMetrics", "as_json", "with_schema"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterationMetrics:
-    """What an alteration did.
+    """Metrics of an ALTER TABLE command.
 
     Attributes:
-        version: of the table now: the last commit's, or the one read where nothing was to be done.
-        num_commits: how many it took.
+        version: version of the last commit; the read version if nothing changed.
+        num_commits: number of commits.
     """
 
     version: int
@@ -32,12 +32,13 @@ class AlterationMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alteration:
-    """A commit to be made from one version of a table.
+    """A commit on one version of a table.
 
     Attributes:
         parameters: `operationParameters`.
-        reads_rows: the outcome rests on all rows, so that a concurrent append is a conflict.
-        tags: of `commitInfo`.
+        reads_rows: the commit depends on all rows, so that a concurrent append is a conflict.
+        reads_paths: files that the commit depends on; removing one concurrently is a conflict.
+        tags: `tags` of `commitInfo`.
     """
 
     engine: Engine
@@ -54,14 +55,14 @@ class Alteration:
         change: Callable[[TransactionBuilder], TransactionBuilder] = lambda builder: builder,
         actions: Iterable[Action] = (),
     ) -> AlterationMetrics:
-        """Commit, and do what the commit makes due.
+        """Commit, and run the post-commit hooks.
 
         Args:
-            change: what the transaction is to change besides files.
-            actions: of files.
+            change: adds changes of metadata, protocol or domains to the transaction.
+            actions: file actions.
 
         Raises:
-            CommitConflictError: another writer changed metadata, or rows that this rests on.
+            CommitConflictError: another writer changed metadata, or rows that the commit read.
         """
         builder = TransactionBuilder(
             table=self.state.path,
@@ -80,10 +81,10 @@ class Alteration:
 
 
 def with_schema(state: TableState, schema: StructType, **changes: object) -> Metadata:
-    """The table's metadata with another schema, and other fields of it."""
+    """Return the table's metadata with another schema and other changed fields."""
     return msgspec.structs.replace(state.metadata, schema_string=schema.to_json(), **changes)
 
 
 def as_json(value: object) -> str:
-    """JSON text, as it stands inside of operation parameters."""
+    """Return a JSON string for use in operation parameters."""
     return msgspec.json.encode(value).decode()

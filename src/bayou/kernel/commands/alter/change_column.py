@@ -1,4 +1,4 @@
-"""A column's type, nullability, default, comment or place changed."""
+"""CHANGE COLUMN: change a column's type, nullability, default, comment or position."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """One column changed in one commit."""
+    """A change of one column in one commit."""
 
     engine: Engine
     state: TableState
@@ -90,17 +90,16 @@ class _Change:
 def change_type(
     engine: Engine, state: TableState, path: ColumnPath, to: StructField, *, engine_info: str
 ) -> AlterationMetrics:
-    """Give a column a wider type: every value stays what it is, and files stay as they are.
+    """Widen a column's type without rewriting files.
 
-    A char or varchar may get a higher limit, or none, in any table.
+    The limit of a char or varchar column can be raised or removed in any table.
 
     Args:
-        to: carries the type, and the limit of a char or varchar; its name doesn't matter.
+        to: a field with the new type, or char or varchar limit; its name is ignored.
 
     Raises:
-        SchemaError: the change isn't a widening that PROTOCOL.md knows, or something rests on the
-            column.
-        UnsupportedFeatureError: the table has no type widening, which this takes.
+        SchemaError: the change isn't a type widening of PROTOCOL.md, or the column is in use.
+        UnsupportedFeatureError: type widening isn't enabled.
     """
     return change_column(engine, state, path, to=to, engine_info=engine_info)
 
@@ -115,7 +114,7 @@ def change_column(
     position: Position = None,
     engine_info: str,
 ) -> AlterationMetrics:
-    """Change a column's type, comment and place in one commit; None leaves one as it is.
+    """Change a column's type, comment and position in one commit; None keeps the current one.
 
     Args:
         to, position: see `change_type` and `change_position`.
@@ -125,9 +124,9 @@ def change_column(
             `change_position`.
     """
     path = spelled(state.path, state.schema, path)
-    schema = state.schema if to is None else _retyped(state, path, to)
+    schema = state.schema if to is None else _with_type(state, path, to)
     if comment is not None:
-        _check_commented(state, path)
+        _check_can_have_comment(state, path)
         schema = with_changed_field(
             state.path, schema, path, lambda f: _with_metadata(f, "comment", comment)
         )
@@ -139,8 +138,8 @@ def change_column(
     return change.commit(schema, position=position)
 
 
-def _retyped(state: TableState, path: ColumnPath, to: StructField) -> StructType:
-    """The schema with a wider type of a column; as it is where it has the type."""
+def _with_type(state: TableState, path: ColumnPath, to: StructField) -> StructType:
+    """Return the schema with a wider type of a column; unchanged if it already has the type."""
     table = state.path
     field = field_at(table, state.schema, path)
     if field.data_type == STRING == to.data_type:
@@ -151,32 +150,33 @@ def _retyped(state: TableState, path: ColumnPath, to: StructField) -> StructType
         return state.schema
     if not is_widening(field.data_type, to.data_type):
         raise SchemaError(
-            f"Column {path_text(path)!r} of {table} can't become {to.data_type} from "
-            f"{field.data_type}: that isn't a widening of types that files can keep. Add a column "
-            "of that type, and fill it.",
+            f"{table}: the type of column {path_text(path)!r} can't be changed from "
+            f"{field.data_type} to {to.data_type}, because that isn't a type widening. Add a "
+            "column of the new type, and fill it.",
             table=table,
             column=path_text(path),
         )
     if state.properties.get("delta.enableTypeWidening", "false").strip().lower() != "true":
         raise UnsupportedFeatureError(
-            f"Column {path_text(path)!r} of {table} can't become {to.data_type}: the table has no "
-            "type widening, which its readers then must know. Turn it on first: "
-            "alter.set_properties({'delta.enableTypeWidening': 'true'}).",
+            f"{table}: the type of column {path_text(path)!r} can't be changed to {to.data_type} "
+            "without type widening. Enable it with "
+            "alter.set_properties({'delta.enableTypeWidening': 'true'}); readers must then support "
+            "it.",
             table=table,
             features=[features.TYPE_WIDENING],
         )
     if IDENTITY_START_KEY in field.metadata:
         raise SchemaError(
-            f"Column {path_text(path)!r} of {table} is an identity column and stays of type "
-            f"{field.data_type}.",
+            f"{table}: the type {field.data_type} of identity column {path_text(path)!r} can't be "
+            "changed. Add a column of the new type.",
             table=table,
             column=path_text(path),
         )
     refuse_if_used(state, path, f"changed to {to.data_type}")
     if GENERATION_EXPRESSION_KEY in field.metadata:
         raise SchemaError(
-            f"Column {path_text(path)!r} of {table} is generated; its expression gives "
-            f"{field.data_type}.",
+            f"{table}: the type {field.data_type} of generated column {path_text(path)!r} can't "
+            "be changed, because its expression has this type. Add a column of the new type.",
             table=table,
             column=path_text(path),
         )
@@ -187,18 +187,18 @@ def _retyped(state: TableState, path: ColumnPath, to: StructField) -> StructType
 def change_nullability(
     engine: Engine, state: TableState, path: ColumnPath, nullable: bool, *, engine_info: str
 ) -> AlterationMetrics:
-    """Set NOT NULL, once all rows were found to keep it, or drop it.
+    """Set NOT NULL after checking all rows, or drop it.
 
     Raises:
-        SchemaError: an unknown column, or the inside of an array or map.
-        ConstraintViolationError: a row has a null there.
+        SchemaError: the column is unknown, or part of an array or map.
+        ConstraintViolationError: a row has a null in the column.
     """
     table = state.path
     path = spelled(table, state.schema, path)
     if _column_of(state.schema, path) != path:
         raise SchemaError(
-            f"{table}: {path_text(path)!r} is the inside of an array or map; whether it may be "
-            "null can't be changed.",
+            f"{table}: {path_text(path)!r} is part of an array or map, so its nullability can't be "
+            "changed. Choose a column or struct field.",
             table=table,
             column=path_text(path),
         )
@@ -215,14 +215,14 @@ def change_nullability(
 def change_default(
     engine: Engine, state: TableState, path: ColumnPath, default: str | None, *, engine_info: str
 ) -> AlterationMetrics:
-    """Set the value for rows that come without the column, or drop it; rows that are there stay.
+    """Set or drop a column's default; existing rows don't change.
 
     Args:
-        default: SQL; None drops it.
+        default: SQL expression; None drops the default.
 
     Raises:
-        SchemaError: an unknown column, a generated or identity column, or a text that can't be one.
-        UnsupportedFeatureError: the table lacks the feature.
+        SchemaError: the column is unknown, generated or an identity column, or the SQL is invalid.
+        UnsupportedFeatureError: the table lacks the feature `allowColumnDefaults`.
     """
     path = spelled(state.path, state.schema, path)
     field = field_at(state.path, state.schema, path)
@@ -233,8 +233,9 @@ def change_default(
         return change.commit(change.edited(lambda f: _with_metadata(f, CURRENT_DEFAULT_KEY, None)))
     if len(path) > 1 or {GENERATION_EXPRESSION_KEY, IDENTITY_START_KEY} & set(field.metadata):
         raise SchemaError(
-            f"Column {path_text(path)!r} of {state.path} can't have a default: it is "
-            + ("inside of another." if len(path) > 1 else "generated, or an identity column."),
+            f"{state.path}: column {path_text(path)!r} can't have a default, because it is "
+            + ("a nested field" if len(path) > 1 else "a generated or identity column")
+            + ". Choose another column.",
             table=state.path,
             column=path_text(path),
         )
@@ -245,13 +246,13 @@ def change_default(
 def change_comment(
     engine: Engine, state: TableState, path: ColumnPath, comment: str | None, *, engine_info: str
 ) -> AlterationMetrics:
-    """Set a column's comment; None takes it away.
+    """Set a column's comment; None removes it.
 
     Raises:
-        SchemaError: an unknown column, or the inside of an array or map.
+        SchemaError: the column is unknown, or part of an array or map.
     """
     path = spelled(state.path, state.schema, path)
-    _check_commented(state, path)
+    _check_can_have_comment(state, path)
     change = _Change(engine=engine, state=state, path=path, engine_info=engine_info)
     return change.commit(change.edited(lambda f: _with_metadata(f, "comment", comment)))
 
@@ -262,10 +263,10 @@ def change_position(
     """Move a column within the table, or a field within its struct.
 
     Args:
-        position: name of the field to stand behind; empty: first.
+        position: name of the preceding field; empty: first.
 
     Raises:
-        SchemaError: an unknown column or neighbour.
+        SchemaError: the column or the preceding field is unknown.
     """
     path = spelled(state.path, state.schema, path)
     schema = with_changed_field(state.path, state.schema, path, lambda f: f, position)
@@ -273,11 +274,11 @@ def change_position(
     return change.commit(schema, position=position)
 
 
-def _check_commented(state: TableState, path: ColumnPath) -> None:
+def _check_can_have_comment(state: TableState, path: ColumnPath) -> None:
     if _column_of(state.schema, path) != path:
         raise SchemaError(
-            f"{state.path}: {path_text(path)!r} is the inside of an array or map and can't have a "
-            "comment.",
+            f"{state.path}: {path_text(path)!r} is part of an array or map and can't have a "
+            "comment. Choose a column or struct field.",
             table=state.path,
             column=path_text(path),
         )
@@ -289,7 +290,7 @@ def _with_metadata(field: StructField, key: str, value: str | None) -> StructFie
 
 
 def _with_limit(table: str, path: ColumnPath, field: StructField, to: StructField) -> StructField:
-    """A string column with another limit, where every value that was allowed still is."""
+    """Return a string column with a new length limit that allows all existing values."""
     before = next(iter(length_limits(field)), None)
     after = next(iter(length_limits(to)), None)
     fits = after is None or (
@@ -297,8 +298,8 @@ def _with_limit(table: str, path: ColumnPath, field: StructField, to: StructFiel
     )
     if not fits or (after is not None and after.kind == "char"):
         raise SchemaError(
-            f"Column {path_text(path)!r} of {table} can't become {after} from "
-            f"{before or 'string'}: values that are there may be longer.",
+            f"{table}: column {path_text(path)!r} can't be changed from {before or 'string'} to "
+            f"{after}, because existing values may be longer. Raise or remove the limit instead.",
             table=table,
             column=path_text(path),
         )
@@ -306,7 +307,7 @@ def _with_limit(table: str, path: ColumnPath, field: StructField, to: StructFiel
 
 
 def _column_of(schema: StructType, path: ColumnPath) -> ColumnPath:
-    """The path of the innermost struct field that leads to a path."""
+    """Return the innermost prefix of a path that is a column or struct field."""
     level: Any = schema
     column: ColumnPath = ()
     for index, step in enumerate(path):

@@ -1,4 +1,4 @@
-"""By which columns a table is clustered (PROTOCOL.md, Clustered Table)."""
+"""CLUSTER BY: change a table's clustering columns (PROTOCOL.md, Clustered Table)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["cluster_by"]
 def cluster_by(
     engine: Engine, state: TableState, paths: Sequence[ColumnPath], *, engine_info: str
 ) -> AlterationMetrics:
-    """Cluster the table by columns from the next OPTIMIZE on; without any it no longer is.
+    """Set the clustering columns that OPTIMIZE uses from now on; no columns end clustering.
 
-    Files stay where they are. A table that never was clustered becomes one: its writers must know
-    the feature then.
+    Existing files aren't rewritten. If the table wasn't clustered, the table feature is added, and
+    writers must then support it.
 
     Raises:
-        SchemaError: an unknown column, one named twice, more than four, one without statistics, or
-            a partitioned table.
+        SchemaError: a column is unknown, a duplicate or without statistics, there are more than
+            four, or the table is partitioned.
     """
     clustered = features.CLUSTERING in features.writer_features(state.protocol)
     if not paths and not clustered:

@@ -1,7 +1,4 @@
-"""Columns that come, go, or get another name.
-
-What stands in a column's metadata: comments and defaults, and how history describes a column.
-"""
+"""ADD COLUMNS, DROP COLUMNS and RENAME COLUMN, and the checks of column defaults."""
 
 from __future__ import annotations
 
@@ -58,7 +55,7 @@ __all__ = [
 def described(
     path: ColumnPath, field: StructField, *, with_type_changes: bool = False
 ) -> dict[str, object]:
-    """A column as it stands in operation parameters."""
+    """Return the description of a column for operation parameters."""
     metadata: dict[str, Any] = {
         key: value
         for key, value in field.metadata.items()
@@ -73,30 +70,30 @@ def described(
 
 
 def check_default(
-    engine: Engine, state: TableState, column: str, data_type: DataType, text: str
+    engine: Engine, state: TableState, column: str, data_type: DataType, sql: str
 ) -> None:
-    """Check that a text can be a column's default: it gives one value, whatever the row.
+    """Check that a SQL string is a valid default of a column: a constant expression of its type.
 
     Raises:
-        UnsupportedFeatureError: the table lacks the feature.
-        SchemaError: it isn't an expression, names a column, or gives another type.
+        UnsupportedFeatureError: the table lacks the feature `allowColumnDefaults`.
+        SchemaError: the expression is invalid, references a column, or has another type.
     """
     if features.ALLOW_COLUMN_DEFAULTS not in features.writer_features(state.protocol):
         raise UnsupportedFeatureError(
-            f"Column {column!r} of {state.path} can't have a default: the table lacks the feature "
-            "allowColumnDefaults, which writers then must know. Add it first: "
-            "alter.add_feature('allowColumnDefaults').",
+            f"{state.path}: column {column!r} can't have a default without the table feature "
+            "allowColumnDefaults. Add it with alter.add_feature('allowColumnDefaults'); writers "
+            "must then support it.",
             table=state.path,
             features=[features.ALLOW_COLUMN_DEFAULTS],
         )
     row = pa.RecordBatch.from_arrays([pa.nulls(1)], ["row"])
     try:
-        expression = parse_expression(text)
-        named = [".".join(path) for path in referenced_columns(expression)]
-        if named:
+        expression = parse_expression(sql)
+        referenced = [".".join(path) for path in referenced_columns(expression)]
+        if referenced:
             raise SchemaError(
-                f"The default ({text}) of column {column!r} of {state.path} names the column "
-                f"{named[0]!r}; a default is the same for every row.",
+                f"{state.path}: the default ({sql}) of column {column!r} references column "
+                f"{referenced[0]!r}. Use a constant expression.",
                 table=state.path,
                 column=column,
             )
@@ -105,7 +102,7 @@ def check_default(
         raise
     except BayouError as error:
         raise SchemaError(
-            f"The default ({text}) of column {column!r} of {state.path} can't be used: {error}",
+            f"{state.path}: the default ({sql}) of column {column!r} is invalid. {error}",
             table=state.path,
             column=column,
         ) from error
@@ -125,14 +122,14 @@ def _type_name(data_type: DataType) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewColumn:
-    """A column to be added; rows that are there already have nulls in it.
+    """A column to add; it is null in existing rows.
 
     Attributes:
-        path: its name, behind the path of the struct that it comes to.
-        field: its type and metadata; the name is that of the path.
-        comment: free text.
-        default: SQL of the value for rows that come without the column from now on.
-        position: name of the field to stand behind; empty: first; None: last.
+        path: path of the new column or nested field.
+        field: its type and metadata; the name is taken from the path.
+        comment: column comment.
+        default: SQL of the default for future rows that don't provide the column.
+        position: name of the preceding field; empty: first; None: last.
     """
 
     path: ColumnPath
@@ -145,12 +142,12 @@ class NewColumn:
 def add_columns(
     engine: Engine, state: TableState, columns: Sequence[NewColumn], *, engine_info: str
 ) -> AlterationMetrics:
-    """Add columns, and fields of structs.
+    """Add columns and nested fields.
 
     Raises:
-        SchemaError: a name that is there already or can't be one, an unknown parent or neighbour, a
-            column that may not be null.
-        UnsupportedFeatureError: a default, in a table without the feature.
+        SchemaError: a name exists or is invalid, a parent or preceding field is unknown, or a
+            column is NOT NULL.
+        UnsupportedFeatureError: a column has a default, and the table lacks the feature.
     """
     schema = state.schema
     described_columns: list[dict[str, object]] = []
@@ -177,18 +174,18 @@ def add_columns(
 def drop_columns(
     engine: Engine, state: TableState, paths: Sequence[ColumnPath], *, engine_info: str
 ) -> AlterationMetrics:
-    """Drop columns, and fields of structs: the data files keep them, and nobody reads them.
+    """Drop columns and nested fields from the schema; data files aren't rewritten.
 
     Raises:
-        SchemaError: an unknown column, the last one, or one that something rests on.
-        UnsupportedFeatureError: the table has no column mapping, which this takes.
+        SchemaError: a column is unknown, the last one, or in use.
+        UnsupportedFeatureError: the table has no column mapping.
     """
-    _ask_for_mapping(state, "dropped")
+    _require_mapping(state, "dropped")
     schema = state.schema
     configuration = dict(state.properties)
     dropped: list[ColumnPath] = []
-    for given in paths:
-        path = spelled(state.path, schema, given)
+    for requested in paths:
+        path = spelled(state.path, schema, requested)
         refuse_if_used_for_layout(state, path, "dropped")
         refuse_if_used(state, path, "dropped")
         schema = without_field(state.path, schema, path)
@@ -208,23 +205,21 @@ def drop_columns(
 def rename_column(
     engine: Engine, state: TableState, path: ColumnPath, name: str, *, engine_info: str
 ) -> AlterationMetrics:
-    """Give a column, or a field of a struct, another name.
-
-    A partition column keeps partitioning, a clustering column clustering.
+    """Rename a column or nested field; partition and clustering columns are renamed, too.
 
     Raises:
-        SchemaError: an unknown column, a name that is taken, or an expression that uses the column.
-        UnsupportedFeatureError: the table has no column mapping, which this takes.
+        SchemaError: the column is unknown or used by an expression, or the new name exists.
+        UnsupportedFeatureError: the table has no column mapping.
     """
-    _ask_for_mapping(state, "renamed")
+    _require_mapping(state, "renamed")
     table = state.path
     path = spelled(table, state.schema, path)
     refuse_if_used(state, path, "renamed")
     parent = _parent(table, state.schema, path)
     if any(f.name.lower() == name.lower() and f.name != path[-1] for f in parent):
         raise SchemaError(
-            f"{table} has a column {path_text((*path[:-1], name))!r} already (names are the same "
-            "in any case).",
+            f"{table}: column {path_text((*path[:-1], name))!r} already exists (names are "
+            "case-insensitive). Choose another name.",
             table=table,
             column=name,
         )
@@ -256,8 +251,8 @@ def _field_of(engine: Engine, state: TableState, column: NewColumn) -> StructFie
     not_null = next(_not_null(field, column.path), None)
     if not_null is not None:
         raise SchemaError(
-            f"Column {path_text(not_null)!r} can't be added to {state.path} as NOT NULL: the rows "
-            "that are there have no value for it. Add it nullable, fill it, and set NOT NULL then.",
+            f"{state.path}: column {path_text(not_null)!r} can't be added as NOT NULL, because "
+            "existing rows have no value. Add it as nullable, fill it, then set NOT NULL.",
             table=state.path,
             column=path_text(not_null),
         )
@@ -294,8 +289,8 @@ def _parent(table: str, schema: StructType, path: ColumnPath) -> StructType:
     data_type = field_at(table, schema, path[:-1]).data_type if path[:-1] else schema
     if not isinstance(data_type, StructType):
         raise SchemaError(
-            f"{table}: {path_text(path)!r} is the inside of a {data_type} and has no name to "
-            "change.",
+            f"{table}: {path_text(path)!r} is part of a {data_type} and has no name. Rename a "
+            "column or struct field.",
             table=table,
             column=path_text(path),
         )
@@ -306,14 +301,13 @@ def _position_text(position: str) -> str:
     return f"AFTER {position}" if position else "FIRST"
 
 
-def _ask_for_mapping(state: TableState, what: str) -> None:
+def _require_mapping(state: TableState, change: str) -> None:
     if state.column_mapping == "none":
         raise UnsupportedFeatureError(
-            f"A column of {state.path} can't be {what} while data files name columns as the table "
-            "does. Turn column mapping on first: "
-            "alter.set_properties({'delta.columnMapping.mode': 'name'}); it needs readers of "
-            "version 2 and writers of version 5 "
-            f"(DELTA_UNSUPPORTED_{'DROP' if what == 'dropped' else 'RENAME'}_COLUMN).",
+            f"{state.path}: a column can't be {change} without column mapping "
+            f"(DELTA_UNSUPPORTED_{'DROP' if change == 'dropped' else 'RENAME'}_COLUMN). Enable it "
+            "with alter.set_properties({'delta.columnMapping.mode': 'name'}); the table then "
+            "requires reader version 2 and writer version 5.",
             table=state.path,
             features=["columnMapping"],
         )
@@ -322,21 +316,25 @@ def _ask_for_mapping(state: TableState, what: str) -> None:
 def _statistics_columns(
     configuration: dict[str, str], path: ColumnPath, renamed: ColumnPath | None
 ) -> dict[str, str]:
-    """Properties whose list of columns with statistics follows a rename, or a drop."""
-    text = configuration.get(SKIPPING_COLUMNS.key)
-    if text is None:
+    """Update the list of columns with statistics in the properties for a renamed or dropped column.
+
+    Args:
+        renamed: the column's new path; None if it is dropped.
+    """
+    value = configuration.get(SKIPPING_COLUMNS.key)
+    if value is None:
         return configuration
     folded = [step.lower() for step in path]
-    kept: list[ColumnPath] = []
-    for column in column_paths(text):
+    columns: list[ColumnPath] = []
+    for column in column_paths(value):
         if [step.lower() for step in column[: len(path)]] != folded:
-            kept.append(column)
+            columns.append(column)
         elif renamed is not None:
-            kept.append((*renamed, *column[len(path) :]))
-    written = ",".join(".".join(_quoted(step) for step in column) for column in kept)
-    return {**configuration, SKIPPING_COLUMNS.key: written}
+            columns.append((*renamed, *column[len(path) :]))
+    updated = ",".join(".".join(_quote(step) for step in column) for column in columns)
+    return {**configuration, SKIPPING_COLUMNS.key: updated}
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     plain = name.replace("_", "").isalnum()
     return name if plain else "`" + name.replace("`", "``") + "`"

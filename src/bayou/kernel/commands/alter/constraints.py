@@ -1,7 +1,4 @@
-"""CHECK constraints (PROTOCOL.md, CHECK Constraints).
-
-Do the rows of a table keep a rule that it is to be given?
-"""
+"""CHECK constraints (PROTOCOL.md, CHECK Constraints), and checks of existing rows for new rules."""
 
 from __future__ import annotations
 
@@ -40,12 +37,13 @@ pc: Any = pyarrow.compute
 
 
 def refuse_broken(
-    engine: Engine, state: TableState, name: str, text: str, predicate: Predicate
+    engine: Engine, state: TableState, name: str, sql: str, predicate: Predicate
 ) -> None:
-    """Check that a condition is true of every row; all files are read.
+    """Check that a new CHECK constraint is true for every row; reads all files.
 
     Raises:
-        ConstraintViolationError: of one it isn't, or it can't be evaluated; shows the row's values.
+        ConstraintViolationError: it isn't true for a row, or can't be evaluated; the message shows
+            the row's values.
     """
     used = list(dict.fromkeys(path[0].lower() for path in referenced_columns(predicate)))
     columns = StructType(tuple(f for f in state.schema if f.name.lower() in used))
@@ -53,43 +51,45 @@ def refuse_broken(
     with _batches(engine, state, columns, None) as batches:
         for batch in batches:
             try:
-                fine = evaluator.eval(batch)
+                valid = evaluator.eval(batch)
             except EvaluationError as error:
-                raise _broken(state, name, text, f"it can't be evaluated: {error}") from error
-            if fine.true_count == len(fine):
+                raise _violated(state, name, sql, f"it can't be evaluated: {error}") from error
+            if valid.true_count == len(valid):
                 continue
-            index: int = fine.index(False).as_py()
-            values = batch.slice(index, 1).to_pylist()[0]
-            shown = ", ".join(f"{column} = {_shown(value)}" for column, value in values.items())
-            raise _broken(state, name, text, f"it isn't true of a row with {shown or 'its values'}")
+            index: int = valid.index(False).as_py()
+            row = batch.slice(index, 1).to_pylist()[0]
+            values = ", ".join(f"{column} = {_format(value)}" for column, value in row.items())
+            raise _violated(
+                state, name, sql, f"it isn't true for a row with {values or 'its values'}"
+            )
 
 
 def refuse_nulls(engine: Engine, state: TableState, column: StructField) -> None:
-    """Check that no row has a null where a top-level column, or what is in it, says NOT NULL.
+    """Check that no row violates NOT NULL of a top-level column or its nested fields.
 
     Raises:
-        ConstraintViolationError: one has; names the column and counts.
+        ConstraintViolationError: a row has a null; the message names the column and counts rows.
     """
-    # Files whose statistics count no null needn't be read.
+    # Files whose statistics have no nulls needn't be read.
     nested = isinstance(column.data_type, StructType | ArrayType | MapType)
-    wanted = None if nested else IsNull(operand=col(column.name))
+    is_null = None if nested else IsNull(operand=col(column.name))
     columns = state.schema.select([column.name])
     try:
-        with _batches(engine, state, columns, wanted) as batches:
+        with _batches(engine, state, columns, is_null) as batches:
             for batch in batches:
                 conform(state.path, StructType((column,)), batch)
     except ConstraintViolationError as error:
-        row = _first_broken(engine, state, column, wanted)
-        shown = ", ".join(f"{name} = {_shown(value)}" for name, value in row.items())
+        row = _first_violation(engine, state, column, is_null)
+        values = ", ".join(f"{name} = {_format(value)}" for name, value in row.items())
         raise ConstraintViolationError(
-            f"{error.message} The first such row has {shown}.",
+            f"{error.message} The first such row has {values}.",
             table=error.table,
             constraint=error.constraint,
         ) from error
 
 
 def extreme_value(engine: Engine, state: TableState, column: str, *, highest: bool) -> int | None:
-    """The highest or lowest value of a column of whole numbers; None for none but nulls."""
+    """Return the highest or lowest value of an integer column; None if there are only nulls."""
     ends: list[int] = []
     with _batches(engine, state, state.schema.select([column]), None) as batches:
         for batch in batches:
@@ -98,31 +98,31 @@ def extreme_value(engine: Engine, state: TableState, column: str, *, highest: bo
     return (max if highest else min)(ends, default=None)
 
 
-def _first_broken(
-    engine: Engine, state: TableState, column: StructField, wanted: Predicate | None
+def _first_violation(
+    engine: Engine, state: TableState, column: StructField, filter: Predicate | None
 ) -> dict[str, object]:
-    """The columns of the first row that has a null where the column says NOT NULL."""
-    rule = StructType((column,))
-    with _batches(engine, state, state.schema, wanted) as batches:
+    """Return the first row that violates NOT NULL of a column."""
+    schema = StructType((column,))
+    with _batches(engine, state, state.schema, filter) as batches:
         for batch in batches:
             checked = batch.select([column.name])
-            if _keeps(state, rule, checked):
+            if _is_valid(state, schema, checked):
                 continue
-            fine, count = 0, batch.num_rows
-            while count - fine > 1:  # the first so many rows are fine, so many aren't
-                middle = (fine + count) // 2
-                if _keeps(state, rule, checked.slice(0, middle)):
-                    fine = middle
+            valid, count = 0, batch.num_rows
+            while count - valid > 1:  # the first `valid` rows are valid, the first `count` aren't
+                middle = (valid + count) // 2
+                if _is_valid(state, schema, checked.slice(0, middle)):
+                    valid = middle
                 else:
                     count = middle
-            row: dict[str, object] = batch.slice(fine, 1).to_pylist()[0]
+            row: dict[str, object] = batch.slice(valid, 1).to_pylist()[0]
             return row
     return {}
 
 
-def _keeps(state: TableState, rule: StructType, rows: pa.RecordBatch) -> bool:
+def _is_valid(state: TableState, schema: StructType, rows: pa.RecordBatch) -> bool:
     try:
-        conform(state.path, rule, rows)
+        conform(state.path, schema, rows)
     except ConstraintViolationError:
         return False
     return True
@@ -141,60 +141,62 @@ def _batches(
                 yield from batches
 
 
-def _broken(state: TableState, name: str, text: str, what: str) -> ConstraintViolationError:
+def _violated(state: TableState, name: str, sql: str, reason: str) -> ConstraintViolationError:
     return ConstraintViolationError(
-        f"Rows of {state.path} break the new CHECK constraint {name} ({text}): {what} "
-        "(DELTA_NEW_CHECK_CONSTRAINT_VIOLATION). Nothing was changed; correct the rows first.",
+        f"{state.path}: existing rows violate the new CHECK constraint {name} ({sql}): {reason} "
+        "(DELTA_NEW_CHECK_CONSTRAINT_VIOLATION). Nothing was changed. Correct the rows first.",
         table=state.path,
         constraint=f"CHECK constraint {name}",
     )
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."
+def _format(value: object) -> str:
+    string = repr(value)
+    return string if len(string) <= 60 else f"{string[:60]}..."
 
 
 def add_constraint(
-    engine: Engine, state: TableState, name: str, text: str, *, engine_info: str
+    engine: Engine, state: TableState, name: str, sql: str, *, engine_info: str
 ) -> AlterationMetrics:
-    """Add a condition that must be true of every row; those that are there are checked first.
+    """Add a CHECK constraint after checking the existing rows.
 
     Raises:
-        PredicateError: the text isn't a condition over the table's columns.
-        TablePropertyError: there is a constraint of that name.
-        ConstraintViolationError: a row breaks it; shows the row's values.
+        PredicateError: the SQL isn't a condition over the table's columns.
+        TablePropertyError: the name exists.
+        ConstraintViolationError: a row violates the constraint; the message shows its values.
     """
     if not re.fullmatch(r"[^\s.`]+", name):
         raise ArgumentError(
-            f"A constraint can't be named {name!r}: no blanks, dots or backticks.", argument="name"
+            f"{state.path}: {name!r} isn't a valid constraint name. Use no whitespace, dots or "
+            "backticks.",
+            argument="name",
         )
-    there = _named(state, name)
-    if there is not None:
+    existing = _find_key(state, name)
+    if existing is not None:
         raise TablePropertyError(
-            f"{state.path} has a constraint {name!r} already ({state.properties[there]}) "
+            f"{state.path}: constraint {name!r} already exists ({state.properties[existing]}) "
             "(DELTA_CONSTRAINT_ALREADY_EXISTS). Drop it first, or choose another name.",
             table=state.path,
-            key=there,
+            key=existing,
         )
-    predicate = resolve(parse_predicate(text), state.schema)
+    predicate = resolve(parse_predicate(sql), state.schema)
     if type_of(predicate, state.schema) != BOOLEAN:
         raise PredicateError(
-            f"The constraint {name} ({text}) isn't a condition: it is neither true nor false.",
-            expression=text,
+            f"{state.path}: constraint {name} ({sql}) isn't a boolean expression. Use a condition.",
+            expression=sql,
         )
-    refuse_broken(engine, state, name, text, predicate)
+    refuse_broken(engine, state, name, sql, predicate)
     alteration = Alteration(
         engine=engine,
         state=state,
         engine_info=engine_info,
         operation=Operation.ADD_CONSTRAINT,
-        parameters={"name": name, "expr": text},
+        parameters={"name": name, "expr": sql},
         reads_rows=True,
     )
     key = f"{CONSTRAINT_PREFIX}{name.lower()}"
     return alteration.commit(
-        lambda builder: builder.with_table_properties({key: text}).with_files_checked()
+        lambda builder: builder.with_table_properties({key: sql}).with_files_checked()
     )
 
 
@@ -204,16 +206,16 @@ def drop_constraint(
     """Drop a constraint.
 
     Raises:
-        TablePropertyError: there is none of that name.
+        TablePropertyError: the table has no constraint of this name.
     """
-    key = _named(state, name)
+    key = _find_key(state, name)
     if key is None:
         if if_exists:
             return AlterationMetrics(version=state.version, num_commits=0)
         names = [k.removeprefix(CONSTRAINT_PREFIX) for k in _keys(state)]
         raise TablePropertyError(
-            f"{state.path} has no constraint {name!r}; it has {', '.join(names) or 'none'} "
-            "(DELTA_CONSTRAINT_DOES_NOT_EXIST).",
+            f"{state.path}: no constraint {name!r} (DELTA_CONSTRAINT_DOES_NOT_EXIST). Its "
+            f"constraints are: {', '.join(names) or 'none'}.",
             table=state.path,
             key=f"{CONSTRAINT_PREFIX}{name}",
         )
@@ -231,6 +233,6 @@ def _keys(state: TableState) -> list[str]:
     return [key for key in state.properties if key.lower().startswith(CONSTRAINT_PREFIX)]
 
 
-def _named(state: TableState, name: str) -> str | None:
-    wanted = f"{CONSTRAINT_PREFIX}{name}".lower()
-    return next((key for key in _keys(state) if key.lower() == wanted), None)
+def _find_key(state: TableState, name: str) -> str | None:
+    folded = f"{CONSTRAINT_PREFIX}{name}".lower()
+    return next((key for key in _keys(state) if key.lower() == folded), None)

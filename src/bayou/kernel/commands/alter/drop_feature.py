@@ -1,8 +1,9 @@
-"""DROP FEATURE: a feature and its traces leave the table, as delta-spark does it.
+"""DROP FEATURE: remove a table feature and its traces, in the same way as delta-spark.
 
-Where readers of older versions must know the feature, three checkpoints are put before the protocol
-changes and one behind it, and `checkpointProtection` says that nobody may rebuild, or clean up by
-halves, what is older. Or, with the history truncated, the older versions are gone.
+If readers of older versions need the feature, three checkpoints are written before the protocol
+changes and one after. The feature `checkpointProtection` then forbids writers to recreate
+checkpoints of older versions, or to clean up these versions partially. Alternatively, the older
+versions are deleted (`truncate_history`).
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from bayou.protocol.actions import Protocol
 
 __all__ = ["drop_feature"]
 
-_BARRIERS = 3
-_ATTEMPTS = 10
-"""How often other writers' appends may come between the last look at the table and the commit."""
+_NUM_BARRIERS = 3
+_MAX_ATTEMPTS = 10
+"""Maximum number of attempts to commit without a concurrent append since the last check."""
 
 _TRUNCATED_HISTORY_MS = 24 * 3_600_000
 _MINUTE = 60_000
@@ -49,33 +50,34 @@ def drop_feature(
     engine_info: str,
     now: int | None = None,
 ) -> AlterationMetrics:
-    """Take a feature out of the table, in as many commits as that takes.
+    """Drop a table feature in one or more commits.
 
     Args:
-        truncate_history: the versions that use it are deleted, once they are older than 24 hours,
-            instead of being protected. The first call takes the traces out of the latest version
-            and says how long to wait; a second one ends it.
-        now: ms since the epoch; the clock's where it is None.
+        truncate_history: delete the versions that use the feature instead of protecting them; they
+            must be older than 24 hours. The first call removes the traces from the latest version
+            and raises an error that says how long to wait; a second call drops the feature.
+        now: current time in milliseconds since the epoch; None: the system clock.
 
     Raises:
-        UnsupportedFeatureError: the table doesn't have it, or it can't be dropped.
-        FeatureInUseError: another feature or something of the table needs it, or versions that use
-            it aren't old enough.
-        CommitConflictError: another writer was in between.
+        UnsupportedFeatureError: the table doesn't have the feature, or it can't be dropped.
+        FeatureInUseError: the table or another feature needs it, or versions that use it aren't old
+            enough.
+        CommitConflictError: another writer committed a conflicting change.
     """
     removal = _removal(state, name)
     own_history = removal.needs_history or name == features.CHECKPOINT_PROTECTION
     dropping = Dropping(engine, state, name, engine_info)
-    _refuse_needed(dropping)
+    _check_not_required(dropping)
     if truncate_history and not own_history:
         raise dropping.in_use(
-            "its history needn't be truncated; leave truncate_history out "
-            "(DELTA_FEATURE_DROP_HISTORY_TRUNCATION_NOT_ALLOWED)."
+            "the history needn't be truncated for this feature "
+            "(DELTA_FEATURE_DROP_HISTORY_TRUNCATION_NOT_ALLOWED). Remove truncate_history."
         )
     if name == features.CHECKPOINT_PROTECTION and not truncate_history:
         raise dropping.in_use(
-            "it protects versions that must be gone first; give truncate_history=True "
-            "(DELTA_FEATURE_CAN_ONLY_DROP_CHECKPOINT_PROTECTION_WITH_HISTORY_TRUNCATION)."
+            "the versions that it protects must be deleted first "
+            "(DELTA_FEATURE_CAN_ONLY_DROP_CHECKPOINT_PROTECTION_WITH_HISTORY_TRUNCATION). Set "
+            "truncate_history=True."
         )
     now = time.time_ns() // 1_000_000 if now is None else now
     before = dropping.commits
@@ -87,7 +89,7 @@ def drop_feature(
     elif truncate_history:
         _truncate(dropping, removal, changed=changed, now=now)
     elif removal.needs_history:
-        for _ in range(_BARRIERS):
+        for _ in range(_NUM_BARRIERS):
             _barrier(dropping)
     _lower_once_clean(dropping, removal, truncate_history=truncate_history)
     if removal.needs_history and not truncate_history:
@@ -96,51 +98,51 @@ def drop_feature(
 
 
 def _removal(state: TableState, name: str) -> FeatureRemoval:
-    there = features.all_features(state.protocol)
-    if name not in there:
+    present = features.all_features(state.protocol)
+    if name not in present:
         raise UnsupportedFeatureError(
-            f"{state.path} doesn't have the feature {name!r}; it has {', '.join(there) or 'none'} "
-            "(DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT).",
+            f"{state.path} doesn't have the feature {name!r} "
+            "(DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT). Its features are: "
+            f"{', '.join(present) or 'none'}.",
             table=state.path,
             features=[name],
         )
     removal = REMOVALS.get(name)
     if removal is None:
         raise UnsupportedFeatureError(
-            f"The feature {name!r} can't be dropped from {state.path}; {', '.join(REMOVALS)} can "
-            "(DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE).",
+            f"{state.path}: the feature {name!r} can't be dropped "
+            f"(DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE). Only these can: {', '.join(REMOVALS)}.",
             table=state.path,
             features=[name],
         )
     return removal
 
 
-def _refuse_needed(dropping: Dropping) -> None:
-    there = features.all_features(dropping.state.protocol)
-    needing = [other for other in features.requiring(dropping.name) if other in there]
-    if needing:
+def _check_not_required(dropping: Dropping) -> None:
+    present = features.all_features(dropping.state.protocol)
+    dependent = [other for other in features.requiring(dropping.name) if other in present]
+    if dependent:
         raise dropping.in_use(
-            f"{', '.join(needing)} needs it (DELTA_FEATURE_DROP_DEPENDENT_FEATURE). Drop that "
-            "first."
+            f"{', '.join(dependent)} needs it (DELTA_FEATURE_DROP_DEPENDENT_FEATURE). Drop the "
+            "dependent features first."
         )
 
 
 def _barrier(dropping: Dropping) -> None:
-    """A commit that does nothing, and its checkpoint: nobody has to read what is behind it."""
+    """Write an empty commit and its checkpoint, so that readers needn't replay older versions."""
     dropping.commit(Operation.EMPTY_COMMIT, {})
     state = dropping.state
     checkpoint(dropping.engine, state.path, state.version, state.catalog)
 
 
 def _truncate(dropping: Dropping, removal: FeatureRemoval, *, changed: bool, now: int) -> None:
-    """Delete the versions that use the feature, or say when that can be done."""
+    """Delete the versions that use the feature, or raise an error that says how long to wait."""
     _barrier(dropping)
     if changed:
         raise dropping.in_use(
-            "its traces are out of the latest version, and older ones still have it "
-            "(DELTA_FEATURE_DROP_WAIT_FOR_RETENTION_PERIOD). Those must "
-            "be 24 hours old before they are deleted: call drop_feature again then, with "
-            "truncate_history=True, or now without it."
+            "its traces were removed from the latest version, but older versions still use it "
+            "(DELTA_FEATURE_DROP_WAIT_FOR_RETENTION_PERIOD). Call drop_feature again with "
+            "truncate_history=True when they are 24 hours old, or now without it."
         )
     _clean_up(dropping, now)
     uses = removal.is_in_commit
@@ -151,9 +153,9 @@ def _truncate(dropping: Dropping, removal: FeatureRemoval, *, changed: bool, now
         using = next((c.version for c in commits if uses(c)), None)
     if using is not None:
         raise dropping.in_use(
-            f"version {using} still uses it (DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST). "
-            "Versions must be 24 hours old before they are deleted: call drop_feature again later, "
-            "with truncate_history=True, or now without it."
+            f"version {using} still uses it (DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST). Call "
+            "drop_feature again with truncate_history=True when that version is 24 hours old, or "
+            "now without it."
         )
 
 
@@ -166,8 +168,8 @@ def _truncate_protected(dropping: Dropping, now: int) -> None:
     first = _first_version(dropping)
     if first < before:
         raise dropping.in_use(
-            f"versions {first} to {before - 1} are still there. They must be 24 hours old before "
-            "they are deleted: call drop_feature again later."
+            f"versions {first} to {before - 1} still exist. Call drop_feature again when they are "
+            "24 hours old."
         )
 
 
@@ -190,14 +192,14 @@ def _clean_up(dropping: Dropping, now: int) -> None:
 def _lower_once_clean(
     dropping: Dropping, removal: FeatureRemoval, *, truncate_history: bool
 ) -> None:
-    """Take the feature out of the protocol of a version that was looked at, and of no other."""
-    for left in reversed(range(_ATTEMPTS)):
+    """Remove the feature from the protocol if the version that the commit is based on is clean."""
+    for remaining in reversed(range(_MAX_ATTEMPTS)):
         if removal.is_clean is not None and not removal.is_clean(dropping):
-            raise dropping.in_use("another writer brought it back meanwhile. Try again.")
+            raise dropping.in_use("another writer used it again meanwhile. Try again.")
         try:
             _lower(dropping, removal, truncate_history=truncate_history)
         except (ConcurrentAppendError, ConcurrentDeleteReadError):
-            if not left or removal.is_clean is None:
+            if not remaining or removal.is_clean is None:
                 raise
             dropping.went_on(0)
         else:
@@ -205,17 +207,17 @@ def _lower_once_clean(
 
 
 def _lower(dropping: Dropping, removal: FeatureRemoval, *, truncate_history: bool) -> None:
-    """The commit that takes the feature out of the protocol."""
+    """Commit the protocol without the feature."""
     state = dropping.state
     protects = removal.needs_history and not truncate_history
     protocol = _without(state.protocol, dropping.name, protects=protects)
 
     def change(builder: TransactionBuilder) -> TransactionBuilder:
         builder = builder.with_protocol(protocol)
-        kept = {k: v for k, v in state.properties.items() if k not in removal.properties}
+        configuration = {k: v for k, v in state.properties.items() if k not in removal.properties}
         if protects:
-            kept[_BEFORE_VERSION] = str(state.version + 1)
-        metadata = msgspec.structs.replace(state.metadata, configuration=kept)
+            configuration[_BEFORE_VERSION] = str(state.version + 1)
+        metadata = msgspec.structs.replace(state.metadata, configuration=configuration)
         builder = builder.with_metadata(metadata)
         if removal.domain is not None and removal.domain in state.domain_metadata:
             builder = builder.with_delta_domain(removal.domain, None)

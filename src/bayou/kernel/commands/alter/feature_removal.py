@@ -1,4 +1,4 @@
-"""How each feature that can be dropped leaves a table: its traces first, the protocol last."""
+"""Removal steps of each droppable table feature: first its traces, then the protocol entry."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ENABLEMENT = (
 
 
 class Dropping:
-    """A feature on its way out: the table as it is now, and what was committed."""
+    """State of a DROP FEATURE command: the current table state and the number of commits."""
 
     def __init__(self, engine: Engine, state: TableState, name: str, engine_info: str) -> None:
         self.engine = engine
@@ -56,10 +56,10 @@ class Dropping:
         *,
         reads_rows: bool = False,
     ) -> None:
-        """Commit, and go on from there.
+        """Commit, and reload the table.
 
         Args:
-            reads_rows: it rests on what was found in all files, so that an append is a conflict.
+            reads_rows: the commit depends on all files, so that a concurrent append is a conflict.
         """
         alteration = Alteration(
             engine=self.engine,
@@ -72,20 +72,20 @@ class Dropping:
         self.went_on(alteration.commit(change).num_commits)
 
     def went_on(self, commits: int) -> None:
-        """Commits were made: read the table again."""
+        """Count commits, and reload the table."""
         self.commits += commits
         self.state = load_table_state(self.engine, self.state.path, catalog=self.state.catalog)
 
     def unset(self, *keys: str) -> bool:
-        """Unset properties where the table has them; whether it had."""
-        there = [key for key in keys if key in self.state.properties]
-        if there:
+        """Unset the properties that the table has; return whether it had any."""
+        existing = [key for key in keys if key in self.state.properties]
+        if existing:
             self.commit(
                 Operation.UNSET_TABLE_PROPERTIES,
-                {"properties": as_json(there), "ifExists": True},
-                lambda builder: builder.with_table_properties_removed(there),
+                {"properties": as_json(existing), "ifExists": True},
+                lambda builder: builder.with_table_properties_removed(existing),
             )
-        return bool(there)
+        return bool(existing)
 
     def set(self, values: Mapping[str, str]) -> None:
         """Set properties."""
@@ -96,9 +96,9 @@ class Dropping:
         )
 
     def in_use(self, message: str) -> FeatureInUseError:
-        """An error about the feature."""
+        """Return the error for a feature that is in use."""
         return FeatureInUseError(
-            f"{self.state.path} can't lose the feature {self.name!r}: {message}",
+            f"{self.state.path}: the feature {self.name!r} can't be dropped: {message}",
             table=self.state.path,
             feature=self.name,
         )
@@ -111,16 +111,17 @@ _Uses: TypeAlias = Callable[[CommitActions], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureRemoval:
-    """How one feature goes.
+    """Removal steps of one feature.
 
     Attributes:
-        remove_traces: commits what makes the latest version do without; None: it does.
-        is_clean: whether it does.
-        is_in_commit: whether an older version, by its commit, uses the feature; None: none does.
-        needs_history: readers of older versions must know the feature, so that those need
-            protection.
-        properties: that go with the protocol's change.
-        domain: that goes with it.
+        remove_traces: commits changes until the latest version doesn't use the feature; None: the
+            feature leaves no traces.
+        is_clean: whether the latest version has no traces.
+        is_in_commit: whether a commit uses the feature; None: commits never do.
+        needs_history: readers of older versions need the feature, so that these versions must be
+            protected or deleted.
+        properties: properties that are removed together with the feature.
+        domain: domain metadata that is removed together with the feature.
     """
 
     remove_traces: _Traces | None = None
@@ -135,7 +136,7 @@ def _refuse_constraints(dropping: Dropping) -> None:
     names = list(column_rules.check_constraints(dropping.state.properties))
     if names:
         raise dropping.in_use(
-            f"it has the CHECK constraints {', '.join(names)}. Drop them first "
+            f"the table has the CHECK constraints {', '.join(names)}. Drop them first "
             "(alter.drop_constraint)."
         )
 
@@ -173,8 +174,7 @@ def _has_property(action: object, key: str, value: str) -> bool:
 
 def _remove_type_changes(dropping: Dropping) -> None:
     dropping.unset(properties.TYPE_WIDENING.key)
-    found = list(_widened(dropping.state.schema, ()))
-    if not found:
+    if not _widened(dropping.state.schema, ()):
         return
     dropping.went_on(rewrite_widened_files(dropping.engine, dropping.state, dropping.engine_info))
     columns = [
@@ -191,7 +191,7 @@ def _remove_type_changes(dropping: Dropping) -> None:
 
 def _has_no_type_changes(dropping: Dropping) -> bool:
     enabled = properties.TYPE_WIDENING.read(dropping.state.properties)
-    return not enabled and next(iter(_widened(dropping.state.schema, ())), None) is None
+    return not enabled and not _widened(dropping.state.schema, ())
 
 
 def _type_change_in_commit(commit: CommitActions) -> bool:
@@ -204,13 +204,13 @@ def _type_change_in_commit(commit: CommitActions) -> bool:
 def _widened(data_type: DataType, path: ColumnPath) -> list[tuple[ColumnPath, StructField]]:
     match data_type:
         case StructType(fields):
-            found: list[tuple[ColumnPath, StructField]] = []
+            widened: list[tuple[ColumnPath, StructField]] = []
             for field in fields:
                 inner = (*path, field.name)
                 if TYPE_CHANGES_KEY in field.metadata:
-                    found.append((inner, field))
-                found += _widened(field.data_type, inner)
-            return found
+                    widened.append((inner, field))
+                widened += _widened(field.data_type, inner)
+            return widened
         case ArrayType():
             return _widened(data_type.element_type, (*path, "element"))
         case MapType():
@@ -223,7 +223,7 @@ def _widened(data_type: DataType, path: ColumnPath) -> list[tuple[ColumnPath, St
 
 
 def _without_changes(schema: StructType) -> StructType:
-    return StructType.from_json(_stripped(schema).to_json())
+    return StructType.from_json(_without_change_metadata(schema).to_json())
 
 
 def _remove_mapping(dropping: Dropping) -> None:
@@ -282,13 +282,13 @@ def _remove_domains(dropping: Dropping) -> None:
 
 def _stop_timestamps(dropping: Dropping) -> None:
     key = properties.IN_COMMIT_TIMESTAMPS.key
-    there = [k for k in _ENABLEMENT if k in dropping.state.properties]
+    existing = [k for k in _ENABLEMENT if k in dropping.state.properties]
     enabled = properties.IN_COMMIT_TIMESTAMPS.read(dropping.state.properties)
-    if there or enabled:
+    if existing or enabled:
         dropping.commit(
             Operation.UNSET_TABLE_PROPERTIES,
-            {"properties": as_json([*there, *([key] if enabled else [])]), "ifExists": True},
-            lambda builder: builder.with_table_properties_removed(there).with_table_properties(
+            {"properties": as_json([*existing, *([key] if enabled else [])]), "ifExists": True},
+            lambda builder: builder.with_table_properties_removed(existing).with_table_properties(
                 {key: "false"} if enabled else {}
             ),
         )
@@ -301,17 +301,17 @@ def _has_no_timestamps(dropping: Dropping) -> bool:
     )
 
 
-def _go_classic(dropping: Dropping) -> None:
+def _use_classic_checkpoints(dropping: Dropping) -> None:
     if properties.CHECKPOINT_POLICY.read(dropping.state.properties) == "v2":
         dropping.set({properties.CHECKPOINT_POLICY.key: "classic"})
 
 
-def _is_classic(dropping: Dropping) -> bool:
+def _has_classic_checkpoint(dropping: Dropping) -> bool:
     if properties.CHECKPOINT_POLICY.read(dropping.state.properties) == "v2":
         return False
-    behind = checkpoint_behind(dropping.engine, dropping.state)
+    files = checkpoint_behind(dropping.engine, dropping.state)
     checkpoint = dropping.state.log_segment.checkpoint
-    return behind is None or (checkpoint is not None and not checkpoint.uuid_named)
+    return files is None or (checkpoint is not None and not checkpoint.uuid_named)
 
 
 def _v2_in_commit(commit: CommitActions) -> bool:
@@ -363,8 +363,8 @@ REMOVALS: Mapping[str, FeatureRemoval] = {
         remove_traces=_stop_timestamps, is_clean=_has_no_timestamps
     ),
     features.V2_CHECKPOINT: FeatureRemoval(
-        remove_traces=_go_classic,
-        is_clean=_is_classic,
+        remove_traces=_use_classic_checkpoints,
+        is_clean=_has_classic_checkpoint,
         is_in_commit=_v2_in_commit,
         needs_history=True,
     ),
@@ -376,14 +376,14 @@ REMOVALS: Mapping[str, FeatureRemoval] = {
         properties=("delta.requireCheckpointProtectionBeforeVersion",)
     ),
 }
-"""Features that can be dropped, as delta-spark drops them; the others stay."""
+"""Features that can be dropped, with the same steps as in delta-spark."""
 
 
-def _stripped(schema: StructType) -> StructType:
+def _without_change_metadata(schema: StructType) -> StructType:
     def of_type(data_type: DataType) -> DataType:
         match data_type:
             case StructType():
-                return _stripped(data_type)
+                return _without_change_metadata(data_type)
             case ArrayType():
                 return ArrayType(
                     element_type=of_type(data_type.element_type),

@@ -1,4 +1,4 @@
-"""What a feature left in data files, taken out of them: files are rewritten, rows stay."""
+"""Removal of a feature's traces from data files, by rewriting them without changing rows."""
 
 from __future__ import annotations
 
@@ -57,37 +57,37 @@ _MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
 
 
 def purge_deletion_vectors(engine: Engine, state: TableState, engine_info: str) -> int:
-    """Rewrite the files that have deletion vectors; gives the number of commits."""
+    """Rewrite the files with deletion vectors, and return the number of commits."""
     files = [file for file in _files(engine, state) if file.deletion_vector is not None]
     return _reorganize(engine, state, engine_info, files, {"predicate": "[]", "applyPurge": True})
 
 
 def tombstone_deletion_vectors(engine: Engine, state: TableState, engine_info: str) -> int:
-    """Remove the files of deletion vectors that older versions need, as if they were data files.
+    """Commit remove actions for the deletion vector files that older versions need.
 
-    Whoever doesn't know deletion vectors then keeps them as long as other removed files.
+    A VACUUM that doesn't support deletion vectors then retains them like other removed files.
 
     Returns:
         The number of commits.
     """
-    retained = time.time_ns() // 1_000_000 - state.table_properties.deleted_file_retention_ms
-    found: dict[str, None] = {}
-    plain: set[str] = set()
+    cutoff = time.time_ns() // 1_000_000 - state.table_properties.deleted_file_retention_ms
+    vector_paths: dict[str, None] = {}
+    data_paths: set[str] = set()
     folder = TableFolder(engine, state.path)
     for tombstones in _tombstones(engine, state):
         times = pc.fill_null(pc.struct_field(tombstones, "deletionTimestamp"), 0)
-        removes = tombstones.filter(pc.greater_equal(times, retained))
+        removes = tombstones.filter(pc.greater_equal(times, cutoff))
         vectors = pc.struct_field(removes, "deletionVector")
-        plain.update(pc.struct_field(removes, "path").filter(pc.is_null(vectors)).to_pylist())
+        data_paths.update(pc.struct_field(removes, "path").filter(pc.is_null(vectors)).to_pylist())
         for vector in vectors.drop_null().to_pylist():
             path = folder.vector_path(vector["storageType"], vector["pathOrInlineDv"])
             if path is not None:
-                found[data_file_path_to_uri(path)] = None
+                vector_paths[data_file_path_to_uri(path)] = None
     now = time.time_ns() // 1_000_000
     actions = [
         RemoveFile(path=path, deletion_timestamp=now, data_change=False)
-        for path in found
-        if path not in plain
+        for path in vector_paths
+        if path not in data_paths
     ]
     if not actions:
         return 0
@@ -102,8 +102,10 @@ def tombstone_deletion_vectors(engine: Engine, state: TableState, engine_info: s
 
 
 def rewrite_widened_files(engine: Engine, state: TableState, engine_info: str) -> int:
-    """Rewrite the files that hold a column in another type than the table; gives the number of
-    commits. The footer of every file is read.
+    """Rewrite the files whose column types differ from the table's; reads the footers of all files.
+
+    Returns:
+        The number of commits.
     """
     schema = to_physical_schema(state.schema, state.column_mapping)
     files = list(_files(engine, state))
@@ -112,22 +114,22 @@ def rewrite_widened_files(engine: Engine, state: TableState, engine_info: str) -
         with naming_data_file(state.path, file.status.path):
             footer = engine.parquet.read_footer(file.status).schema
         return any(
-            _differs(field.type, known.data_type)
+            _differs(field.type, column.data_type)
             for field in footer
-            if (known := schema.get(field.name)) is not None
+            if (column := schema.get(field.name)) is not None
         )
 
     with ThreadPoolExecutor(_REQUESTS, thread_name_prefix="bayou-footers") as pool:
         narrower = list(pool.map(is_narrower, files))
-    chosen = [file for file, wanted in zip(files, narrower, strict=True) if wanted]
-    return _reorganize(engine, state, engine_info, chosen, {"predicate": "[]"})
+    to_rewrite = [file for file, is_old in zip(files, narrower, strict=True) if is_old]
+    return _reorganize(engine, state, engine_info, to_rewrite, {"predicate": "[]"})
 
 
 def drop_column_mapping(engine: Engine, state: TableState, engine_info: str) -> int:
-    """Rewrite all files so that they name columns as the table does; gives the number of commits.
+    """Rewrite all files with logical column names, and return the number of commits.
 
     Raises:
-        SchemaError: a name that needs column mapping.
+        SchemaError: a column name requires column mapping.
     """
     schema = without_mapping(state.schema)
     check_names(state.path, schema, mapped=False)
@@ -150,8 +152,8 @@ def drop_column_mapping(engine: Engine, state: TableState, engine_info: str) -> 
     if clustered:
         builder = builder.with_clustering_columns(clustered)
     transaction = builder.build(engine)
-    writing = transaction.transaction_state(engine)
-    _, reading = reading_and_writing(engine, state, engine_info)
+    write_state = transaction.transaction_state(engine)
+    _, scan_state = reading_and_writing(engine, state, engine_info)
     names = {
         physical_name(state.schema.select([column]).fields[0]): column
         for column in state.partition_columns
@@ -161,7 +163,9 @@ def drop_column_mapping(engine: Engine, state: TableState, engine_info: str) -> 
     removed: list[AddFile] = []
     with discard_unless_committed(lambda: delete_data_files(engine, state.path, added)):
         for file in _files(engine, state):
-            item = Rewrite(state=writing, scan_state=reading, files=(file,), partition_names=names)
+            item = Rewrite(
+                state=write_state, scan_state=scan_state, files=(file,), partition_names=names
+            )
             added += rewrite(engine, item)
             removed.append(file.add)
         now = time.time_ns() // 1_000_000
@@ -193,13 +197,13 @@ def _reorganize(
 ) -> int:
     if not files:
         return 0
-    writing, reading = reading_and_writing(engine, state, engine_info)
+    write_state, scan_state = reading_and_writing(engine, state, engine_info)
     plan = RewritePlan(
         state=state,
         operation=Operation.REORG,
         parameters=parameters,
         where=None,
-        items=tuple(Rewrite(state=writing, scan_state=reading, files=(f,)) for f in files),
+        items=tuple(Rewrite(state=write_state, scan_state=scan_state, files=(f,)) for f in files),
         considered=len(files),
         partitions=len({tuple(f.partition_values.items()) for f in files}),
         started=time.time_ns() // 1_000_000,
@@ -214,30 +218,30 @@ def _files(engine: Engine, state: TableState) -> Iterator[ScanFile]:
 
 
 def _tombstones(engine: Engine, state: TableState) -> Iterator[Any]:
-    behind = checkpoint_behind(engine, state)
-    for file in () if behind is None else behind.files:
+    checkpoint = checkpoint_behind(engine, state)
+    for file in () if checkpoint is None else checkpoint.files:
         split = FileSplit(path=file.path, size=file.size)
         yield from checkpoint_tombstones(engine, state.path, split, state.replay_state.touched)
-    yield from tail_tombstones(state, behind)
+    yield from tail_tombstones(state, checkpoint)
 
 
-def _differs(have: Any, data_type: DataType) -> bool:
-    """Whether a file's column has another type than the table's, at any depth."""
+def _differs(arrow_type: Any, data_type: DataType) -> bool:
+    """Whether the type of a file's column differs from the table's, at any depth."""
     match data_type:
-        case StructType() if pa.types.is_struct(have):
+        case StructType() if pa.types.is_struct(arrow_type):
             return any(
-                _differs(child.type, known.data_type)
-                for child in have
-                if (known := data_type.get(child.name)) is not None
+                _differs(child.type, field.data_type)
+                for child in arrow_type
+                if (field := data_type.get(child.name)) is not None
             )
-        case ArrayType() if pa.types.is_list(have):
-            return _differs(have.value_type, data_type.element_type)
-        case MapType() if pa.types.is_map(have):
-            return _differs(have.key_type, data_type.key_type) or _differs(
-                have.item_type, data_type.value_type
+        case ArrayType() if pa.types.is_list(arrow_type):
+            return _differs(arrow_type.value_type, data_type.element_type)
+        case MapType() if pa.types.is_map(arrow_type):
+            return _differs(arrow_type.key_type, data_type.key_type) or _differs(
+                arrow_type.item_type, data_type.value_type
             )
         case StructType() | ArrayType() | MapType():
             return True
         case _:
-            wanted: bool = have != to_arrow_type(data_type)
-            return wanted
+            differs: bool = arrow_type != to_arrow_type(data_type)
+            return differs

@@ -1,4 +1,4 @@
-"""Table properties set and unset (PROTOCOL.md, Table Properties)."""
+"""SET TBLPROPERTIES and UNSET TBLPROPERTIES (PROTOCOL.md, Table Properties)."""
 
 from __future__ import annotations
 
@@ -25,40 +25,39 @@ _COMMENT = "comment"
 def set_properties(
     engine: Engine, state: TableState, configuration: Mapping[str, str], *, engine_info: str
 ) -> AlterationMetrics:
-    """Set properties; those that turn a feature on raise the protocol for it.
+    """Set properties; properties that enable a feature also upgrade the protocol.
 
-    `comment` is the table's description. Turning row tracking on gives ids to all files first, in
-    commits of their own.
+    `comment` is the table's description. Enabling row tracking first assigns row ids to all files,
+    in separate commits.
 
     Raises:
-        TablePropertyError: a property that isn't one, an unusable value, or one that takes more
-            than a property.
-        UnsupportedFeatureError: it asks for a feature that isn't supported.
+        TablePropertyError: a property is unknown, has an invalid value, or needs another command.
+        UnsupportedFeatureError: a property enables an unsupported feature.
     """
-    given = properties.normalize(configuration)
-    for key in given:
-        _refuse_by_property(state, key, given[key])
-    _validate(state, {k: v for k, v in given.items() if k != _COMMENT})
+    requested = properties.normalize(configuration)
+    for key in requested:
+        _check_is_plain_property(state, key, requested[key])
+    _validate(state, {k: v for k, v in requested.items() if k != _COMMENT})
     commits = 1
     tags: dict[str, str] = {}
-    row_tracking = properties.ROW_TRACKING.read(given)
-    if row_tracking and properties.ROW_TRACKING_SUSPENDED.read({**state.properties, **given}):
+    row_tracking = properties.ROW_TRACKING.read(requested)
+    if row_tracking and properties.ROW_TRACKING_SUSPENDED.read({**state.properties, **requested}):
         raise TablePropertyError(
-            f"{state.path}: row tracking can't be on (delta.enableRowTracking) and suspended "
-            "(delta.rowTrackingSuspended) at once.",
+            f"{state.path}: row tracking can't be both enabled (delta.enableRowTracking) and "
+            "suspended (delta.rowTrackingSuspended). Set one of them.",
             table=state.path,
             key=properties.ROW_TRACKING_SUSPENDED.key,
         )
     if row_tracking and not properties.ROW_TRACKING.read(state.properties):
         state, done = enable_row_tracking(engine, state, engine_info=engine_info)
         commits += done
-        if len(given) == 1:
+        if len(requested) == 1:
             tags["rowTrackingEnablementOnly"] = "true"
-    kept = {key: value for key, value in given.items() if key != _COMMENT}
+    table_properties = {key: value for key, value in requested.items() if key != _COMMENT}
 
     def change(builder: TransactionBuilder) -> TransactionBuilder:
-        builder = _with_comment(builder, state, given.get(_COMMENT))
-        builder = builder.with_table_properties(kept)
+        builder = _with_comment(builder, state, requested.get(_COMMENT))
+        builder = builder.with_table_properties(table_properties)
         return builder.with_files_checked() if row_tracking else builder
 
     alteration = Alteration(
@@ -81,41 +80,41 @@ def unset_properties(
     if_exists: bool = False,
     engine_info: str,
 ) -> AlterationMetrics:
-    """Unset properties: their defaults hold. The protocol stays as it is.
+    """Reset properties to their defaults, without changing the protocol.
 
     Raises:
-        TablePropertyError: the table doesn't have one, or it takes more than a property.
+        TablePropertyError: the table doesn't have a property, or it needs another command.
     """
-    given = list(properties.normalize(dict.fromkeys(keys, "")))
-    have = {*state.properties, _COMMENT}
-    missing = [key for key in given if key not in have]
+    requested = list(properties.normalize(dict.fromkeys(keys, "")))
+    existing = {*state.properties, _COMMENT}
+    missing = [key for key in requested if key not in existing]
     if missing and not if_exists:
         raise TablePropertyError(
-            f"{state.path} has no property {missing[0]!r}; it has "
+            f"{state.path}: property {missing[0]!r} isn't set. Its properties are: "
             f"{', '.join(sorted(state.properties)) or 'none'}.",
             table=state.path,
             key=missing[0],
         )
-    for key in given:
-        _refuse_by_property(state, key, None)
+    for key in requested:
+        _check_is_plain_property(state, key, None)
     alteration = Alteration(
         engine=engine,
         state=state,
         engine_info=engine_info,
         operation=Operation.UNSET_TABLE_PROPERTIES,
-        parameters={"properties": as_json(given), "ifExists": if_exists},
+        parameters={"properties": as_json(requested), "ifExists": if_exists},
     )
 
     def change(builder: TransactionBuilder) -> TransactionBuilder:
-        if _COMMENT in given:
-            builder = builder.with_metadata(_described(state.metadata, None))
-        return builder.with_table_properties_removed(given)
+        if _COMMENT in requested:
+            builder = builder.with_metadata(_with_description(state.metadata, None))
+        return builder.with_table_properties_removed(requested)
 
     return alteration.commit(change)
 
 
 def _validate(state: TableState, configuration: Mapping[str, str]) -> None:
-    """Before anything is committed: enabling row tracking takes commits of its own."""
+    """Validate the values before the commits that enable row tracking."""
     try:
         properties.validate(configuration)
     except PropertyValueError as error:
@@ -124,25 +123,25 @@ def _validate(state: TableState, configuration: Mapping[str, str]) -> None:
         ) from error
 
 
-def _refuse_by_property(state: TableState, key: str, value: str | None) -> None:
-    """What looks like a property and isn't one, or isn't one alone."""
+def _check_is_plain_property(state: TableState, key: str, value: str | None) -> None:
+    """Reject properties that only other commands may change."""
     mode = properties.COLUMN_MAPPING_MODE
-    instead = None
+    command = None
     if key.lower().startswith(features.CONSTRAINT_PREFIX):
-        what = "a constraint is checked against all rows"
-        instead = "alter.add_constraint and alter.drop_constraint"
+        reason = "a constraint must be checked against all rows"
+        command = "alter.add_constraint and alter.drop_constraint"
     elif key == f"{features.FEATURE_PREFIX}{features.CLUSTERING}":
-        what = (
-            "a table is clustered by columns "
-            "(DELTA_ALTER_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED)"
+        reason = (
+            "clustering needs columns (DELTA_ALTER_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED)"
         )
-        instead = "alter.cluster_by"
+        command = "alter.cluster_by"
     elif key == mode.key and state.column_mapping != "none" and value in (None, "none"):
-        what = "without column mapping all files must be rewritten"
-        instead = f"alter.drop_feature({features.COLUMN_MAPPING!r})"
-    if instead is not None:
+        reason = "removing column mapping rewrites all files"
+        command = f"alter.drop_feature({features.COLUMN_MAPPING!r})"
+    if command is not None:
         raise TablePropertyError(
-            f"{state.path}: {key!r} can't be changed as a property: {what}. Use {instead}.",
+            f"{state.path}: {key!r} can't be changed as a property, because {reason}. Use "
+            f"{command}.",
             table=state.path,
             key=key,
         )
@@ -153,8 +152,8 @@ def _with_comment(
 ) -> TransactionBuilder:
     if comment is None:
         return builder
-    return builder.with_metadata(_described(state.metadata, comment))
+    return builder.with_metadata(_with_description(state.metadata, comment))
 
 
-def _described(metadata: Metadata, comment: str | None) -> Metadata:
+def _with_description(metadata: Metadata, comment: str | None) -> Metadata:
     return msgspec.structs.replace(metadata, description=comment)

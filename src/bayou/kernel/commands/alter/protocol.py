@@ -1,4 +1,4 @@
-"""The table's protocol raised (PROTOCOL.md, Protocol Evolution)."""
+"""Upgrades of a table's protocol (PROTOCOL.md, Protocol Evolution)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ __all__ = ["add_feature", "upgrade_protocol"]
 def add_feature(
     engine: Engine, state: TableState, name: str, *, engine_info: str
 ) -> AlterationMetrics:
-    """Let the protocol name a feature, and what it requires; what it does may take a property.
+    """Add a table feature and its dependencies; some features also need a property to be active.
 
     Raises:
-        UnsupportedFeatureError: nobody knows it, or it can't be written.
+        UnsupportedFeatureError: the feature is unknown, or this version of the package can't write
+            tables with it.
     """
     known = features.FEATURES.get(name)
     if known is None or not known.write:
         raise UnsupportedFeatureError(
-            f"{state.path} can't be given the feature {name!r}: "
+            f"{state.path}: "
             + (
-                f"there is none of that name that this version of Bayou knows; it knows "
+                f"unknown table feature {name!r}. This version of Bayou supports "
                 f"{', '.join(sorted(f.name for f in features.FEATURES.values() if f.write))}."
                 if known is None
-                else "this version of Bayou can't write tables that use it."
+                else f"this version of Bayou can't write tables with the feature {name!r}. Don't "
+                "add it."
             ),
             table=state.path,
             features=[name],
@@ -42,27 +44,27 @@ def add_feature(
 def upgrade_protocol(
     engine: Engine, state: TableState, reader: int, writer: int, *, engine_info: str
 ) -> AlterationMetrics:
-    """Raise the protocol to versions; at reader 3 and writer 7 features are listed.
+    """Upgrade the protocol versions; reader 3 and writer 7 list table features explicitly.
 
     Raises:
-        ArgumentError: versions that don't exist, or below those of the table.
+        ArgumentError: a version doesn't exist, or is lower than the table's.
     """
     if not (1 <= reader <= 3 and 1 <= writer <= 7):
         raise ArgumentError(
-            f"There is no protocol ({reader}, {writer}): reader versions are 1 to 3, writer "
-            "versions 1 to 7.",
+            f"{state.path}: protocol ({reader}, {writer}) doesn't exist. Use reader versions 1 to "
+            "3 and writer versions 1 to 7.",
             argument="reader" if not 1 <= reader <= 3 else "writer",
         )
-    have = state.protocol
-    if reader < have.min_reader_version or writer < have.min_writer_version:
+    current = state.protocol
+    if reader < current.min_reader_version or writer < current.min_writer_version:
         raise ArgumentError(
-            f"The protocol of {state.path} is ({have.min_reader_version}, "
-            f"{have.min_writer_version}) and can't be lowered to ({reader}, {writer}); "
-            "alter.drop_feature takes features away.",
-            argument="reader" if reader < have.min_reader_version else "writer",
+            f"{state.path}: the protocol ({current.min_reader_version}, "
+            f"{current.min_writer_version}) can't be lowered to ({reader}, {writer}). Drop "
+            "features with alter.drop_feature.",
+            argument="reader" if reader < current.min_reader_version else "writer",
         )
     return _upgrade(
-        engine, state, features.with_versions(have, reader, writer), engine_info=engine_info
+        engine, state, features.with_versions(current, reader, writer), engine_info=engine_info
     )
 
 
@@ -71,7 +73,7 @@ def _upgrade(
 ) -> AlterationMetrics:
     if protocol == state.protocol:
         return AlterationMetrics(version=state.version, num_commits=0)
-    described = {
+    description = {
         "minReaderVersion": protocol.min_reader_version,
         "minWriterVersion": protocol.min_writer_version,
         "readerFeatures": protocol.reader_features,
@@ -82,6 +84,6 @@ def _upgrade(
         state=state,
         engine_info=engine_info,
         operation=Operation.UPGRADE_PROTOCOL,
-        parameters={"newProtocol": as_json(described)},
+        parameters={"newProtocol": as_json(description)},
     )
     return alteration.commit(lambda builder: builder.with_protocol(protocol))

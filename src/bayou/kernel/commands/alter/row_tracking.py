@@ -1,7 +1,7 @@
-"""Row tracking for a table that has files already (PROTOCOL.md, Row Tracking).
+"""Row tracking for a table that already has files (PROTOCOL.md, Row Tracking).
 
-First the protocol names the feature, so that every file from then on comes with ids. Then the files
-that have none are added again, with ids and otherwise as they are. The property comes last.
+First the feature is added to the protocol, so that new files have row ids. Then files without ids
+are committed again with ids (backfill). The property is set last.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from bayou.protocol.actions import AddFile
 
 __all__ = ["enable_row_tracking", "without_row_ids"]
 
-_FILES_A_COMMIT = 100_000
-_ATTEMPTS = 50
+_FILES_PER_COMMIT = 100_000
+_MAX_RETRIES = 50
 
 
 def enable_row_tracking(
     engine: Engine, state: TableState, *, engine_info: str
 ) -> tuple[TableState, int]:
-    """Give ids to all rows; the table then may be given `delta.enableRowTracking`.
+    """Assign row ids to all files, so that `delta.enableRowTracking` can be set.
 
     Returns:
-        The table as it is then, and the number of commits that it took.
+        The table's new state, and the number of commits.
 
     Raises:
-        ArgumentError: a file whose statistics don't tell the number of its rows.
+        ArgumentError: a file has no row count in its statistics.
     """
     commits = 0
     if features.ROW_TRACKING not in features.writer_features(state.protocol):
         commits += add_feature(
             engine, state, features.ROW_TRACKING, engine_info=engine_info
         ).num_commits
-        state = _again(engine, state)
+        state = _reload(engine, state)
     state, done = _recommit(
         engine,
         state,
@@ -57,10 +57,10 @@ def enable_row_tracking(
 def without_row_ids(
     engine: Engine, state: TableState, *, engine_info: str
 ) -> tuple[TableState, int]:
-    """Take the ids from all files of a table whose row tracking is suspended.
+    """Remove the row ids from all files of a table whose row tracking is suspended.
 
     Returns:
-        The table as it is then, and the number of commits that it took.
+        The table's new state, and the number of commits.
     """
 
     def change(add: AddFile) -> AddFile | None:
@@ -85,14 +85,14 @@ def _recommit(
     operation: Operation,
     change: Callable[[AddFile], AddFile | None],
 ) -> tuple[TableState, int]:
-    """Add files again, some at a time, until none is left for which `change` gives one.
+    """Commit changed files in batches until `change` returns None for all files.
 
-    A file that another writer removes or changes meanwhile must not come back: the commit then
-    fails, and the table is read again.
+    If another writer removes or changes one of the files meanwhile, the commit fails, so that the
+    file isn't added again. Then the table is reloaded, and the batch is retried.
     """
-    commits = lost = 0
+    commits = conflicts = 0
     while True:
-        adds = list(islice(_changed_files(engine, state, change), _FILES_A_COMMIT))
+        adds = list(islice(_changed_files(engine, state, change), _FILES_PER_COMMIT))
         if not adds:
             return state, commits
         alteration = Alteration(
@@ -107,10 +107,10 @@ def _recommit(
             alteration.commit(actions=adds)
             commits += 1
         except ConcurrentDeleteReadError:
-            lost += 1
-            if lost > _ATTEMPTS:
+            conflicts += 1
+            if conflicts > _MAX_RETRIES:
                 raise
-        state = _again(engine, state)
+        state = _reload(engine, state)
 
 
 def _changed_files(
@@ -124,5 +124,5 @@ def _changed_files(
                 yield msgspec.structs.replace(changed, data_change=False)
 
 
-def _again(engine: Engine, state: TableState) -> TableState:
+def _reload(engine: Engine, state: TableState) -> TableState:
     return load_table_state(engine, state.path, catalog=state.catalog)

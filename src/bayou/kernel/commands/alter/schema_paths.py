@@ -1,7 +1,7 @@
-"""Fields of a schema by their paths: found, added, replaced, dropped, moved.
+"""Operations on schema fields by path: find, add, change, drop, move.
 
-A path's steps are names of fields, and `element`, `key` and `value` through arrays and maps. Names
-match exactly, else without regard to case.
+The steps of a path are field names, and `element`, `key` and `value` for arrays and maps. An exact
+match of a name takes precedence over a case-insensitive one.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = [
 ]
 
 Position: TypeAlias = str | None
-"""Name of the field to stand behind; empty: first; None: last, or where it is."""
+"""Name of the preceding field; empty: first; None: last, or the current position."""
 
 
 def spelled(table: str, schema: StructType, path: ColumnPath) -> ColumnPath:
-    """A path with the names as they stand in the schema.
+    """Return a path with the schema's spelling of names.
 
     Raises:
-        SchemaError: there is no such field.
+        SchemaError: the field doesn't exist.
     """
     names: list[str] = []
     level: DataType = schema
@@ -44,10 +44,10 @@ def spelled(table: str, schema: StructType, path: ColumnPath) -> ColumnPath:
 
 
 def field_at(table: str, schema: StructType, path: ColumnPath) -> StructField:
-    """The field at a path, or what a step through an array or map leads to, as a field.
+    """Return the field at a path; array elements, map keys and map values are returned as fields.
 
     Raises:
-        SchemaError: there is no such field.
+        SchemaError: the field doesn't exist.
     """
     level: DataType = schema
     for step in path[:-1]:
@@ -55,9 +55,9 @@ def field_at(table: str, schema: StructType, path: ColumnPath) -> StructField:
     name, data_type = _step(table, level, path[-1], path)
     match level:
         case StructType():
-            found = level.get(name)
-            assert found is not None  # or _step raises
-            return found
+            field = level.get(name)
+            assert field is not None  # `_step` raises for unknown names
+            return field
         case ArrayType():
             return StructField(name=name, data_type=data_type, nullable=level.contains_null)
         case MapType() if name == "value":
@@ -69,57 +69,63 @@ def field_at(table: str, schema: StructType, path: ColumnPath) -> StructField:
 def with_field(
     table: str, schema: StructType, parent: ColumnPath, field: StructField, position: Position
 ) -> StructType:
-    """The schema with a new field in the struct at a path.
+    """Return the schema with a new field in the struct at a path.
 
     Raises:
-        SchemaError: the parent isn't a struct, has such a field already (without regard to case),
-            or lacks the one that the new field is to stand behind.
+        SchemaError: the parent isn't a struct, already has the field (case-insensitive), or lacks
+            the preceding field.
     """
 
     def add(level: DataType) -> DataType:
         if not isinstance(level, StructType):
             raise SchemaError(
-                f"{table}: {path_text(parent)!r} is of type {level}, and only a struct can be "
-                "given fields (for an array name its 'element', for a map its 'value').",
+                f"{table}: fields can't be added to {path_text(parent)!r} of type {level}. Choose "
+                "a struct; use the step 'element' for an array, and 'key' or 'value' for a map.",
                 table=table,
                 column=path_text(parent),
             )
         if any(f.name.lower() == field.name.lower() for f in level):
             path = path_text((*parent, field.name))
             raise SchemaError(
-                f"{table} has a column {path!r} already (names are the same in any case).",
+                f"{table}: column {path!r} already exists (names are case-insensitive). Choose "
+                "another name.",
                 table=table,
                 column=path,
             )
-        return StructType(_placed(table, level.fields, field, position, parent))
+        return StructType(_insert_at(table, level.fields, field, position, parent))
 
     return _edited(table, schema, parent, add)
 
 
 def without_field(table: str, schema: StructType, path: ColumnPath) -> StructType:
-    """The schema without a field.
+    """Return the schema without a field.
 
     Raises:
-        SchemaError: there is no such field, or its struct would be empty.
+        SchemaError: the field doesn't exist, or is the last one of its struct.
     """
     *parent, name = spelled(table, schema, path)
 
     def drop(level: DataType) -> DataType:
         if not isinstance(level, StructType):
             raise SchemaError(
-                f"{table}: {path_text(path)!r} is the inside of a {level} and can't be dropped.",
+                f"{table}: {path_text(path)!r} is part of a {level} and can't be dropped. Drop the "
+                "whole column or a struct field.",
                 table=table,
                 column=path_text(path),
             )
-        left = tuple(f for f in level if f.name != name)
-        if not left:
+        remaining = tuple(f for f in level if f.name != name)
+        if not remaining:
             raise SchemaError(
-                f"{table}: {path_text(path)!r} can't be dropped: it is the last "
-                + ("field of its struct." if parent else "column."),
+                f"{table}: {path_text(path)!r} can't be dropped, because it is the last "
+                + (
+                    "field of its struct. Drop the struct."
+                    if parent
+                    else "column. Add another column first."
+                ),
                 table=table,
                 column=path_text(path),
             )
-        return StructType(left)
+        return StructType(remaining)
 
     return _edited(table, schema, tuple(parent), drop)
 
@@ -131,10 +137,10 @@ def with_changed_field(
     change: Callable[[StructField], StructField],
     position: Position = None,
 ) -> StructType:
-    """The schema with the field at a path changed, and moved where a position is given.
+    """Return the schema with the field at a path changed, and moved to a position.
 
     Raises:
-        SchemaError: there is no such field, or the one to stand behind is missing.
+        SchemaError: the field or the preceding field doesn't exist.
     """
     *parent, name = spelled(table, schema, path)
 
@@ -148,7 +154,7 @@ def with_changed_field(
                 rest = (*changed[:index], *changed[index + 1 :])
                 if position.lower() == name.lower():
                     return StructType(changed)
-                return StructType(_placed(table, rest, changed[index], position, tuple(parent)))
+                return StructType(_insert_at(table, rest, changed[index], position, tuple(parent)))
             case ArrayType():
                 field = StructField(
                     name=name, data_type=level.element_type, nullable=level.contains_null
@@ -219,7 +225,7 @@ def _step(table: str, level: DataType, step: str, path: ColumnPath) -> tuple[str
     raise _no_field(table, path, level)
 
 
-def _placed(
+def _insert_at(
     table: str,
     fields: tuple[StructField, ...],
     field: StructField,
@@ -237,7 +243,9 @@ def _placed(
 
 
 def _no_field(table: str, path: ColumnPath, level: DataType) -> SchemaError:
-    there = f"; there are {', '.join(level.names)}" if isinstance(level, StructType) else ""
+    existing = f" Existing: {', '.join(level.names)}." if isinstance(level, StructType) else ""
     return SchemaError(
-        f"{table} has no column {path_text(path)!r}{there}.", table=table, column=path_text(path)
+        f"{table} has no column {path_text(path)!r}.{existing}",
+        table=table,
+        column=path_text(path),
     )

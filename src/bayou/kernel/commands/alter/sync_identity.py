@@ -1,4 +1,4 @@
-"""`SYNC IDENTITY`: made values begin behind those that users gave."""
+"""SYNC IDENTITY: move an identity column's high water mark past values that users inserted."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ __all__ = ["sync_identity"]
 def sync_identity(
     engine: Engine, state: TableState, path: ColumnPath, *, engine_info: str
 ) -> AlterationMetrics:
-    """Move the mark of an identity column to its furthest value, never back; the column is read.
+    """Advance the high water mark of an identity column to its furthest value; reads the column.
 
     Raises:
-        SchemaError: no such column, or it isn't an identity column.
-        CommitConflictError: rows were written meanwhile.
+        SchemaError: the column is unknown, or isn't an identity column.
+        CommitConflictError: another writer added rows meanwhile.
     """
     table = state.path
     path = spelled(table, state.schema, path)
@@ -41,8 +41,8 @@ def sync_identity(
     column = identity_of(field) if len(path) == 1 else None
     if column is None:
         raise SchemaError(
-            f"SYNC IDENTITY is for identity columns, and {path_text(path)!r} of {table} isn't one "
-            "(DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN).",
+            f"{table}: SYNC IDENTITY requires an identity column, and {path_text(path)!r} isn't "
+            "one (DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN). Choose an identity column.",
             table=table,
             column=path_text(path),
         )
@@ -64,19 +64,19 @@ def sync_identity(
 
 
 def _mark(column: IdentityColumn, furthest: int) -> int | None:
-    """The new mark, None where the old one stays."""
+    """Return the new high water mark; None if the old one stays."""
     sign = 1 if column.step > 0 else -1
     old = column.high_water_mark
-    mark = _made_value(column, furthest)
+    mark = _generated_value(column, furthest)
     if old is not None and (old - mark) * sign > 0:
         mark = old
     if old is not None and (old - column.start) * sign < 0:
-        return mark  # it was wrong: whatever is better
-    begun = (furthest - column.start) * sign >= 0  # else the start would be left out
-    return mark if begun and mark != old else None
+        return mark  # the old mark was invalid
+    reaches_start = (furthest - column.start) * sign >= 0  # else the start would be skipped
+    return mark if reaches_start and mark != old else None
 
 
-def _made_value(column: IdentityColumn, value: int) -> int:
-    """The value itself where it is one that is made, else the next one in the step's direction."""
+def _generated_value(column: IdentityColumn, value: int) -> int:
+    """Return `value` if the column can generate it, else the next one in the step's direction."""
     steps = -(-(value - column.start) // column.step)
     return column.start + column.step * steps

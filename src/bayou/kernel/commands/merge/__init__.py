@@ -1,7 +1,7 @@
-"""MERGE: rows of a source matched with rows of a table by a condition.
+"""MERGE: join source rows with a table's rows, and update, delete or insert rows by clauses.
 
-`plan` checks the clauses, `join` finds the pairs, `decisions` chooses a clause for each pair,
-`execution` runs and commits the plan.
+`plan` resolves the clauses, `join` finds the pairs of rows, `decisions` chooses a clause for each
+row, `execution` runs and commits the plan.
 """
 
 from bayou.kernel.commands.merge.clauses import ClauseAction, ClauseKind, MergeClause

@@ -1,9 +1,8 @@
-"""What the columns of an updated or inserted row get.
+"""Column values of updated and inserted rows, and the table's schema after schema evolution.
 
-The table's schema behind a merge with schema evolution.
-
-Columns, and fields of structs, come in that a clause puts a value of the source into. Columns that
-the table has keep their type, and what is put into them is cast, unless the table widens types.
+With schema evolution, source columns and struct fields that a clause assigns are added to the
+table. Existing columns keep their types, and assigned values are cast, unless the table has type
+widening.
 """
 
 from __future__ import annotations
@@ -45,12 +44,13 @@ pc: Any = pyarrow.compute
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """A column, or a field of a struct, and its new value.
+    """Assignment of a value to a column or nested field.
 
     Attributes:
-        path: names in the table's schema as it will be.
-        value: an expression over joined rows, resolved, and its type.
-        keeps_fields: of a struct, fields stay that the value doesn't have.
+        path: names in the table's resulting schema.
+        value: resolved expression over joined rows.
+        data_type: type of the value.
+        keeps_fields: struct fields that the value lacks keep their old values.
     """
 
     path: tuple[str, ...]
@@ -61,7 +61,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The value of an expression, of a type that goes into the column."""
+    """The value of an expression whose type is assignable to the column."""
 
     expression: Expression
     data_type: DataType
@@ -70,7 +70,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What the target has."""
+    """The target row's value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +80,12 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What the table makes of it (generated, identity or default columns)."""
+    """A value that the table generates (generated, identity and default columns)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A struct, field by field; never NULL itself."""
+    """A non-null struct with a value for each field."""
 
     children: tuple[ColumnValue, ...]
 
@@ -101,14 +101,16 @@ def update_values(
     *,
     growing: bool,
 ) -> tuple[ColumnValue, ...]:
-    """The values of an updated row, one for each column of the table as it will be.
+    """Return the values of an updated row, one for each column of the resulting schema.
 
     Args:
-        before: the table's schema as it is.
+        before: the table's current schema.
+        after: the resulting schema.
         growing: see `check_assignable`.
 
     Raises:
-        SchemaError: a column is set twice, or a field of what isn't a struct, or a type doesn't go.
+        SchemaError: a column is set twice, a nested field's parent isn't a struct, or a type can't
+            be assigned.
     """
     return tuple(_update_values(table, before, after, assignments, "", growing=growing))
 
@@ -124,21 +126,21 @@ def _update_values(
 ) -> Iterator[ColumnValue]:
     depth = prefix.count("\0")
     for field in after:
-        name = _shown(prefix, field)
-        here = [a for a in assignments if a.path[depth].lower() == field.name.lower()]
+        name = _dotted(prefix, field)
+        of_field = [a for a in assignments if a.path[depth].lower() == field.name.lower()]
         old = None if before is None else before.get(field.name)
-        if not here:
+        if not of_field:
             if not prefix and GENERATION_EXPRESSION_KEY in field.metadata:
                 yield Made()
             else:
                 yield Nothing() if old is None else Kept()
             continue
-        whole = [a for a in here if len(a.path) == depth + 1]
-        if whole and len(here) > 1:
-            paths = ", ".join(".".join(a.path) for a in here)
+        whole = [a for a in of_field if len(a.path) == depth + 1]
+        if whole and len(of_field) > 1:
+            paths = ", ".join(".".join(a.path) for a in of_field)
             raise SchemaError(
-                f"Column {name!r} of {table} is set more than once: {paths} "
-                "(DELTA_CONFLICT_SET_COLUMN).",
+                f"{table}: column {name!r} is set more than once: {paths} "
+                "(DELTA_CONFLICT_SET_COLUMN). Set it once in each clause.",
                 table=table,
                 column=name,
             )
@@ -152,7 +154,7 @@ def _update_values(
                         table,
                         inner if isinstance(inner, StructType) else None,
                         field.data_type,
-                        here,
+                        of_field,
                         f"{prefix}{field.name}\0",
                         growing=growing,
                     )
@@ -160,31 +162,31 @@ def _update_values(
             )
         else:
             raise SchemaError(
-                f"{'.'.join(here[0].path)!r} can't be set: column {name!r} of {table} is a "
-                f"{field.data_type}, only fields of structs can be set by themselves "
-                "(DELTA_UNSUPPORTED_UPDATE_NON_STRUCT_FIELD).",
+                f"{table}: {'.'.join(of_field[0].path)!r} can't be set, because column {name!r} "
+                f"has type {field.data_type} and isn't a struct "
+                "(DELTA_UNSUPPORTED_UPDATE_NON_STRUCT_FIELD). Set the whole column.",
                 table=table,
                 column=name,
             )
 
 
 def given(
-    table: str, name: str, assignment: Assignment, wanted: DataType, *, growing: bool
+    table: str, name: str, assignment: Assignment, data_type: DataType, *, growing: bool
 ) -> Given:
-    """The value of a whole column.
+    """Return the value of a column of type `data_type`.
 
     Raises:
-        SchemaError: its type doesn't go.
+        SchemaError: the value's type can't be assigned.
     """
-    check_assignable(Place(table, name, wanted), assignment.data_type, growing=growing)
+    check_assignable(Place(table, name, data_type), assignment.data_type, growing=growing)
     return Given(assignment.value, assignment.data_type, assignment.keeps_fields)
 
 
 def expressions_of(schema: StructType, values: Sequence[ColumnValue]) -> Iterator[Expression]:
-    """What the values rest on, columns of the target that stay among it.
+    """Yield the expressions that the values depend on, including unchanged target columns.
 
     Args:
-        schema: the table as it will be.
+        schema: the table's resulting schema.
     """
     for field, value in zip(schema, values, strict=True):
         match value:
@@ -209,11 +211,11 @@ def _inner_expressions(value: Fields) -> Iterator[Expression]:
 
 
 class NewRows:
-    """Makes updated and inserted rows. Holds no state.
+    """Computes updated and inserted rows; stateless.
 
     Args:
         joined: schema of the joined rows.
-        schema: the table's as it will be.
+        schema: the table's resulting schema.
     """
 
     __slots__ = ("_joined", "_schema", "_table")
@@ -224,55 +226,55 @@ class NewRows:
         self._schema = schema
 
     def of(self, values: Sequence[ColumnValue], rows: pa.RecordBatch) -> pa.RecordBatch:
-        """New rows, without the columns that are `Made`.
+        """Return new rows without the columns whose value is `Made`.
 
         Args:
-            rows: joined rows with the columns that `expressions_of` names; those of the target may
-                have fields already that come to the schema.
+            rows: joined rows with the columns of `expressions_of`; target structs may already have
+                the fields that the merge adds.
 
         Raises:
-            EvaluationError: a value that an expression can't take or a column can't hold.
+            EvaluationError: an expression fails, or a column can't hold a value.
         """
         columns: dict[str, Any] = {}
         for field, value in zip(self._schema, values, strict=True):
             if isinstance(value, Made):
                 continue
-            at = rows.schema.get_field_index(f"{TARGET}.{field.name}")
-            kept = None if at < 0 else rows.column(at)
-            place = Place(self._table, field.name, field.data_type)
-            columns[field.name] = self._column(place, value, rows, kept)
+            index = rows.schema.get_field_index(f"{TARGET}.{field.name}")
+            old = None if index < 0 else rows.column(index)
+            target = Place(self._table, field.name, field.data_type)
+            columns[field.name] = self._column(target, value, rows, old)
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
-    def _column(self, place: Place, value: ColumnValue, rows: pa.RecordBatch, kept: Any) -> Any:
+    def _column(self, target: Place, value: ColumnValue, rows: pa.RecordBatch, old: Any) -> Any:
         match value:
             case Given(expression, data_type, keeps_fields):
-                found = Evaluation(self._joined, expression).values(rows)
-                before = (kept, place.data_type) if keeps_fields and kept is not None else None
-                return put_into(place, found, data_type, before)
+                values = Evaluation(self._joined, expression).values(rows)
+                original = (old, target.data_type) if keeps_fields and old is not None else None
+                return put_into(target, values, data_type, original)
             case Kept():
-                return kept
+                return old
             case Fields(children):
-                assert isinstance(place.data_type, StructType)  # only those have them
-                made = [
+                assert isinstance(target.data_type, StructType)  # see `_update_values`
+                fields = [
                     self._column(
-                        place.inside(field.name, field.data_type), v, rows, _field(kept, field)
+                        target.inside(field.name, field.data_type), v, rows, _field(old, field)
                     )
-                    for field, v in zip(place.data_type, children, strict=True)
+                    for field, v in zip(target.data_type, children, strict=True)
                 ]
-                return struct_of(place.data_type, made, rows.num_rows)
+                return struct_of(target.data_type, fields, rows.num_rows)
             case _:
-                nothing: Any = to_arrow_type(place.data_type)
-                return pa.nulls(rows.num_rows, nothing)
+                arrow_type: Any = to_arrow_type(target.data_type)
+                return pa.nulls(rows.num_rows, arrow_type)
 
 
-def _field(kept: Any, field: StructField) -> Any:
-    """What a struct had in a field, None where it isn't there."""
-    if kept is None or kept.type.get_field_index(field.name) < 0:
+def _field(struct: Any, field: StructField) -> Any:
+    """Return a struct column's field; None if there is no struct or no such field."""
+    if struct is None or struct.type.get_field_index(field.name) < 0:
         return None
-    return pc.struct_field(kept, field.name)
+    return pc.struct_field(struct, field.name)
 
 
-def _shown(prefix: str, field: StructField) -> str:
+def _dotted(prefix: str, field: StructField) -> str:
     return f"{prefix}{field.name}".replace("\0", ".")
 
 
@@ -285,37 +287,37 @@ def grown_schema(
     all_columns: bool,
     widens: bool = False,
 ) -> StructType:
-    """The schema of the target with what clauses bring of the source.
+    """Return the target's schema with the source columns that clauses assign.
 
     Args:
-        assigned: paths that clauses assign to by name.
-        all_columns: a clause takes all of the source's columns.
-        widens: columns take wider types of the source (`delta.enableTypeWidening`).
+        assigned: paths that clauses assign by name.
+        all_columns: a clause assigns all source columns.
+        widens: column types are widened to the source's (`delta.enableTypeWidening`).
 
     Raises:
-        SchemaError: a new column of nothing but nulls, without a type.
+        SchemaError: a new column has only untyped nulls.
     """
     paths = [tuple(name.lower() for name in path) for path in assigned]
-    brought = _brought(source, (), paths, all_columns=all_columns)
-    return SchemaMerge(table=table, widens=widens, casts=True).merged(target, brought)
+    added = _assigned_columns(source, (), paths, all_columns=all_columns)
+    return SchemaMerge(table=table, widens=widens, casts=True).merged(target, added)
 
 
-def _brought(
+def _assigned_columns(
     fields: StructType,
     prefix: tuple[str, ...],
     assigned: Sequence[tuple[str, ...]],
     *,
     all_columns: bool,
 ) -> StructType:
-    kept: list[StructField] = []
+    selected: list[StructField] = []
     for field in fields:
         path = (*prefix, field.name.lower())
-        below = any(other[: len(path)] == path for other in assigned)
+        is_prefix = any(other[: len(path)] == path for other in assigned)
         if path in assigned:
-            kept.append(field)
-        elif isinstance(field.data_type, StructType) and (below or all_columns):
-            inner = _brought(field.data_type, path, assigned, all_columns=all_columns)
-            kept.append(field.with_data_type(inner))
+            selected.append(field)
+        elif isinstance(field.data_type, StructType) and (is_prefix or all_columns):
+            inner = _assigned_columns(field.data_type, path, assigned, all_columns=all_columns)
+            selected.append(field.with_data_type(inner))
         elif all_columns:
-            kept.append(field)
-    return StructType(tuple(kept))
+            selected.append(field)
+    return StructType(tuple(selected))

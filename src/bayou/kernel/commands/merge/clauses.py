@@ -1,9 +1,7 @@
-"""The WHEN clauses of a merge, as its author gave them.
+"""WHEN clauses of a merge, and resolution of column names against its target and source.
 
-Which column a name of a merge means: one of the target, or one of the source.
-
-Joined rows are one batch: a column of the target is called `target.<name>` there, one of the source
-`source.<name>`, whatever the aliases are that the merge's author has given.
+A batch of joined rows has columns `target.<name>` and `source.<name>`, independent of the aliases
+of the merge.
 """
 
 from __future__ import annotations
@@ -37,12 +35,12 @@ __all__ = [
 ClauseKind: TypeAlias = Literal["MATCHED", "NOT MATCHED", "NOT MATCHED BY SOURCE"]
 ClauseAction: TypeAlias = Literal["update", "delete", "insert"]
 
-_ACTIONS: dict[ClauseKind, tuple[ClauseAction, ...]] = {
+_ALLOWED_ACTIONS: dict[ClauseKind, tuple[ClauseAction, ...]] = {
     "MATCHED": ("update", "delete"),
     "NOT MATCHED": ("insert",),
     "NOT MATCHED BY SOURCE": ("update", "delete"),
 }
-_CONDITIONS: dict[ClauseKind, str] = {
+_CONDITION_ERRORS: dict[ClauseKind, str] = {
     "MATCHED": "DELTA_NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION",
     "NOT MATCHED": "DELTA_NON_LAST_NOT_MATCHED_CLAUSE_OMIT_CONDITION",
     "NOT MATCHED BY SOURCE": "DELTA_NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION",
@@ -51,14 +49,13 @@ _CONDITIONS: dict[ClauseKind, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeClause:
-    """What happens to some rows. Of the clauses of one kind the first counts whose condition holds.
+    """A WHEN clause. For each row, the first clause of a kind whose condition is true applies.
 
     Attributes:
-        kind: which rows: those of both sides, of the source alone, of the target alone.
-        condition: which of those; None for all.
-        assignments: values by column of the target, `s.a` for a field of a struct; SQL text or
-            expressions. None for all columns, by the source's columns of the same names. Nothing
-            for a delete.
+        kind: rows that the clause applies to.
+        condition: additional condition on these rows; None for all.
+        assignments: SQL or expression by target column, or by `s.a` for a nested field. None: all
+            columns, assigned from the source columns of the same names. Ignored for a delete.
     """
 
     kind: ClauseKind
@@ -73,41 +70,42 @@ class MergeClause:
 
 
 def check_clauses(clauses: Sequence[MergeClause]) -> None:
-    """Check that clauses can stand together.
+    """Check that a merge's clauses are valid and compatible.
 
     Raises:
-        ArgumentError: there is none, an action that a kind doesn't have, all columns of a source
-            that isn't there, no column that is set, or a clause behind one that takes all rows;
-            names Delta's condition.
+        ArgumentError: no clause, an action that the kind doesn't allow, `*` without a source row,
+            no assignment, or a clause after one without a condition.
     """
     if not clauses:
         raise ArgumentError(
-            "A merge without a WHEN clause does nothing (DELTA_MERGE_MISSING_WHEN).",
+            "MERGE has no WHEN clause (DELTA_MERGE_MISSING_WHEN). Add at least one.",
             argument="clauses",
         )
     for clause in clauses:
-        if clause.action not in _ACTIONS[clause.kind]:
+        if clause.action not in _ALLOWED_ACTIONS[clause.kind]:
             raise ArgumentError(
-                f"WHEN {clause.kind} THEN {clause.action.upper()} isn't a clause of MERGE.",
+                f"WHEN {clause.kind} THEN {clause.action.upper()} isn't a clause of MERGE. Allowed "
+                f"actions: {', '.join(_ALLOWED_ACTIONS[clause.kind]).upper()}.",
                 argument="clauses",
             )
         if clause.action != "delete" and clause.assignments is not None and not clause.assignments:
             raise ArgumentError(
-                f"WHEN {clause.kind} THEN {clause.action.upper()} sets no column.",
+                f"WHEN {clause.kind} THEN {clause.action.upper()} sets no column. Set at least "
+                "one.",
                 argument="clauses",
             )
         if clause.kind == "NOT MATCHED BY SOURCE" and clause.takes_all_columns:
             raise ArgumentError(
-                "WHEN NOT MATCHED BY SOURCE has no source row to take all columns from: say which "
-                "columns are set.",
+                "WHEN NOT MATCHED BY SOURCE can't set all columns, because it has no source row. "
+                "Set columns by name.",
                 argument="clauses",
             )
-    for kind, condition in _CONDITIONS.items():
-        of_kind = [clause for clause in clauses if clause.kind == kind]
-        if any(clause.condition is None for clause in of_kind[:-1]):
+    for kind, condition in _CONDITION_ERRORS.items():
+        same_kind = [clause for clause in clauses if clause.kind == kind]
+        if any(clause.condition is None for clause in same_kind[:-1]):
             raise ArgumentError(
-                f"Only the last WHEN {kind} clause may have no condition: no row gets to those "
-                f"behind it ({condition}).",
+                f"A WHEN {kind} clause without a condition makes the next one unreachable "
+                f"({condition}). Omit the condition only in the last WHEN {kind} clause.",
                 argument="clauses",
             )
 
@@ -122,14 +120,14 @@ BOTH: tuple[Side, ...] = (TARGET, SOURCE)
 
 @dataclass(frozen=True, kw_only=True)
 class JoinedNames:
-    """The columns of both sides of a merge.
+    """Columns of both sides of a merge; resolves names to columns of joined rows.
 
     Attributes:
-        target, source: the columns, under their own names.
-        target_alias, source_alias: what the merge's texts call the sides.
+        target, source: columns under their own names.
+        target_alias, source_alias: aliases in the merge's SQL.
 
     Raises:
-        ArgumentError: both sides have one alias.
+        ArgumentError: the aliases are equal.
     """
 
     target: StructType
@@ -140,68 +138,71 @@ class JoinedNames:
     def __post_init__(self) -> None:
         if self.target_alias.lower() == self.source_alias.lower():
             raise ArgumentError(
-                f"Target and source of a merge can't both be called {self.source_alias!r}.",
+                f"MERGE: target and source have the same alias {self.source_alias!r}. Use "
+                "different aliases.",
                 argument="source_alias",
             )
 
     @cached_property
     def schema(self) -> StructType:
-        """The columns of joined rows, all nullable where one side may be missing."""
-        return StructType(tuple(self._joined()))
+        """Schema of joined rows; all columns are nullable."""
+        return StructType(tuple(self._joined_fields()))
 
     def predicate(
         self, condition: Predicate | str, what: str, sides: tuple[Side, ...] = BOTH
     ) -> Predicate:
-        """A condition over joined rows, resolved.
+        """Resolve a condition over joined rows.
 
         Args:
-            what: names the condition in errors, such as `ON condition`.
-            sides: those whose columns it may name.
+            what: name of the condition in error messages, such as `ON condition`.
+            sides: sides whose columns the condition may reference.
 
         Raises:
-            PredicateError: it can't be understood, or names what isn't there or what both have.
+            PredicateError: the condition can't be parsed, or a name is unknown or ambiguous.
         """
         parsed = parse_predicate(condition) if isinstance(condition, str) else condition
-        return resolve(self._bound(parsed, what, sides), self.schema)
+        return resolve(self._resolve_names(parsed, what, sides), self.schema)
 
     def expression(
         self, expression: Expression | str, what: str, sides: tuple[Side, ...] = BOTH
     ) -> Expression:
-        """`predicate` for any expression."""
+        """Resolve an expression over joined rows; see `predicate`."""
         parsed = parse_expression(expression) if isinstance(expression, str) else expression
-        return resolve_expression(self._bound(parsed, what, sides), self.schema)
+        return resolve_expression(self._resolve_names(parsed, what, sides), self.schema)
 
-    def _bound(self, expression: _ExpressionT, what: str, sides: tuple[Side, ...]) -> _ExpressionT:
+    def _resolve_names(
+        self, expression: _ExpressionT, what: str, sides: tuple[Side, ...]
+    ) -> _ExpressionT:
         return with_paths(expression, lambda path: self._path(path, what, sides))
 
     def _path(self, path: tuple[str, ...], what: str, sides: tuple[Side, ...]) -> tuple[str, ...]:
-        found = [
+        matches = [
             (side, field, path[2:])
             for side in sides
             if len(path) > 1
             and path[0].lower() == self._alias(side).lower()
             and (field := self._columns(side).get(path[1])) is not None
         ]
-        if not found:
-            found = [
+        if not matches:
+            matches = [
                 (side, field, path[1:])
                 for side in sides
                 if (field := self._columns(side).get(path[0])) is not None
             ]
-        text = ".".join(path)
-        if not found:
+        name = ".".join(path)
+        if not matches:
             raise PredicateError(
-                f"{text!r} in the {what} isn't a column of {self._shown(sides)} "
-                "(DELTA_MERGE_UNRESOLVED_EXPRESSION).",
-                expression=text,
+                f"{name!r} in the {what} isn't a column of {self._format(sides)} "
+                "(DELTA_MERGE_UNRESOLVED_EXPRESSION). Use one of these columns.",
+                expression=name,
             )
-        if len(found) > 1:
+        if len(matches) > 1:
             raise PredicateError(
-                f"{text!r} in the {what} may be {self.target_alias}.{text} or "
-                f"{self.source_alias}.{text}: say which (AMBIGUOUS_REFERENCE).",
-                expression=text,
+                f"{name!r} in the {what} is ambiguous (AMBIGUOUS_REFERENCE). Use "
+                f"{self.target_alias}.{name} or {self.source_alias}.{name}.",
+                expression=name,
             )
-        side, field, rest = found[0]
+        side, field, rest = matches[0]
         return (f"{side}.{field.name}", *rest)
 
     def _columns(self, side: Side) -> StructType:
@@ -210,27 +211,27 @@ class JoinedNames:
     def _alias(self, side: Side) -> str:
         return self.target_alias if side == TARGET else self.source_alias
 
-    def _joined(self) -> Iterator[StructField]:
+    def _joined_fields(self) -> Iterator[StructField]:
         for side in BOTH:
             for field in self._columns(side):
                 yield StructField(name=f"{side}.{field.name}", data_type=field.data_type)
 
-    def _shown(self, sides: tuple[Side, ...]) -> str:
-        shown = []
+    def _format(self, sides: tuple[Side, ...]) -> str:
+        parts = []
         for side in sides:
             names = self._columns(side).names
-            listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-            shown.append(f"the {side} {self._alias(side)!r} ({listed})")
-        return " or ".join(shown)
+            columns = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+            parts.append(f"the {side} {self._alias(side)!r} ({columns})")
+        return " or ".join(parts)
 
 
 def sides_of(expression: Expression) -> frozenset[str]:
-    """The sides whose columns a bound expression names."""
+    """Return the sides whose columns a resolved expression references."""
     return frozenset(path[0].partition(".")[0] for path in referenced_columns(expression))
 
 
 def columns_of(expressions: Iterable[Expression], side: Side) -> frozenset[str]:
-    """The top-level columns of one side, by their own names, that bound expressions name."""
+    """Return the own names of a side's top-level columns that resolved expressions reference."""
     return frozenset(
         path[0].partition(".")[2]
         for expression in expressions

@@ -1,4 +1,4 @@
-"""The ON condition of a merge: what of it is equal keys, and what isn't."""
+"""The ON condition of a merge, split into equality keys, filters of one side, and the rest."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["JoinKey", "MergeCondition", "conjunction", "conjuncts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinKey:
-    """Two expressions that must be equal, one of each side.
+    """An equality between an expression of the target and one of the source.
 
     Attributes:
-        arrow_type: the type in which they are compared.
-        null_safe: NULL equals NULL (`<=>`); else it equals nothing.
+        arrow_type: common type for the comparison.
+        null_safe: NULL equals NULL (`<=>`); otherwise NULL equals nothing.
     """
 
     target: Expression
@@ -33,13 +33,13 @@ class JoinKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeCondition:
-    """A condition over joined rows in parts, all of which must be true.
+    """A condition over joined rows, split into parts that must all be true.
 
     Attributes:
-        keys: equalities.
-        target_filter: what only the target's columns decide, None for nothing.
-        source_filter: what only the source's columns decide, or constants.
-        residual: the rest, to be looked at pair by pair.
+        keys: equality keys.
+        target_filter: conjuncts with only target columns; None for none.
+        source_filter: conjuncts with only source columns or constants; None for none.
+        residual: other conjuncts, evaluated for each pair; None for none.
     """
 
     keys: tuple[JoinKey, ...]
@@ -49,10 +49,10 @@ class MergeCondition:
 
     @classmethod
     def of(cls, predicate: Predicate, schema: StructType) -> MergeCondition:
-        """Take apart what `JoinedNames.predicate` gave.
+        """Split a predicate that `JoinedNames.predicate` resolved.
 
         Args:
-            schema: of the joined rows.
+            schema: schema of the joined rows.
         """
         keys: list[JoinKey] = []
         parts: dict[str, list[Predicate]] = {"target": [], "source": [], "both": []}
@@ -74,7 +74,7 @@ class MergeCondition:
 
     @property
     def predicate(self) -> Predicate:
-        """The parts as one condition again; `of` takes it apart as it was."""
+        """The whole condition; `of` splits it into the same parts."""
         parts: list[Predicate] = [
             Comparison("<=>" if key.null_safe else "=", key.target, key.source) for key in self.keys
         ]
@@ -83,14 +83,14 @@ class MergeCondition:
 
     @property
     def target_expressions(self) -> tuple[Expression, ...]:
-        """What must be known of a target row to find its matches."""
+        """Expressions over target columns that the join evaluates."""
         parts: list[Expression] = [key.target for key in self.keys]
         parts += [p for p in (self.target_filter, self.residual) if p is not None]
         return tuple(parts)
 
 
 def conjuncts(predicate: Predicate) -> Iterator[Predicate]:
-    """The operands of nested ANDs, in order."""
+    """Yield the operands of nested ANDs in order."""
     if isinstance(predicate, And):
         for operand in predicate.operands:
             yield from conjuncts(operand)
@@ -99,7 +99,7 @@ def conjuncts(predicate: Predicate) -> Iterator[Predicate]:
 
 
 def conjunction(parts: Sequence[Predicate]) -> Predicate | None:
-    """The inverse of `conjuncts`; None for no parts."""
+    """Combine predicates with AND, the inverse of `conjuncts`; None for no predicates."""
     if len(parts) < 2:
         return parts[0] if parts else None
     return And(tuple(parts))

@@ -1,7 +1,4 @@
-"""What happens to which row of which file of the target.
-
-Of the clauses of a kind the first counts whose condition is true.
-"""
+"""Choice of a clause for each target row: the first of its kind whose condition is true."""
 
 from __future__ import annotations
 
@@ -38,16 +35,16 @@ pc: Any = pyarrow.compute
 def first_clauses(
     schema: StructType, clauses: Sequence[PlannedClause], rows: pa.RecordBatch
 ) -> Any:
-    """The number of each row's clause, int8, null for none.
+    """Return the number of each row's clause (int8, null for none).
 
-    A condition is only looked at for rows that no clause before it has taken.
+    A condition is evaluated only for rows that no earlier clause applies to.
 
     Args:
-        schema: of the joined rows.
-        rows: joined rows with the columns that the conditions name.
+        schema: schema of the joined rows.
+        rows: joined rows with the columns of the conditions.
 
     Raises:
-        EvaluationError: a condition that can't be computed for a row.
+        EvaluationError: a condition can't be computed for a row.
     """
     result: Any = pa.nulls(rows.num_rows, pa.int8())
     open_rows: Any = pa.repeat(pa.scalar(True), rows.num_rows)
@@ -61,7 +58,7 @@ def first_clauses(
     return result
 
 
-_concatenated: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
+_concat: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
 
 _CHUNK_ROWS = 1 << 20
 _CHUNK_BYTES = 1 << 29
@@ -69,12 +66,12 @@ _CHUNK_BYTES = 1 << 29
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDecisions:
-    """What happens to the rows of one file; rows that stay aren't here.
+    """Clauses for the changed rows of one file.
 
     Attributes:
-        positions: of the rows in the file, ascending.
-        clauses: numbers of clauses, those of `matched` first, then `not_matched_by_source`.
-        sources: the matching rows of the source, null for clauses of the latter.
+        positions: ascending positions of the rows in the file.
+        clauses: clause numbers: clauses of `matched` first, then `not_matched_by_source`.
+        sources: numbers of the matching source rows; null for `not_matched_by_source`.
     """
 
     file: ScanFile
@@ -83,7 +80,7 @@ class FileDecisions:
     sources: pa.Int64Array
 
     def of(self, chosen: pa.BooleanArray) -> FileDecisions:
-        """Those of some of the rows."""
+        """Return the decisions for the rows where `chosen` is true."""
         return FileDecisions(
             file=self.file,
             positions=self.positions.filter(chosen),
@@ -92,7 +89,7 @@ class FileDecisions:
         )
 
     def slice(self, offset: int, length: int) -> FileDecisions:
-        """Those of some rows one after another."""
+        """Return the decisions for a range of rows."""
         return FileDecisions(
             file=self.file,
             positions=self.positions.slice(offset, length),
@@ -101,28 +98,28 @@ class FileDecisions:
         )
 
     def from_position(self, position: int, count: int) -> FileDecisions:
-        """Those of some rows one after another, the first of which has a position or a later."""
+        """Return the decisions for `count` rows, starting at the first one from `position` on."""
         return self.slice(_count_below(self.positions, position), count)
 
 
 @dataclass(slots=True)
-class _Share:
-    """Rows of a file that were looked at."""
+class _FileParts:
+    """Decisions for a file, one part for each chunk of rows."""
 
     file: ScanFile
     parts: list[tuple[Any, Any, Any]] = field(default_factory=list)
 
 
 class Decisions:
-    """Looks at the target's rows, some files together, and notes which source rows match.
+    """Chooses clauses for target rows, in chunks that span files, and records matched source rows.
 
     Args:
-        source: its columns under their joined names.
-        read: how files are read: `plan.deciding_columns`, and the row's index.
-        rows: how many of the target are looked at together, at least where there are so many.
+        source: source rows with joined column names.
+        read: scan state that reads `plan.deciding_columns` and the row index.
+        rows: minimum number of target rows in a chunk.
     """
 
-    def __init__(  # each is one of a kind
+    def __init__(
         self,
         engine: Engine,
         plan: MergePlan,
@@ -141,47 +138,47 @@ class Decisions:
         self.matched = MatchedSourceRows(source.num_rows)
 
     def of_files(self, files: Iterable[ScanFile]) -> Iterator[FileDecisions]:
-        """What happens to the files' rows; files that stay as they are aren't given.
+        """Yield the decisions for each file with changed rows.
 
-        Memory holds the deciding columns of as many rows as the source has, or a million, and no
-        more than half a gigabyte of them.
+        Memory holds one chunk of the deciding columns: as many rows as the source has, at least a
+        million, but at most 512 MiB.
 
         Raises:
-            MultipleMatchesError: several source rows match one of the target's.
+            MultipleMatchesError: several source rows match one target row.
             DataFileError: a file can't be read.
-            EvaluationError: a condition that can't be computed for a row.
+            EvaluationError: a condition can't be computed for a row.
         """
-        shares: list[_Share] = []
-        waiting: list[tuple[int, pa.RecordBatch]] = []
+        pending: list[_FileParts] = []
+        chunk: list[tuple[int, pa.RecordBatch]] = []
         size = nbytes = 0
         for file in files:
-            shares.append(_Share(file))
+            pending.append(_FileParts(file))
             with read_scan_file(self._engine, self._read, file) as batches:
                 for batch in batches:
-                    waiting.append((len(shares) - 1, batch))
+                    chunk.append((len(pending) - 1, batch))
                     size += batch.num_rows
                     nbytes += batch.nbytes
                     if size >= self._rows or nbytes >= _CHUNK_BYTES:
-                        self._decide(waiting, shares)
-                        waiting, size, nbytes = [], 0, 0
+                        self._decide(chunk, pending)
+                        chunk, size, nbytes = [], 0, 0
                         if self._is_done():
                             return
-            if not waiting:
-                yield from map(_gathered, (s for s in shares if s.parts))
-                shares = []
-        self._decide(waiting, shares)
-        yield from map(_gathered, (s for s in shares if s.parts))
+            if not chunk:
+                yield from map(_combined, (s for s in pending if s.parts))
+                pending = []
+        self._decide(chunk, pending)
+        yield from map(_combined, (s for s in pending if s.parts))
 
     def _is_done(self) -> bool:
-        """Nothing that is still to be read can change anything."""
+        """Whether reading more files can't change the result."""
         return self._plan.only_inserts and self.matched.includes(self._matcher.candidates)
 
     def _decide(
-        self, waiting: Sequence[tuple[int, pa.RecordBatch]], shares: Sequence[_Share]
+        self, chunk: Sequence[tuple[int, pa.RecordBatch]], pending: Sequence[_FileParts]
     ) -> None:
-        if not waiting:
+        if not chunk:
             return
-        rows = _concatenated([batch for _, batch in waiting])
+        rows = _concat([batch for _, batch in chunk])
         names = [
             name if name == ROW_INDEX_COLUMN else f"{TARGET}.{name}" for name in rows.schema.names
         ]
@@ -190,43 +187,45 @@ class Decisions:
             for pairs in self._matcher.pairs(rows):
                 self.matched.add(pairs.sources)
             return
-        places, clauses, sources = self._changes(rows)
-        positions = rows.column(ROW_INDEX_COLUMN).take(places)
-        begin = 0  # of the batch among the rows
-        first = 0  # of its rows among the places
-        for number, batch in waiting:
-            begin += batch.num_rows
-            end = _count_below(places, begin)
+        indices, clauses, sources = self._changes(rows)
+        positions = rows.column(ROW_INDEX_COLUMN).take(indices)
+        batch_end = 0  # index in `rows` after the batch
+        first = 0  # the batch's first entry in `indices`
+        for number, batch in chunk:
+            batch_end += batch.num_rows
+            end = _count_below(indices, batch_end)
             if end > first:
                 part = (
                     positions.slice(first, end - first),
                     clauses.slice(first, end - first),
                     sources.slice(first, end - first),
                 )
-                shares[number].parts.append(part)
+                pending[number].parts.append(part)
             first = end
 
     def _changes(self, rows: pa.RecordBatch) -> tuple[Any, Any, Any]:
-        """Places of the rows that change, ascending, with their clauses and source rows."""
+        """Return the ascending indices of changed rows, with their clauses and source rows."""
         pairs = self._unique_pairs(rows)
-        places, clauses, sources = _kept(
+        indices, clauses, sources = _with_clause(
             pairs.targets,
             self._clauses_of(self._plan.matched, rows, pairs),
             pairs.sources,
         )
         if not self._plan.not_matched_by_source:
-            return places, clauses, sources
-        alone = _without(rows.num_rows, pairs.targets)
-        nothing = pa.nulls(len(alone), pa.int64())
-        found = self._clauses_of(self._plan.not_matched_by_source, rows, Pairs(alone, nothing))
-        found = pc.add(found, pa.scalar(len(self._plan.matched), pa.int8()))
-        more = _kept(alone, found, nothing)
-        places, clauses, sources = (
-            pa.concat_arrays([one, other])
-            for one, other in zip((places, clauses, sources), more, strict=True)
+            return indices, clauses, sources
+        unmatched = _without(rows.num_rows, pairs.targets)
+        no_sources = pa.nulls(len(unmatched), pa.int64())
+        numbers = self._clauses_of(
+            self._plan.not_matched_by_source, rows, Pairs(unmatched, no_sources)
         )
-        order = pc.array_sort_indices(places)
-        return places.take(order), clauses.take(order), sources.take(order)
+        numbers = pc.add(numbers, pa.scalar(len(self._plan.matched), pa.int8()))
+        more = _with_clause(unmatched, numbers, no_sources)
+        indices, clauses, sources = (
+            pa.concat_arrays([one, other])
+            for one, other in zip((indices, clauses, sources), more, strict=True)
+        )
+        order = pc.array_sort_indices(indices)
+        return indices.take(order), clauses.take(order), sources.take(order)
 
     def _clauses_of(
         self, clauses: Sequence[PlannedClause], rows: pa.RecordBatch, pairs: Pairs
@@ -236,65 +235,64 @@ class Decisions:
         return first_clauses(self._plan.names.schema, clauses, joined)
 
     def _unique_pairs(self, rows: pa.RecordBatch) -> Pairs:
-        """The matches; one a target row.
+        """Return the pairs, at most one for each target row.
 
         Raises:
-            MultipleMatchesError: several, and it isn't all the same which.
+            MultipleMatchesError: a target row has several matches, and the clauses don't allow it.
         """
         targets: list[Any] = [pa.array([], pa.int64())]
         sources: list[Any] = [pa.array([], pa.int64())]
         last: Any = None
         for pairs in self._matcher.pairs(rows):
-            found = pairs
-            if len(found) == 0:
+            if len(pairs) == 0:
                 continue
-            self.matched.add(found.sources)
-            before = pa.array([last if last is not None else -1], pa.int64())
-            shifted = pa.concat_arrays([before, found.targets.slice(0, len(found) - 1)])
-            fresh = pc.not_equal(found.targets, shifted)
-            last = found.targets[-1].as_py()
-            if fresh.true_count < len(found):
+            self.matched.add(pairs.sources)
+            previous = pa.array([last if last is not None else -1], pa.int64())
+            shifted = pa.concat_arrays([previous, pairs.targets.slice(0, len(pairs) - 1)])
+            is_first = pc.not_equal(pairs.targets, shifted)
+            last = pairs.targets[-1].as_py()
+            unique = pairs
+            if is_first.true_count < len(pairs):
                 if not self._plan.may_match_several:
-                    place = pc.index(fresh, False).as_py()
-                    raise self._several(rows, found.targets[place].as_py())
-                found = found.filter(fresh)
-            targets.append(found.targets)
-            sources.append(found.sources)
+                    index = pc.index(is_first, False).as_py()
+                    raise self._multiple_matches(rows, pairs.targets[index].as_py())
+                unique = pairs.filter(is_first)
+            targets.append(unique.targets)
+            sources.append(unique.sources)
         return Pairs(pa.concat_arrays(targets), pa.concat_arrays(sources))
 
-    def _several(self, rows: pa.RecordBatch, place: int) -> MultipleMatchesError:
+    def _multiple_matches(self, rows: pa.RecordBatch, index: int) -> MultipleMatchesError:
         keys = columns_of((key.target for key in self._plan.condition.keys), TARGET)
-        shown = ", ".join(
-            f"{name} = {rows.column(f'{TARGET}.{name}')[place].as_py()!r}" for name in sorted(keys)
+        values = ", ".join(
+            f"{name} = {rows.column(f'{TARGET}.{name}')[index].as_py()!r}" for name in sorted(keys)
         )
         return MultipleMatchesError(
-            f"Several rows of the source match one row of {self._plan.table}"
-            + (f", such as the one with {shown}" if shown else "")
-            + ": which of them is to change it isn't clear "
-            "(DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE). Leave one source row a "
-            "target row, or make the ON condition tell them apart. Nothing was changed.",
+            f"{self._plan.table}: several source rows match the same target row"
+            + (f", for example the row with {values}" if values else "")
+            + " (DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE). Nothing was changed. "
+            "Deduplicate the source, or make the ON condition more specific.",
             table=self._plan.table,
         )
 
 
-def _kept(places: Any, clauses: Any, sources: Any) -> tuple[Any, Any, Any]:
-    """Without the rows that no clause takes."""
+def _with_clause(indices: Any, clauses: Any, sources: Any) -> tuple[Any, Any, Any]:
+    """Remove the rows that no clause applies to."""
     if clauses.null_count == 0:
-        return places, clauses, sources
-    taken = clauses.is_valid()
-    return places.filter(taken), clauses.filter(taken), sources.filter(taken)
+        return indices, clauses, sources
+    valid = clauses.is_valid()
+    return indices.filter(valid), clauses.filter(valid), sources.filter(valid)
 
 
-def _without(count: int, places: Any) -> Any:
-    """The numbers below `count` that aren't among the places."""
-    if len(places) == 0:
+def _without(count: int, indices: Any) -> Any:
+    """Return the numbers below `count` that aren't in `indices`."""
+    if len(indices) == 0:
         return numbered(count)
-    found = pc.inverse_permutation(places, max_index=count - 1)
-    return pc.indices_nonzero(pc.is_null(found)).cast(pa.int64())
+    inverse = pc.inverse_permutation(indices, max_index=count - 1)
+    return pc.indices_nonzero(pc.is_null(inverse)).cast(pa.int64())
 
 
 def _count_below(ascending: Any, limit: int) -> int:
-    """How many of ascending numbers are below a limit."""
+    """Return how many of the ascending numbers are below a limit."""
     low, high = 0, len(ascending)
     while low < high:
         middle = (low + high) // 2
@@ -305,8 +303,8 @@ def _count_below(ascending: Any, limit: int) -> int:
     return low
 
 
-def _gathered(share: _Share) -> FileDecisions:
-    columns = [pa.concat_arrays(list(parts)) for parts in zip(*share.parts, strict=True)]
+def _combined(file: _FileParts) -> FileDecisions:
+    columns = [pa.concat_arrays(list(parts)) for parts in zip(*file.parts, strict=True)]
     return FileDecisions(
-        file=share.file, positions=columns[0], clauses=columns[1], sources=columns[2]
+        file=file.file, positions=columns[0], clauses=columns[1], sources=columns[2]
     )

@@ -1,4 +1,4 @@
-"""MERGE: planned and committed here, its work done here or elsewhere."""
+"""Planning and commit of a MERGE whose work runs in this process or in others."""
 
 from __future__ import annotations
 
@@ -54,27 +54,28 @@ def merge(
     transaction_ids: Mapping[str, int] | None = None,
     table_properties: Mapping[str, str] | None = None,
 ) -> MergeMetrics:
-    """Merge rows into a table, and commit; nothing is committed where nothing changes.
+    """Merge rows into a table and commit; if nothing changes, nothing is committed.
 
-    Files that the source's keys can't be in are left out by partition values and statistics. Of the
-    others those columns are read that the conditions name; then a deletion vector marks the rows
-    that change (`delta.enableDeletionVectors`), or the rest is copied to a new file. A merge that
-    only inserts adds files and touches none.
+    Files that can't match the source's keys are skipped by partition values and statistics. Of
+    other files only the columns of the conditions are read. Then a deletion vector marks the
+    changed rows (`delta.enableDeletionVectors`), or the other rows are copied to a new file. A
+    merge with only insert clauses only adds files.
 
     Args:
         table: the version that is read.
         started: `time.perf_counter()` before the source was read, for the metrics.
-        transaction_ids: version by application id (PROTOCOL.md, Transaction Identifiers); with
-            them a commit is made also where no row changes.
-        table_properties: that the commit sets.
+        transaction_ids: version by application id (PROTOCOL.md, Transaction Identifiers); if set,
+            the merge commits even if no row changes.
+        table_properties: table properties that the commit sets.
 
     Raises:
         MultipleMatchesError: several source rows match one row that a clause may change.
-        PredicateError, ArgumentError, SchemaError: the definition can't be understood, or doesn't
-            fit the table; a value that can't be computed or doesn't fit its column.
-        ConstraintViolationError: a new row breaks a rule, or the table is append-only.
-        CommitConflictError: another writer's commit won and doesn't go with this one.
-        UnsupportedFeatureError, DataFileError, CommitFailedError: as the names say.
+        PredicateError, ArgumentError, SchemaError: the definition is invalid or doesn't fit the
+            table, or a value can't be computed or doesn't fit its column.
+        ConstraintViolationError: a row violates a constraint, or the table is append-only.
+        CommitConflictError: another writer's commit conflicts with this one.
+        UnsupportedFeatureError: this version of the package can't write the table.
+        DataFileError, CommitFailedError: a file can't be read, or the commit failed.
     """
     operation = MergeOperation(
         engine,
@@ -88,29 +89,29 @@ def merge(
         table_properties=table_properties,
     )
     with operation.files(engine) as files:
-        outcome = operation.work.run(engine, operation.source, files, inserting=True)
-    return operation.commit(engine, outcome)
+        result = operation.work.run(engine, operation.source, files, inserting=True)
+    return operation.commit(engine, result)
 
 
 class MergeOperation:
-    """A merge under way, in the process that commits.
+    """A started merge, in the process that commits.
 
-    `files` and `work` may go to any number of workers (`MergeWork.run`), and their outcomes come
-    back (`MergeOutcome.combined`); then the source's rows that match nothing are inserted, here or
-    by workers (`unmatched`, `MergeWork.insert`), and all of it is committed.
+    Any number of workers run `work` on parts of `files` (`MergeWork.run`), and
+    `MergeOutcome.combined` combines their results. Then this process or the workers insert the
+    unmatched source rows (`unmatched`, `MergeWork.insert`), and `commit` commits everything.
 
     Args:
         started: `time.perf_counter()` before the source was read, for the metrics.
-        application: whose progress the commit records, also where nothing changes.
+        application: transaction identifier that the commit records, even if nothing changes.
         transaction_ids, table_properties: see `merge`.
 
     Raises:
         PredicateError, ArgumentError, SchemaError, ConstraintViolationError,
-        UnsupportedFeatureError: as `merge`.
+        UnsupportedFeatureError: see `merge`.
 
     Attributes:
-        work: what is done to the files.
-        source: the source with its keys hashed.
+        work: the task to run on the files.
+        source: the source with hashed keys.
     """
 
     def __init__(
@@ -129,8 +130,9 @@ class MergeOperation:
     ) -> None:
         self._started = time.perf_counter() if started is None else started
         self._plan = check_merge(table, source.schema, definition)
-        by_kind = {kind: [c for c in definition.clauses if c.kind == kind] for kind in _TAKING}
-        self._taking = [clause for kind in _TAKING for clause in by_kind[kind]]
+        self._target_clauses = [
+            clause for kind in _TARGET_KINDS for clause in definition.clauses if clause.kind == kind
+        ]
         progress = list((transaction_ids or {}).items())
         progress += [] if application is None else [application]
         self._commits_progress = bool(progress)
@@ -155,59 +157,59 @@ class MergeOperation:
             self._plan.condition, self.source.matcher, table.partition_columns
         )
         if not self._plan.not_matched_by_source:
-            # Row groups without a match don't matter.
+            # Row groups without a match can be skipped.
             builder = builder.with_filter(self._matching)
             work = replace(work, read=builder.build().scan_state(engine))
         self.work = work
         self._source_seconds = time.perf_counter() - self._started
 
     def files(self, engine: Engine) -> CloseableIterator[ScanFile]:
-        """Files that may have rows that change; they, and the reason, count at the commit."""
+        """Return the files that may have changed rows, and record them for conflict detection."""
         return self._transaction.read_files(engine, may_change(self._plan, self._matching))
 
-    def unmatched(self, outcome: MergeOutcome) -> BitMap64:
-        """Rows of the source that are to be inserted where a clause takes them.
+    def unmatched(self, result: MergeOutcome) -> BitMap64:
+        """Return the source rows that match no target row, if a clause inserts them.
 
         Args:
-            outcome: of all files.
+            result: combined result of all files.
         """
         if not self._plan.not_matched:
             return BitMap64()
-        return BitMap64(range(self.source.rows.num_rows)) - outcome.matched
+        return BitMap64(range(self.source.rows.num_rows)) - result.matched
 
-    def records_changes(self, outcome: MergeOutcome) -> bool:
-        """Whether inserted rows go to change data files, too.
+    def records_changes(self, result: MergeOutcome) -> bool:
+        """Whether inserted rows are also written to change data files.
 
         Args:
-            outcome: of all files.
+            result: combined result of all files.
         """
-        return self.work.state.records_changes and bool(outcome.changes.removed)
+        return self.work.state.records_changes and bool(result.changes.removed)
 
-    def commit(self, engine: Engine, outcome: MergeOutcome) -> MergeMetrics:
-        """Commit; nothing is committed where nothing changes.
+    def commit(self, engine: Engine, result: MergeOutcome) -> MergeMetrics:
+        """Commit the merge, unless nothing changes.
 
         Args:
-            outcome: of all files, and of what was inserted.
+            result: combined result of all files and inserts.
 
         Raises:
-            CommitConflictError: another writer's commit won; what was written has been deleted.
-            CommitFailedError: as the name says.
+            CommitConflictError: another writer's commit conflicts; the written files were deleted.
+            CommitFailedError: the commit failed.
         """
-        counts = {**self._counts(outcome), **self._times(outcome.changes.scan_seconds)}
+        counts = {**self._counts(result), **self._times(result.changes.scan_seconds)}
         version = commit_merge(
             engine,
             self._transaction,
-            outcome.changes,
+            result.changes,
             counts,
             commits_progress=self._commits_progress,
         )
         return MergeMetrics(version=version, **counts)
 
-    def _counts(self, outcome: MergeOutcome) -> dict[str, Any]:
-        """Fields of `MergeMetrics` but for times and version."""
+    def _counts(self, result: MergeOutcome) -> dict[str, Any]:
+        """Return the fields of `MergeMetrics` except for times and version."""
         return merge_counts(
-            outcome.changes,
-            list(zip(self._taking, outcome.taken, strict=False)),
+            result.changes,
+            list(zip(self._target_clauses, result.taken, strict=False)),
             self.source.rows.num_rows,
         )
 
@@ -223,10 +225,10 @@ class MergeOperation:
 
 
 def check_merge(table: TableState, source: StructType, definition: MergeDefinition) -> MergePlan:
-    """What a merge would do, for any rows of the source's columns; nothing is read.
+    """Plan a merge without reading any rows.
 
     Raises:
-        PredicateError, ArgumentError, SchemaError: as `merge`.
+        PredicateError, ArgumentError, SchemaError: see `merge`.
     """
     return MergePlan.build(
         table.path,
@@ -237,25 +239,25 @@ def check_merge(table: TableState, source: StructType, definition: MergeDefiniti
     )
 
 
-_TAKING: tuple[ClauseKind, ...] = ("MATCHED", "NOT MATCHED BY SOURCE")
-"""Clauses that take rows of the target, in the order in which outcomes count them."""
+_TARGET_KINDS: tuple[ClauseKind, ...] = ("MATCHED", "NOT MATCHED BY SOURCE")
+"""Kinds of clauses that change target rows, in the order of `MergeOutcome.taken`."""
 
 
 def merge_counts(
     changes: RowChanges, taken: Sequence[tuple[MergeClause, int]], source_rows: int | None
 ) -> dict[str, Any]:
-    """Fields of `MergeMetrics` but for times and version.
+    """Return the fields of `MergeMetrics` except for times and version.
 
     Args:
-        taken: clauses that take rows of the target, and how many each took.
-        source_rows: None where nobody has counted them.
+        taken: clauses that change target rows, with their numbers of changed rows.
+        source_rows: number of source rows; None if unknown.
     """
 
     def rows(action: ClauseAction, kind: ClauseKind) -> int:
         return sum(n for c, n in taken if (c.action, c.kind) == (action, kind))
 
-    updated = [rows("update", kind) for kind in _TAKING]
-    deleted = [rows("delete", kind) for kind in _TAKING]
+    updated = [rows("update", kind) for kind in _TARGET_KINDS]
+    deleted = [rows("delete", kind) for kind in _TARGET_KINDS]
     vectors = {
         name.replace("num_", "num_target_", 1): count
         for name, count in changes.vector_counts().items()
@@ -288,14 +290,14 @@ def commit_merge(
     *,
     commits_progress: bool = False,
 ) -> int:
-    """Commit what a merge has written; nothing is committed where nothing changes.
+    """Commit the changes of a merge, unless nothing changes.
 
     Args:
-        counts: for the history.
+        counts: metrics for the history.
         commits_progress: see `commit_row_changes`.
 
     Returns:
-        The version afterwards.
+        The table's version after the commit.
 
     Raises:
         CommitConflictError, CommitFailedError: see `commit_row_changes`.
@@ -329,14 +331,14 @@ def _transaction(
         .with_user_metadata(user_metadata)
     )
     if plan.explicit_identity:
-        builder = builder.with_schema(_without_made_identity(plan))
+        builder = builder.with_schema(_without_generated_identity(plan))
     elif plan.schema != table.schema:
         builder = builder.with_schema(plan.schema)
     return builder.with_schema_evolution(definition.schema_evolution)
 
 
-def _without_made_identity(plan: MergePlan) -> StructType:
-    """The columns that new rows bring, where they bring identity columns."""
+def _without_generated_identity(plan: MergePlan) -> StructType:
+    """Return the columns of new rows, without identity columns that the table generates."""
     fields: list[StructField] = []
     for field in plan.schema:
         if identity_of(field) is None:
@@ -347,7 +349,7 @@ def _without_made_identity(plan: MergePlan) -> StructType:
 
 
 def merge_parameters(definition: MergeDefinition) -> dict[str, object]:
-    """`operationParameters` as delta-spark writes them: texts of JSON."""
+    """Return the `operationParameters` as delta-spark writes them: JSON strings."""
     kinds: tuple[tuple[ClauseKind, str], ...] = (
         ("MATCHED", "matchedPredicates"),
         ("NOT MATCHED", "notMatchedPredicates"),

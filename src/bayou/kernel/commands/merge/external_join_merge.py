@@ -1,7 +1,7 @@
-"""A merge whose rows another engine has joined: planned and committed here.
+"""Planning and commit of a merge whose rows another engine joins.
 
-That engine decides which clause takes which row, and computes the new values; `FoundRowsWork` puts
-them into files.
+That engine chooses the clause for each row and computes the new values; `FoundRowsWork` writes them
+to files.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ __all__ = ["JoinedMerge", "several_matches"]
 
 
 class JoinedMerge:
-    """A merge under way, in the process that commits.
+    """A started merge with an external join, in the process that commits.
 
     Args:
         table: the version that is read.
-        source: the source's columns.
-        definition: its texts are for the history alone.
-        assigned: by clause that sets columns, the columns of the target, or new ones of the source,
-            that it sets; None for all of the source's.
-        started: `time.perf_counter()` when it began, for the metrics.
-        application: whose progress the commit records, also where nothing changes.
+        source: columns of the source.
+        definition: the merge; its SQL is only recorded in the history.
+        assigned: for each clause, the target or new source columns that it sets; None for all
+            columns.
+        started: `time.perf_counter()` at the start, for the metrics.
+        application: transaction identifier that the commit records, even if nothing changes.
         transaction_ids, table_properties: see `merge`.
 
     Raises:
-        ArgumentError: clauses that can't stand together.
-        SchemaError: a column that can't be set, or isn't there.
+        ArgumentError: the clauses are incompatible.
+        SchemaError: a column is unknown or can't be set.
         ConstraintViolationError, UnsupportedFeatureError: the table can't be changed.
 
     Attributes:
-        schema: the table's, as it will be.
-        state: how rows change.
+        schema: the table's resulting schema.
+        state: state for changing rows.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class JoinedMerge:
         check_clauses(definition.clauses)
         self._table = table
         self._clauses = definition.clauses
-        grown = _grown(table, source, definition, assigned)
+        evolved = _evolved_schema(table, source, definition, assigned)
         self._assigned = [
-            _columns(table, grown, source, names, clause)
+            _columns(table, evolved, source, names, clause)
             for clause, names in zip(definition.clauses, assigned, strict=True)
         ]
         builder = (
@@ -94,9 +94,9 @@ class JoinedMerge:
             .with_user_metadata(user_metadata)
             .with_table_properties(table_properties or {})
         )
-        brought = self._brought(table, grown)
-        if brought != table.schema:
-            builder = builder.with_schema(brought)
+        data_schema = self._data_schema(table, evolved)
+        if data_schema != table.schema:
+            builder = builder.with_schema(data_schema)
         for name, version in progress:
             builder = builder.with_transaction_id(name, version)
         self._transaction = builder.with_schema_evolution(definition.schema_evolution).build(engine)
@@ -106,28 +106,28 @@ class JoinedMerge:
 
     @property
     def columns(self) -> Sequence[tuple[str, ...]]:
-        """By clause, the columns that it sets; none for a delete."""
+        """For each clause, the columns that it sets; empty for a delete."""
         return self._assigned
 
     @property
     def updated_columns(self) -> tuple[str, ...]:
-        """Columns that any clause gives rows of the table new values of, in the table's order."""
-        named = {
+        """Columns that an update clause sets, in the table's order."""
+        updated = {
             name
             for clause, names in zip(self._clauses, self._assigned, strict=True)
             if clause.action == "update"
             for name in names
         }
-        return tuple(field.name for field in self.schema if field.name in named)
+        return tuple(field.name for field in self.schema if field.name in updated)
 
     @property
     def only_inserts(self) -> bool:
-        """No row of the table changes, whatever matches."""
+        """Whether the merge changes no existing row."""
         return all(clause.kind == "NOT MATCHED" for clause in self._clauses)
 
     @property
     def may_match_several(self) -> bool:
-        """Several source rows may match one target row: all it does is to go away."""
+        """Whether several source rows may match one target row: matched rows are only deleted."""
         matched = [clause for clause in self._clauses if clause.kind == "MATCHED"]
         match matched:
             case [MergeClause(action="delete", condition=None)]:
@@ -138,11 +138,11 @@ class JoinedMerge:
     def files(
         self, engine: Engine, predicate: Predicate | None = None
     ) -> CloseableIterator[ScanFile]:
-        """Files that may have rows that matter; they, and the predicate, count at the commit.
+        """Return the files that may have needed rows, and record them for conflict detection.
 
         Args:
-            predicate: true of each target row that may match or change, see `rows_that_matter`;
-                None: all, so that whatever wins against this merge conflicts.
+            predicate: true for each target row that may match or change, see
+                `TargetRows.predicate`; None: all rows, so that every concurrent change conflicts.
         """
         return self._transaction.read_files(engine, predicate)
 
@@ -150,13 +150,13 @@ class JoinedMerge:
     def unrecorded_files(
         self, engine: Engine, predicate: Predicate | None = None
     ) -> Iterator[ScanFile]:
-        """As `files`; what counts at the commit `record_read` tells, once it is known."""
+        """Yield the same as `files` without recording; call `record_read` before the commit."""
         scan = ScanBuilder(self._table).with_filter(predicate).with_statistics().build()
         with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
             yield from files
 
     def record_read(self, engine: Engine, predicate: Predicate | None) -> None:
-        """Note what the merge rests on, where `files` hasn't.
+        """Record the read for conflict detection if `files` didn't.
 
         Args:
             predicate: see `files`.
@@ -175,16 +175,16 @@ class JoinedMerge:
         taken: Mapping[int, int],
         source_rows: int | None = None,
     ) -> MergeMetrics:
-        """Commit; nothing is committed where nothing changes.
+        """Commit the merge, unless nothing changes.
 
         Args:
-            changes: of all workers.
-            taken: rows that were updated and deleted, by the clause's place among all.
-            source_rows: None where nobody has counted them.
+            changes: combined changes of all workers.
+            taken: number of updated or deleted rows by clause index.
+            source_rows: number of source rows; None if unknown.
 
         Raises:
-            CommitConflictError: another writer's commit won; what was written has been deleted.
-            CommitFailedError: as the name says.
+            CommitConflictError: another writer's commit conflicts; the written files were deleted.
+            CommitFailedError: the commit failed.
         """
         elapsed = round((time.perf_counter() - self._started) * 1000)
         counts = merge_counts(
@@ -210,28 +210,29 @@ class JoinedMerge:
         )
         return MergeMetrics(version=version, **counts)
 
-    def _brought(self, table: TableState, grown: StructType) -> StructType:
-        """The columns of new rows: without identity columns whose values are made."""
+    def _data_schema(self, table: TableState, evolved: StructType) -> StructType:
+        """Return the columns of new rows, without identity columns that the table generates."""
         inserted = {
             name
             for clause, names in zip(self._clauses, self._assigned, strict=True)
             if clause.action == "insert"
             for name in names
         }
-        explicit = [f.name for f in grown if identity_of(f) is not None and f.name in inserted]
+        explicit = [f.name for f in evolved if identity_of(f) is not None and f.name in inserted]
         if not explicit:
-            return grown
+            return evolved
         fields: list[StructField] = []
-        for field in grown:
+        for field in evolved:
             identity = identity_of(field)
             if identity is None:
                 fields.append(field)
             elif field.name in explicit:
                 if not identity.allow_explicit:
                     raise SchemaError(
-                        f"Column {field.name!r} of {table.path} is GENERATED ALWAYS AS IDENTITY: "
-                        "its values are made, none can be inserted "
-                        "(DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED).",
+                        f"{table.path}: column {field.name!r} is GENERATED ALWAYS AS IDENTITY, so "
+                        "values can't be inserted "
+                        "(DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED). Remove the column "
+                        "from the INSERT.",
                         table=table.path,
                         column=field.name,
                     )
@@ -240,16 +241,16 @@ class JoinedMerge:
 
 
 def several_matches(table: str) -> MultipleMatchesError:
-    """Several source rows match one row of a table."""
+    """Return the error for several source rows that match one target row."""
     return MultipleMatchesError(
-        f"Several rows of the source match one row of {table}, so that it isn't clear what that "
-        "row is to become (DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE). Keep one row "
-        "for each key in the source.",
+        f"{table}: several source rows match the same target row "
+        "(DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE). Deduplicate the source, or make "
+        "the ON condition more specific.",
         table=table,
     )
 
 
-def _grown(
+def _evolved_schema(
     table: TableState,
     source: StructType,
     definition: MergeDefinition,
@@ -274,42 +275,43 @@ def _grown(
 
 def _columns(
     table: TableState,
-    grown: StructType,
+    evolved: StructType,
     source: StructType,
     names: Sequence[str] | None,
     clause: MergeClause,
 ) -> tuple[str, ...]:
-    """What a clause sets, as the table spells it."""
+    """Return the columns that a clause sets, in the table's spelling."""
     if clause.action == "delete":
         return ()
-    wanted: Sequence[str] = names or ()
+    requested: Sequence[str] = names or ()
     if names is None:
-        evolves = grown is not table.schema
-        wanted = source.names if evolves else table.schema.names
-        missing = [name for name in wanted if source.get(name) is None]
+        evolves = evolved is not table.schema
+        requested = source.names if evolves else table.schema.names
+        missing = [name for name in requested if source.get(name) is None]
         if missing:
             raise SchemaError(
-                f"WHEN {clause.kind} takes all columns of {table.path}, and the source has no "
-                f"column {missing[0]!r}; it has {', '.join(source.names)} "
-                "(DELTA_MERGE_UNRESOLVED_EXPRESSION).",
+                f"{table.path}: WHEN {clause.kind} sets all columns, but the source has no column "
+                f"{missing[0]!r}. Its columns are {', '.join(source.names)} "
+                "(DELTA_MERGE_UNRESOLVED_EXPRESSION). Set columns by name.",
                 table=table.path,
                 column=missing[0],
             )
-    found = []
-    for name in wanted:
-        column = grown.get(name)
+    columns = []
+    for name in requested:
+        column = evolved.get(name)
         if column is None:
             raise SchemaError(
-                f"{name!r} in the WHEN {clause.kind} clause isn't a column of {table.path}; it has "
-                f"{', '.join(table.schema.names)} (DELTA_MERGE_UNRESOLVED_EXPRESSION).",
+                f"{table.path}: {name!r} in the WHEN {clause.kind} clause isn't a column. The "
+                f"table's columns are {', '.join(table.schema.names)} "
+                "(DELTA_MERGE_UNRESOLVED_EXPRESSION).",
                 table=table.path,
                 column=name,
             )
-        if column.name in found:
+        if column.name in columns:
             raise SchemaError(
-                f"Column {column.name!r} of {table.path} is set twice in one clause.",
+                f"{table.path}: column {column.name!r} is set twice in one clause. Set it once.",
                 table=table.path,
                 column=column.name,
             )
-        found.append(column.name)
-    return tuple(found)
+        columns.append(column.name)
+    return tuple(columns)

@@ -1,8 +1,7 @@
-"""Pairs of rows for which the ON condition is true, chunk after chunk of the target.
+"""Hash join of a merge: the source is the build side, and the target is probed in chunks.
 
-Rows of the source by their keys: a hash join whose build side stays.
-
-Which rows of the source have found a row of the target.
+`Matcher` returns pairs of rows for which the ON condition is true. `MatchedSourceRows` records the
+source rows that have a match.
 """
 
 from __future__ import annotations
@@ -28,10 +27,7 @@ _INDEX = pa.int64()
 
 
 class Pairs:
-    """Rows of two sides that go together: row `targets[i]` of one, row `sources[i]` of the other.
-
-    Both are int64 without nulls.
-    """
+    """Pairs of row numbers: target row `targets[i]` and source row `sources[i]`, non-null int64."""
 
     __slots__ = ("sources", "targets")
 
@@ -43,29 +39,29 @@ class Pairs:
         return len(self.targets)
 
     def slice(self, offset: int, length: int) -> Pairs:
-        """Some of them."""
+        """Return a range of the pairs."""
         return Pairs(self.targets.slice(offset, length), self.sources.slice(offset, length))
 
     def filter(self, mask: pa.BooleanArray) -> Pairs:
-        """Those for which the mask is true."""
+        """Return the pairs for which the mask is true."""
         if mask.true_count == len(mask):
             return self
         return Pairs(self.targets.filter(mask), self.sources.filter(mask))
 
 
 class SourceKeys:
-    """Finds the source rows whose keys equal a target row's. Holds no state.
+    """Hash table of the source's keys; stateless lookups.
 
-    Each distinct key has a number. Those of several columns are put together column by column, the
-    pairs numbered anew each time, so that numbers stay small.
+    Each distinct key has a number. Keys of several columns are combined column by column, and each
+    combination is renumbered, so that the numbers stay small.
 
     Args:
-        columns: the key columns, each of a type that both sides are compared in.
-        null_safe: for each column, whether NULL equals NULL; no other column has one.
-        rows: numbers of the source rows that the values belong to; not empty.
+        columns: key columns in the types of the comparison.
+        null_safe: for each column, whether NULL equals NULL; other columns have no nulls.
+        rows: numbers of the source rows of the keys; not empty.
     """
 
-    __slots__ = ("_levels", "_most", "_rows", "_rows_of")
+    __slots__ = ("_levels", "_max_rows", "_rows", "_rows_of")
 
     def __init__(
         self, columns: Sequence[pa.Array[Any]], null_safe: Sequence[bool], rows: pa.Int64Array
@@ -74,50 +70,50 @@ class SourceKeys:
         numbers: Any = None
         for column, safe in zip(columns, null_safe, strict=True):
             values = _comparable(column).unique()
-            assert safe or not values.null_count  # such rows match nothing, and aren't here
-            found = pc.index_in(_comparable(column), value_set=values).cast(_INDEX)
+            assert safe or not values.null_count  # the caller removes rows with null keys
+            codes = pc.index_in(_comparable(column), value_set=values).cast(_INDEX)
             if numbers is None:
                 self._levels.append((values, None))
-                numbers = found
+                numbers = codes
                 continue
-            joined = pc.add(pc.multiply(numbers, len(values)), found)
-            known = joined.unique()
-            self._levels.append((values, known))
-            numbers = pc.index_in(joined, value_set=known).cast(_INDEX)
+            combined = pc.add(pc.multiply(numbers, len(values)), codes)
+            distinct = combined.unique()
+            self._levels.append((values, distinct))
+            numbers = pc.index_in(combined, value_set=distinct).cast(_INDEX)
         order = pc.array_sort_indices(numbers)
         self._rows: Any = rows.take(order)
         ends = pc.run_end_encode(numbers.take(order), pa.int32()).run_ends
         self._rows_of: Any = None
-        self._most = 1
+        self._max_rows = 1
         if len(ends) < len(rows):
             offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
             self._rows_of = pa.ListArray.from_arrays(offsets, self._rows)
-            self._most = pc.max(pc.list_value_length(self._rows_of)).as_py()
+            self._max_rows = pc.max(pc.list_value_length(self._rows_of)).as_py()
 
-    def pairs(self, columns: Sequence[pa.Array[Any]], most: int) -> Iterator[Pairs]:
-        """All pairs with equal keys, in the order of the target's rows.
+    def pairs(self, columns: Sequence[pa.Array[Any]], max_pairs: int) -> Iterator[Pairs]:
+        """Yield all pairs with equal keys, in the order of the target rows.
 
         Args:
-            columns: the target's key columns, of the types of the source's.
-            most: about how many pairs come together where keys have several source rows.
+            columns: the target's key columns, in the types of the source's.
+            max_pairs: approximate maximum number of pairs in a chunk if keys aren't unique.
         """
         rows: Any = None
         numbers: Any = None
-        for column, (values, known) in zip(columns, self._levels, strict=True):
-            found = _comparable(column if rows is None else column.take(rows))
-            found = pc.index_in(found, value_set=values)
-            if known is not None:
-                joined = pc.add(pc.multiply(numbers, len(values)), found.cast(_INDEX))
-                found = pc.index_in(joined, value_set=known)
-            if rows is None or found.null_count:
-                picked = pc.indices_nonzero(found.is_valid()).cast(_INDEX)
-                rows = picked if rows is None else rows.take(picked)
-                found = found.drop_null()
-            numbers = found.cast(_INDEX)
+        for column, (values, distinct) in zip(columns, self._levels, strict=True):
+            keys = _comparable(column if rows is None else column.take(rows))
+            codes = pc.index_in(keys, value_set=values)
+            if distinct is not None:
+                combined = pc.add(pc.multiply(numbers, len(values)), codes.cast(_INDEX))
+                codes = pc.index_in(combined, value_set=distinct)
+            if rows is None or codes.null_count:
+                matching = pc.indices_nonzero(codes.is_valid()).cast(_INDEX)
+                rows = matching if rows is None else rows.take(matching)
+                codes = codes.drop_null()
+            numbers = codes.cast(_INDEX)
         if self._rows_of is None:
             yield Pairs(rows, self._rows.take(numbers))
             return
-        step = max(1, most // self._most)
+        step = max(1, max_pairs // self._max_rows)
         for first in range(0, len(rows), step):
             lists = self._rows_of.take(numbers.slice(first, step))
             parents = pc.list_parent_indices(lists)
@@ -125,22 +121,22 @@ class SourceKeys:
 
 
 def _comparable(values: Any) -> Any:
-    """Hash tables tell -0.0 from 0.0; NaN is one value to them, as in Spark."""
+    """Normalize -0.0 to 0.0, which Arrow hashes differently; NaN equals NaN, as in Spark."""
     if pa.types.is_floating(values.type):
         return pc.add(values, pa.scalar(0.0, values.type))
     return values
 
 
-_MOST_PAIRS = 1 << 18
-"""Pairs that are looked at together."""
+_MAX_PAIRS = 1 << 18
+"""Maximum number of pairs that are evaluated at once."""
 
 
 class Matcher:
-    """The source's side of the join, made once. Holds no state.
+    """The build side of the join; stateless lookups.
 
     Args:
-        schema: of the joined rows.
-        source: its columns under their joined names.
+        schema: schema of the joined rows.
+        source: source rows with joined column names.
 
     Raises:
         EvaluationError: a key or filter of the source can't be computed.
@@ -156,7 +152,7 @@ class Matcher:
         self._source = source
         eligible: Any = pa.repeat(pa.scalar(True), source.num_rows)
         if condition.source_filter is not None:
-            eligible = self._true(condition.source_filter, source)
+            eligible = self._is_true(condition.source_filter, source)
         keys = [
             widened(Evaluation(schema, key.source).values(source), key.arrow_type)
             for key in condition.keys
@@ -174,79 +170,81 @@ class Matcher:
 
     @property
     def finds_nothing(self) -> bool:
-        """No row of the source can match any."""
+        """Whether no source row can match."""
         return self.candidates.true_count == 0
 
     def pairs(self, target: pa.RecordBatch) -> Iterator[Pairs]:
-        """Pairs of rows for which the condition is true, in the order of the target's rows.
+        """Yield the pairs for which the condition is true, in the order of the target rows.
 
-        Where the condition only says which rows of either side match, all of the other's, a target
-        row's further pairs may be left out.
+        If the condition has neither keys nor a residual, only some pairs are returned; see
+        `_cross_join`.
 
         Args:
-            target: its columns under their joined names, those that the condition needs.
+            target: the target columns that the condition needs, with joined names.
         """
         if self.finds_nothing or target.num_rows == 0:
             return
         condition = self._condition
         rows: Any = None
         if condition.target_filter is not None:
-            rows = pc.indices_nonzero(self._true(condition.target_filter, target)).cast(pa.int64())
+            rows = pc.indices_nonzero(self._is_true(condition.target_filter, target)).cast(
+                pa.int64()
+            )
             if len(rows) == target.num_rows:
                 rows = None
             else:
                 target = target.take(rows)
-        for found in self._joined(target):
+        for pairs in self._joined(target):
             if rows is not None:
-                yield Pairs(rows.take(found.targets), found.sources)
+                yield Pairs(rows.take(pairs.targets), pairs.sources)
             else:
-                yield found
+                yield pairs
 
     def _joined(self, target: pa.RecordBatch) -> Iterator[Pairs]:
         if self._keys is not None:
-            found = self._equal(target)
+            blocks = self._equi_join(target)
         else:
-            found = self._crossed(target.num_rows)
+            blocks = self._cross_join(target.num_rows)
         if self._condition.residual is None:
-            yield from found
+            yield from blocks
             return
-        for block in found:
-            for offset in range(0, len(block), _MOST_PAIRS):
-                part = block.slice(offset, _MOST_PAIRS)
-                yield part.filter(self._holds(self._condition.residual, target, part))
+        for block in blocks:
+            for offset in range(0, len(block), _MAX_PAIRS):
+                part = block.slice(offset, _MAX_PAIRS)
+                yield part.filter(self._matches(self._condition.residual, target, part))
 
-    def _equal(self, target: pa.RecordBatch) -> Iterator[Pairs]:
-        assert self._keys is not None  # the caller looked
+    def _equi_join(self, target: pa.RecordBatch) -> Iterator[Pairs]:
+        assert self._keys is not None  # the caller checks this
         columns = [
             widened(Evaluation(self._schema, key.target).values(target), key.arrow_type)
             for key in self._condition.keys
         ]
-        yield from self._keys.pairs(columns, _MOST_PAIRS)
+        yield from self._keys.pairs(columns, _MAX_PAIRS)
 
-    def _crossed(self, count: int) -> Iterator[Pairs]:
-        """All pairs, some target rows at a time.
+    def _cross_join(self, count: int) -> Iterator[Pairs]:
+        """Yield all pairs, some target rows at a time.
 
-        Where nothing is left to be looked at, those of the first target row, and one for each
-        other: which source rows match, and whether several do, is known by then.
+        Without a residual, yield all pairs of the first target row and one pair of each other row:
+        they show which source rows match and whether several do.
         """
         sources = pc.indices_nonzero(self.candidates).cast(pa.int64())
         if self._condition.residual is None:
             yield Pairs(pa.repeat(pa.scalar(0, pa.int64()), len(sources)), sources)
-            others = numbered(count).slice(1)
-            yield Pairs(others, pa.repeat(sources[0], len(others)))
+            rest = numbered(count).slice(1)
+            yield Pairs(rest, pa.repeat(sources[0], len(rest)))
             return
-        step = max(1, _MOST_PAIRS // len(sources))
+        step = max(1, _MAX_PAIRS // len(sources))
         for first in range(0, count, step):
             size = min(step, count - first)
-            place = numbered(size * len(sources))
-            row = pc.divide(place, len(sources))
-            column = pc.subtract(place, pc.multiply(row, len(sources)))
+            index = numbered(size * len(sources))
+            row = pc.divide(index, len(sources))
+            column = pc.subtract(index, pc.multiply(row, len(sources)))
             yield Pairs(pc.add(row, first), sources.take(column))
 
-    def _holds(self, predicate: Predicate, target: pa.RecordBatch, pairs: Pairs) -> Any:
-        return self._true(predicate, joined_rows(target, self._source, pairs, (predicate,)))
+    def _matches(self, predicate: Predicate, target: pa.RecordBatch, pairs: Pairs) -> Any:
+        return self._is_true(predicate, joined_rows(target, self._source, pairs, (predicate,)))
 
-    def _true(self, predicate: Predicate, rows: pa.RecordBatch) -> Any:
+    def _is_true(self, predicate: Predicate, rows: pa.RecordBatch) -> Any:
         values = Evaluation(self._schema, predicate).values(rows)
         return pc.fill_null(pc.cast(values, pa.bool_()), False)
 
@@ -257,18 +255,18 @@ def joined_rows(
     pairs: Pairs,
     expressions: tuple[Expression, ...],
 ) -> pa.RecordBatch:
-    """Joined rows with the columns that expressions name, in the order of the pairs.
+    """Return joined rows with the columns that expressions reference, in the order of the pairs.
 
     Args:
-        target, source: columns under their joined names.
+        target, source: columns with joined names.
     """
     columns: dict[str, Any] = {}
     for side, rows, indices in (
         (TARGET, target, pairs.targets),
         (SOURCE, source, pairs.sources),
     ):
-        wanted = columns_of(expressions, side)
-        names = [n for n in rows.schema.names if n.partition(".")[2] in wanted]
+        referenced = columns_of(expressions, side)
+        names = [n for n in rows.schema.names if n.partition(".")[2] in referenced]
         for name in names:
             columns[name] = rows.column(name).take(indices)
     if not columns:  # a batch without columns has no rows
@@ -277,15 +275,15 @@ def joined_rows(
 
 
 def numbered(count: int) -> Any:
-    """0, 1, 2, ...: int64."""
+    """Return the int64 array 0, 1, 2, ..."""
     return pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count)), 1)
 
 
 class MatchedSourceRows:
-    """A growing set of row numbers; not for several threads.
+    """A set of matched source row numbers; not thread-safe.
 
     Args:
-        count: rows of the source.
+        count: number of source rows.
     """
 
     __slots__ = ("_matched",)
@@ -294,11 +292,11 @@ class MatchedSourceRows:
         self._matched: Any = pa.repeat(pa.scalar(False), count)
 
     def add(self, rows: pa.Int64Array) -> None:
-        """Some rows, in any order, as often as they like."""
+        """Add rows in any order; duplicates are allowed."""
         if len(rows) == 0:
             return
-        places = pc.inverse_permutation(rows.unique(), max_index=len(self._matched) - 1)
-        self._matched = pc.or_(self._matched, pc.is_valid(places))
+        inverse = pc.inverse_permutation(rows.unique(), max_index=len(self._matched) - 1)
+        self._matched = pc.or_(self._matched, pc.is_valid(inverse))
 
     def includes(self, rows: pa.BooleanArray) -> bool:
         """Whether all rows for which a mask is true have been added."""
@@ -306,11 +304,11 @@ class MatchedSourceRows:
         return bool(missing.true_count == 0)
 
     def others(self) -> pa.Int64Array:
-        """The rows that were never added, ascending."""
-        found: pa.Int64Array = pc.indices_nonzero(pc.invert(self._matched)).cast(pa.int64())
-        return found
+        """Return the rows that were never added, ascending."""
+        unmatched: pa.Int64Array = pc.indices_nonzero(pc.invert(self._matched)).cast(pa.int64())
+        return unmatched
 
     def rows(self) -> pa.Int64Array:
-        """The rows that were added, ascending."""
-        found: pa.Int64Array = pc.indices_nonzero(self._matched).cast(pa.int64())
-        return found
+        """Return the rows that were added, ascending."""
+        matched: pa.Int64Array = pc.indices_nonzero(self._matched).cast(pa.int64())
+        return matched

@@ -1,4 +1,4 @@
-"""The new versions of updated rows, and rows to be inserted."""
+"""Computation of updated and inserted rows of a merge."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _BATCH_ROWS = 1 << 16
 
 
 class NewVersionsOfRows:
-    """Computes rows by a plan's clauses. Holds no state.
+    """Computes rows with the clauses of a plan; stateless.
 
     Args:
-        source: its columns under their joined names.
+        source: source rows with joined column names.
     """
 
     def __init__(
@@ -38,74 +38,74 @@ class NewVersionsOfRows:
         self._plan = plan
         self._rules = RowRules(engine, state)
         self._source = source
-        self._made = NewRows(plan.table, plan.joined, plan.schema)
+        self._new_rows = NewRows(plan.table, plan.joined, plan.schema)
         self._clauses = (*plan.matched, *plan.not_matched_by_source)
         self._names = plan.schema.names
 
     def of_file(self, decisions: FileDecisions, before: pa.RecordBatch) -> pa.RecordBatch:
-        """New versions of some updated rows of a file, in their order.
+        """Return the new versions of updated rows of a file, in their order.
 
         Args:
-            decisions: of the file's updated rows.
-            before: the rows, with the table's columns and their index.
+            decisions: decisions for all updated rows of the file.
+            before: the old rows, with the table's columns and the row index.
         """
         positions: Any = before.column(ROW_INDEX_COLUMN)
         decisions = decisions.from_position(positions[0].as_py(), len(positions))
-        assert decisions.positions.equals(positions)  # the algebra asks for these rows
+        assert decisions.positions.equals(positions)  # `apply_row_changes` passes updated rows
         names = [f"{TARGET}.{name}" for name in self._names]
         target = before.select(self._names).rename_columns(names)
-        return self._of(target, decisions.clauses, decisions.sources)
+        return self._updated(target, decisions.clauses, decisions.sources)
 
     def of_source(self, decisions: Sequence[FileDecisions]) -> Iterator[pa.RecordBatch]:
-        """New versions of updated rows that have nothing of the old ones."""
-        for found in decisions:
-            for first in range(0, len(found.positions), _BATCH_ROWS):
-                part = found.slice(first, _BATCH_ROWS)
-                nothing = pa.RecordBatch.from_arrays([pa.nulls(len(part.positions))], ["row"])
-                yield self._of(nothing, part.clauses, part.sources)
+        """Yield the new versions of updated rows that don't depend on the old rows."""
+        for file in decisions:
+            for first in range(0, len(file.positions), _BATCH_ROWS):
+                part = file.slice(first, _BATCH_ROWS)
+                no_columns = pa.RecordBatch.from_arrays([pa.nulls(len(part.positions))], ["row"])
+                yield self._updated(no_columns, part.clauses, part.sources)
 
     def inserted(self, rows: pa.Int64Array) -> Iterator[pa.RecordBatch]:
-        """New rows for some of the source's, without what the table makes."""
+        """Yield the inserted rows for some source rows, without generated columns."""
         clauses = self._plan.not_matched
         for first in range(0, len(rows), _BATCH_ROWS):
             part = rows.slice(first, _BATCH_ROWS)
             conditions = tuple(c.condition for c in clauses if c.condition is not None)
             pairs = Pairs(part, part)
-            nothing = pa.RecordBatch.from_arrays([part], ["row"])
-            found = first_clauses(
+            no_columns = pa.RecordBatch.from_arrays([part], ["row"])
+            numbers = first_clauses(
                 self._plan.names.schema,
                 clauses,
-                joined_rows(nothing, self._source, pairs, conditions),
+                joined_rows(no_columns, self._source, pairs, conditions),
             )
             for number, clause in enumerate(clauses):
-                chosen = part.filter(pc.fill_null(pc.equal(found, number), False))
+                chosen = part.filter(pc.fill_null(pc.equal(numbers, number), False))
                 if len(chosen):
-                    yield self._values(clause, nothing, Pairs(chosen, chosen))
+                    yield self._values(clause, no_columns, Pairs(chosen, chosen))
 
-    def _of(self, target: pa.RecordBatch, clauses: Any, sources: Any) -> pa.RecordBatch:
+    def _updated(self, target: pa.RecordBatch, clauses: Any, sources: Any) -> pa.RecordBatch:
         parts: list[pa.RecordBatch] = []
-        places: list[Any] = []
+        indices: list[Any] = []
         for number, clause in enumerate(self._clauses):
             chosen = pc.equal(clauses, number)
             if not chosen.true_count:
                 continue
-            place = pc.indices_nonzero(chosen).cast(pa.int64())
-            rows = self._values(clause, target, Pairs(place, sources.take(place)))
-            kept = [
+            index = pc.indices_nonzero(chosen).cast(pa.int64())
+            rows = self._values(clause, target, Pairs(index, sources.take(index)))
+            unchanged = [
                 name
                 for name, value in zip(self._names, clause.values, strict=True)
                 if isinstance(value, Kept)
             ]
-            parts.append(self._rules.apply(rows, of_table=kept))
-            places.append(place)
+            parts.append(self._rules.apply(rows, of_table=unchanged))
+            indices.append(index)
         if len(parts) == 1:
             return parts[0]
-        together = pa.Table.from_batches(parts).combine_chunks()
-        order = pc.inverse_permutation(pa.concat_arrays(places))
-        return together.take(order).combine_chunks().to_batches()[0]
+        combined = pa.Table.from_batches(parts).combine_chunks()
+        order = pc.inverse_permutation(pa.concat_arrays(indices))
+        return combined.take(order).combine_chunks().to_batches()[0]
 
     def _values(
         self, clause: PlannedClause, target: pa.RecordBatch, pairs: Pairs
     ) -> pa.RecordBatch:
         used = tuple(expressions_of(self._plan.schema, clause.values))
-        return self._made.of(clause.values, joined_rows(target, self._source, pairs, used))
+        return self._new_rows.of(clause.values, joined_rows(target, self._source, pairs, used))

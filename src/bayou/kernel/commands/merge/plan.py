@@ -1,4 +1,4 @@
-"""A merge understood: names, types, the schema that comes out, and what each clause does."""
+"""Plan of a merge: resolved names, types, the resulting schema, and the values of each clause."""
 
 from __future__ import annotations
 
@@ -52,14 +52,13 @@ _SIDES: dict[ClauseKind, tuple[Side, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeDefinition:
-    """A merge as its author says it.
+    """Definition of a merge.
 
     Attributes:
-        on: when a row of the source and one of the target belong together.
-        clauses: those of one kind in the order in which they are looked at.
-        source_alias, target_alias: the sides' names in conditions and values.
-        schema_evolution: columns of the source that the table lacks are added to it, where a
-            clause takes them.
+        on: ON condition.
+        clauses: WHEN clauses; those of one kind are evaluated in this order.
+        source_alias, target_alias: aliases in conditions and values.
+        schema_evolution: add the source columns that clauses assign and the table lacks.
     """
 
     on: Predicate | str
@@ -71,11 +70,11 @@ class MergeDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedClause:
-    """A clause over joined rows.
+    """A resolved clause over joined rows.
 
     Attributes:
-        condition: resolved, None for all rows.
-        values: by column of the table as it will be; nothing for a delete.
+        condition: resolved condition; None for all rows.
+        values: one for each column of the resulting schema; empty for a delete.
     """
 
     action: ClauseAction
@@ -85,16 +84,16 @@ class PlannedClause:
 
 @dataclass(frozen=True, kw_only=True)
 class MergePlan:
-    """What a merge does, for any rows of the source's schema.
+    """A resolved merge, independent of the source's rows.
 
     Attributes:
         table: the target's path.
-        names: the columns of both sides.
-        schema: the target's, as it will be.
-        joined: columns of joined rows that new versions are made of: the target's have the types
-            of `schema`, those of `names` the types that they have now.
-        matched, not_matched, not_matched_by_source: clauses, the first that holds counts.
-        explicit_identity: identity columns that inserted rows bring values of.
+        names: columns of both sides, with their current types.
+        schema: the target's schema after the merge.
+        joined: schema of joined rows for computing new rows; target columns have the types of
+            `schema`.
+        matched, not_matched, not_matched_by_source: clauses in evaluation order.
+        explicit_identity: identity columns whose values the inserted rows provide.
     """
 
     table: str
@@ -117,16 +116,15 @@ class MergePlan:
         *,
         widens: bool = False,
     ) -> MergePlan:
-        """Understand a merge.
+        """Resolve a merge.
 
         Args:
-            widens: where the schema evolves, columns take wider types of the source.
+            widens: schema evolution also widens column types to those of the source.
 
         Raises:
-            ArgumentError: clauses that can't stand together, or aliases.
-            PredicateError: a text that can't be understood, or a name that isn't a column or may
-                be several.
-            SchemaError: a column that is set twice, or can't be set, or can't take the value.
+            ArgumentError: the clauses or aliases are incompatible.
+            PredicateError: an expression can't be parsed, or a name is unknown or ambiguous.
+            SchemaError: a column is set twice, can't be set, or can't hold the value's type.
         """
         check_clauses(definition.clauses)
         names = JoinedNames(
@@ -138,18 +136,18 @@ class MergePlan:
         on = names.predicate(definition.on, "ON condition")
         planner = _Planner(table, names, growing=definition.schema_evolution)
         assigned = planner.all_assignments(definition.clauses)
-        schema = planner.schema_behind(assigned, widens=widens)
+        schema = planner.resulting_schema(assigned, widens=widens)
         joined = names.schema
         if widened_columns(target, schema):
-            # Rows that get new versions are read in the types that their columns will have.
-            later = replace(names, target=schema.select(target.names))
-            assigned = planner.reading(later).all_assignments(definition.clauses)
-            joined = later.schema
-        by_clause = {id(clause): found for clause, found in assigned}
+            # Updated rows are read with the widened column types.
+            widened = replace(names, target=schema.select(target.names))
+            assigned = planner.with_names(widened).all_assignments(definition.clauses)
+            joined = widened.schema
+        by_clause = {id(clause): assignments for clause, assignments in assigned}
         planned: dict[ClauseKind, list[PlannedClause]] = {kind: [] for kind in _SIDES}
         for clause in definition.clauses:
-            found = planner.planned(clause, by_clause.get(id(clause), ()), schema)
-            planned[clause.kind].append(found)
+            planned_clause = planner.planned(clause, by_clause.get(id(clause), ()), schema)
+            planned[clause.kind].append(planned_clause)
         return cls(
             table=table,
             names=names,
@@ -164,12 +162,12 @@ class MergePlan:
 
     @property
     def only_inserts(self) -> bool:
-        """No row of the target changes, whatever matches."""
+        """Whether the merge changes no existing row."""
         return not self.matched and not self.not_matched_by_source
 
     @property
     def may_match_several(self) -> bool:
-        """Several source rows may match one target row: all it does is to go away."""
+        """Whether several source rows may match one target row: matched rows are only deleted."""
         match self.matched:
             case (PlannedClause(action="delete", condition=None),):
                 return True
@@ -178,15 +176,15 @@ class MergePlan:
 
     @cached_property
     def deciding_columns(self) -> tuple[str, ...]:
-        """Columns of the target that say what happens to a row, in the table's order."""
+        """Target columns that the ON condition and the clauses' conditions need, in table order."""
         clauses = (*self.matched, *self.not_matched_by_source)
         conditions = [c.condition for c in clauses if c.condition is not None]
-        named = columns_of([*self.condition.target_expressions, *conditions], TARGET)
-        return tuple(name for name in self.names.target.names if name in named)
+        needed = columns_of([*self.condition.target_expressions, *conditions], TARGET)
+        return tuple(name for name in self.names.target.names if name in needed)
 
     @cached_property
     def updates_need_target(self) -> bool:
-        """New versions of updated rows have something of the old ones."""
+        """Whether the new values of updated rows depend on the old rows."""
         updates = [c for c in (*self.matched, *self.not_matched_by_source) if c.values]
         used = [e for c in updates for e in expressions_of(self.schema, c.values)]
         return bool(columns_of(used, TARGET))
@@ -198,38 +196,38 @@ class _Planner:
         self._names = names
         self._growing = growing
 
-    def reading(self, names: JoinedNames) -> _Planner:
-        """The same for joined rows of other types."""
+    def with_names(self, names: JoinedNames) -> _Planner:
+        """Return a planner for joined rows with other types."""
         return _Planner(self._table, names, growing=self._growing)
 
     def all_assignments(
         self, clauses: Sequence[MergeClause]
     ) -> list[tuple[MergeClause, tuple[Assignment, ...]]]:
-        """What the clauses set that set anything."""
+        """Return the assignments of all update and insert clauses."""
         return [(c, self.assignments(c)) for c in clauses if c.action != "delete"]
 
     def assignments(self, clause: MergeClause) -> tuple[Assignment, ...]:
-        """What a clause sets, by paths that are spelled as in the target, or in the source."""
+        """Return a clause's assignments, with paths spelled as in the target or source schema."""
         if clause.takes_all_columns:
             return tuple(self._all_columns(clause))
         what = f"value of the WHEN {clause.kind} clause"
-        found: list[Assignment] = []
-        given_values: Mapping[str, Expression | str] = clause.assignments or {}
-        for name, value in given_values.items():
+        assignments: list[Assignment] = []
+        values: Mapping[str, Expression | str] = clause.assignments or {}
+        for name, value in values.items():
             path = self._assigned_path(name, clause)
             if isinstance(value, str) and value.strip().upper() == "DEFAULT":
                 default = self._default(path, clause)
                 if default is not None:
-                    found.append(self._assignment(path, default))
+                    assignments.append(self._assignment(path, default))
                 continue
             expression = self._names.expression(value, what, _SIDES[clause.kind])
-            found.append(self._assignment(path, expression))
-        return tuple(found)
+            assignments.append(self._assignment(path, expression))
+        return tuple(assignments)
 
-    def schema_behind(
+    def resulting_schema(
         self, assigned: Sequence[tuple[MergeClause, tuple[Assignment, ...]]], *, widens: bool
     ) -> StructType:
-        """The target's schema as it will be."""
+        """Return the target's schema after the merge."""
         if not self._growing:
             return self._names.target
         with_source = [(c, a) for c, a in assigned if c.kind != "NOT MATCHED BY SOURCE"]
@@ -237,7 +235,7 @@ class _Planner:
             self._table,
             self._names.target,
             self._names.source,
-            [a.path for c, found in with_source if not c.takes_all_columns for a in found],
+            [a.path for c, set_ in with_source if not c.takes_all_columns for a in set_],
             all_columns=any(c.takes_all_columns for c, _ in with_source),
             widens=widens,
         )
@@ -254,7 +252,7 @@ class _Planner:
             )
         values: tuple[ColumnValue, ...] = ()
         if clause.action == "update":
-            self._refuse_identity(assignments)
+            self._check_no_identity(assignments)
             values = update_values(
                 self._table, self._names.target, schema, assignments, growing=self._growing
             )
@@ -271,10 +269,10 @@ class _Planner:
             source = self._names.source.get(name)
             if source is None:
                 raise PredicateError(
-                    f"WHEN {clause.kind} takes all columns of {self._table}, and the source has no "
-                    f"column {name!r}; it has {', '.join(self._names.source.names)} "
-                    "(DELTA_MERGE_UNRESOLVED_EXPRESSION). Set columns by name, or allow the schema "
-                    "to evolve.",
+                    f"{self._table}: WHEN {clause.kind} sets all columns, but the source has no "
+                    f"column {name!r}. Its columns are {', '.join(self._names.source.names)} "
+                    "(DELTA_MERGE_UNRESOLVED_EXPRESSION). Set columns by name, or enable schema "
+                    "evolution.",
                     expression=name,
                 )
             value = Column((f"{SOURCE}.{source.name}",))
@@ -293,49 +291,50 @@ class _Planner:
         )
 
     def _default(self, path: tuple[str, ...], clause: MergeClause) -> Expression | None:
-        """What DEFAULT stands for; None where the table makes it of a row without the column."""
+        """Return the value of DEFAULT; None for an insert, which leaves the column out."""
         if clause.action == "insert":
             return None
         field = self._names.target.get(path[0])
-        text = None if field is None else field.metadata.get(CURRENT_DEFAULT_KEY)
-        if text is None or len(path) > 1:
+        default = None if field is None else field.metadata.get(CURRENT_DEFAULT_KEY)
+        if default is None or len(path) > 1:
             return Literal(None, VOID)
-        return self._names.expression(str(text), f"default of column {path[0]}", ())
+        return self._names.expression(str(default), f"default of column {path[0]}", ())
 
     def _assigned_path(self, name: str, clause: MergeClause) -> tuple[str, ...]:
-        whole = self._names.target.get(name)
-        if whole is not None:  # a name with a dot, say
-            return (whole.name,)
+        top_level = self._names.target.get(name)
+        if top_level is not None:  # the name may contain a dot
+            return (top_level.name,)
         parsed = parse_expression(name)
         if not isinstance(parsed, Column):
             raise PredicateError(
-                f"{name!r} can't be set: it isn't a column of {self._table}. Names with other "
-                "characters than letters, digits and _ stand in backticks.",
+                f"{name!r} isn't a column of {self._table}. Put names with characters other than "
+                "letters, digits and _ in backticks.",
                 expression=name,
             )
         path = parsed.path
-        places = [self._names.target]
+        schemas = [self._names.target]
         if self._growing and clause.kind != "NOT MATCHED BY SOURCE":
-            places.append(self._names.source)
-        for place in places:
+            schemas.append(self._names.source)
+        for schema in schemas:
             qualified = len(path) > 1 and path[0].lower() == self._names.target_alias.lower()
-            found = _spelled(place, path[1:]) if qualified else None
-            found = found or _spelled(place, path)
-            if found is not None:
-                return found
+            resolved = _schema_path(schema, path[1:]) if qualified else None
+            resolved = resolved or _schema_path(schema, path)
+            if resolved is not None:
+                return resolved
         raise PredicateError(
-            f"{name!r} in the WHEN {clause.kind} clause isn't a column of {self._table}; it has "
-            f"{', '.join(self._names.target.names)} (DELTA_MERGE_UNRESOLVED_EXPRESSION).",
+            f"{name!r} in the WHEN {clause.kind} clause isn't a column of {self._table}. Its "
+            f"columns are {', '.join(self._names.target.names)} "
+            "(DELTA_MERGE_UNRESOLVED_EXPRESSION).",
             expression=name,
         )
 
-    def _refuse_identity(self, assignments: Sequence[Assignment]) -> None:
+    def _check_no_identity(self, assignments: Sequence[Assignment]) -> None:
         for assignment in assignments:
             field = self._names.target.get(assignment.path[0])
             if field is not None and identity_of(field) is not None:
                 raise SchemaError(
-                    f"Identity column {field.name!r} of {self._table} can't be updated "
-                    "(DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED).",
+                    f"{self._table}: identity column {field.name!r} can't be updated "
+                    "(DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED). Remove it from the UPDATE.",
                     table=self._table,
                     column=field.name,
                 )
@@ -348,50 +347,51 @@ class _Planner:
             column = ".".join(assignment.path)
             if len(assignment.path) > 1:
                 raise SchemaError(
-                    f"A new row of {self._table} has no field {column!r} by itself: insert the "
-                    "whole struct (DELTA_NESTED_FIELD_NOT_SUPPORTED).",
+                    f"{self._table}: nested field {column!r} can't be inserted separately "
+                    "(DELTA_NESTED_FIELD_NOT_SUPPORTED). Insert the whole struct.",
                     table=self._table,
                     column=column,
                 )
             if column.lower() in by_name:
                 raise SchemaError(
-                    f"Column {column!r} of {self._table} is inserted twice "
-                    "(DELTA_DUPLICATE_COLUMN_ON_INSERT).",
+                    f"{self._table}: the INSERT has column {column!r} twice "
+                    "(DELTA_DUPLICATE_COLUMN_ON_INSERT). Remove one of them.",
                     table=self._table,
                     column=column,
                 )
             by_name[column.lower()] = assignment
         for field in schema:
-            found = by_name.get(field.name.lower())
-            if found is None:
-                yield Made() if _is_made(field) else Nothing()
+            explicit = by_name.get(field.name.lower())
+            if explicit is None:
+                yield Made() if _is_generated(field) else Nothing()
                 continue
             identity = identity_of(field)
             if identity is not None and not identity.allow_explicit:
                 raise SchemaError(
-                    f"Column {field.name!r} of {self._table} is GENERATED ALWAYS AS IDENTITY: its "
-                    "values are made, none can be inserted "
-                    "(DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED).",
+                    f"{self._table}: column {field.name!r} is GENERATED ALWAYS AS IDENTITY, so "
+                    "values can't be inserted "
+                    "(DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED). Remove the column "
+                    "from the INSERT.",
                     table=self._table,
                     column=field.name,
                 )
-            yield given(self._table, field.name, found, field.data_type, growing=self._growing)
+            yield given(self._table, field.name, explicit, field.data_type, growing=self._growing)
 
 
-def _spelled(schema: StructType, path: tuple[str, ...]) -> tuple[str, ...] | None:
-    """A path with the schema's spelling, None where it isn't there."""
-    spelled: list[str] = []
+def _schema_path(schema: StructType, path: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return a path in the schema's spelling; None if the schema doesn't have it."""
+    names: list[str] = []
     level: object = schema
     for name in path:
         field = level.get(name) if isinstance(level, StructType) else None
         if field is None:
             return None
-        spelled.append(field.name)
+        names.append(field.name)
         level = field.data_type
-    return tuple(spelled)
+    return tuple(names)
 
 
-def _is_made(field: StructField) -> bool:
+def _is_generated(field: StructField) -> bool:
     return (
         GENERATION_EXPRESSION_KEY in field.metadata
         or CURRENT_DEFAULT_KEY in field.metadata
@@ -402,18 +402,18 @@ def _is_made(field: StructField) -> bool:
 def _explicit_identity(
     table: str, schema: StructType, inserts: Sequence[PlannedClause]
 ) -> frozenset[str]:
-    found: set[str] = set()
+    explicit: set[str] = set()
     for index, field in enumerate(schema):
         if identity_of(field) is None:
             continue
-        made = {isinstance(clause.values[index], Made) for clause in inserts}
-        if made == {True, False}:
+        generated = {isinstance(clause.values[index], Made) for clause in inserts}
+        if generated == {True, False}:
             raise SchemaError(
-                f"Some clauses insert values into identity column {field.name!r} of {table}, and "
-                "others leave them to be made. Do either in all of them.",
+                f"{table}: some INSERT clauses set identity column {field.name!r}, and others "
+                "don't. Set it in all of them or in none.",
                 table=table,
                 column=field.name,
             )
-        if made == {False}:
-            found.add(field.name)
-    return frozenset(found)
+        if generated == {False}:
+            explicit.add(field.name)
+    return frozenset(explicit)

@@ -1,4 +1,4 @@
-"""A merge's plan as plain values, to be part of other bytes."""
+"""Serialization of merge plans as plain values that msgspec can encode."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _WireClause(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WirePlan(msgspec.Struct, frozen=True, array_like=True):
-    """What a `MergePlan` is on its way."""
+    """Serialized form of a `MergePlan`."""
 
     table: str
     target: str
@@ -49,10 +49,10 @@ class WirePlan(msgspec.Struct, frozen=True, array_like=True):
 
 
 def plan_to_wire(plan: MergePlan) -> WirePlan:
-    """A plan.
+    """Convert a plan to its serialized form.
 
     Raises:
-        SerializationError: it has an expression of a kind of the caller's own.
+        SerializationError: the plan has an expression of a custom class.
     """
     return WirePlan(
         plan.table,
@@ -74,7 +74,7 @@ def plan_from_wire(wire: WirePlan) -> MergePlan:
     """The inverse of `plan_to_wire`.
 
     Raises:
-        SerializationError, SchemaError, ValueError: it isn't one.
+        SerializationError, SchemaError, ValueError: the value is malformed.
     """
     names = JoinedNames(
         target=StructType.from_json(wire.target),
@@ -144,4 +144,7 @@ def _value_from_wire(wire: Sequence[Any]) -> ColumnValue:
         case ["fields", *children]:
             return Fields(tuple(_value_from_wire(child) for child in children))
         case _:
-            raise SerializationError(f"{wire!r} isn't a value that this version knows.")
+            raise SerializationError(
+                f"Merge plan: unknown column value {wire!r}. Use the same package version on the "
+                "driver and on all workers."
+            )

@@ -1,7 +1,4 @@
-"""What a merge has done to some files, in one process or in many.
-
-What a merge did.
-"""
+"""Results of a merge's tasks, and the metrics of a merge."""
 
 from __future__ import annotations
 
@@ -17,24 +14,24 @@ from bayou.kernel.commands.row_changes.result import RowChanges
 __all__ = ["MergeMetrics", "MergeOutcome"]
 
 
-class _WireOutcome(msgspec.Struct, frozen=True, array_like=True):
+class _WireResult(msgspec.Struct, frozen=True, array_like=True):
     changes: bytes
     matched: bytes
     taken: tuple[int, ...]
 
 
-_WIRE = WireFormat("outcome of a merge", 1, _WireOutcome)
+_WIRE = WireFormat("outcome of a merge", 1, _WireResult)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeOutcome:
-    """A worker's share of a merge.
+    """Result of a merge's task.
 
     Attributes:
-        changes: what was written.
-        matched: rows of the source that match a row of the files.
-        taken: how many target rows each clause took, those of `matched` first, then
-            `not_matched_by_source`.
+        changes: files that were written.
+        matched: numbers of the source rows that match a row of the files.
+        taken: number of target rows that each clause changes: clauses of `MergePlan.matched` first,
+            then `not_matched_by_source`.
     """
 
     changes: RowChanges
@@ -42,29 +39,30 @@ class MergeOutcome:
     taken: tuple[int, ...] = ()
 
     @classmethod
-    def combined(cls, shares: Iterable[MergeOutcome]) -> MergeOutcome:
-        """What several workers did to different files, and inserted, for one commit.
+    def combined(cls, results: Iterable[MergeOutcome]) -> MergeOutcome:
+        """Combine the results of several workers on different files of one merge.
 
         Raises:
-            ArgumentError: two of them changed the same file.
+            ArgumentError: two workers changed the same file.
         """
-        known = list(shares)
+        all_results = list(results)
         matched = BitMap64()
-        for share in known:
-            matched |= share.matched
-        clauses = max((len(share.taken) for share in known), default=0)
+        for result in all_results:
+            matched |= result.matched
+        clauses = max((len(result.taken) for result in all_results), default=0)
         return cls(
-            changes=RowChanges.combined(share.changes for share in known),
+            changes=RowChanges.combined(result.changes for result in all_results),
             matched=matched,
             taken=tuple(
-                sum(share.taken[n] for share in known if share.taken) for n in range(clauses)
+                sum(result.taken[n] for result in all_results if result.taken)
+                for n in range(clauses)
             ),
         )
 
     def to_bytes(self) -> bytes:
-        """For the process that commits."""
+        """Serialize for the process that commits."""
         return _WIRE.encode(
-            _WireOutcome(self.changes.to_bytes(), self.matched.serialize(), self.taken)
+            _WireResult(self.changes.to_bytes(), self.matched.serialize(), self.taken)
         )
 
     @classmethod
@@ -72,7 +70,7 @@ class MergeOutcome:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes are malformed or of a newer package version.
         """
         return _WIRE.decode(
             data,
@@ -86,16 +84,15 @@ class MergeOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeMetrics:
-    """What a MERGE did; times are in milliseconds. The history has the same, in camel case.
+    """Metrics of a MERGE, in camel case in the history; times are in milliseconds.
 
     Attributes:
-        version: the table's afterwards; where nothing changed, the one that was read.
-        num_source_rows: None where another engine read the source.
-        num_output_rows: rows that were written: inserted, updated and copied.
-        num_target_rows_copied: rows that were left in files that were rewritten.
-        num_target_deletion_vectors_added: vectors that are new, those that replace one included.
-        num_target_deletion_vectors_removed: vectors that are gone, those that were replaced
-            included.
+        version: the table's version after the MERGE; the read version if nothing changed.
+        num_source_rows: None if another engine read the source.
+        num_output_rows: written rows: inserted, updated and copied.
+        num_target_rows_copied: unchanged rows of rewritten files.
+        num_target_deletion_vectors_added: new vectors, including those that replace one.
+        num_target_deletion_vectors_removed: removed vectors, including replaced ones.
         num_target_deletion_vectors_updated: vectors that replace one.
     """
 
@@ -125,7 +122,7 @@ class MergeMetrics:
 
     @property
     def num_affected_rows(self) -> int:
-        """Rows that were inserted, updated or deleted."""
+        """Number of inserted, updated and deleted rows."""
         return (
             self.num_target_rows_inserted
             + self.num_target_rows_updated

@@ -1,4 +1,4 @@
-"""The source of a merge: any Arrow stream, held in memory."""
+"""The source of a merge: an Arrow stream, read into memory."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from bayou.protocol.schema import StructField, StructType
 
 __all__ = ["MOST_SOURCE_BYTES", "MergeSource"]
 
-_concatenated: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
+_concat: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
 
 MOST_SOURCE_BYTES = (1 << 31) - 1
-"""What a source may take in memory: 2 GiB, which is also where Arrow's offsets of texts end."""
+"""Maximum size of a source in memory: 2 GiB, the limit of Arrow's 32-bit string offsets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSource:
-    """Rows that are merged into a table.
+    """Rows to be merged into a table.
 
     Attributes:
-        schema: their columns, as Delta's types.
-        rows: all of them, in the Arrow types of `schema`.
+        schema: columns with Delta types.
+        rows: all rows, in the Arrow types of `schema`.
     """
 
     schema: StructType
@@ -38,31 +38,31 @@ class MergeSource:
 
     @classmethod
     def read(cls, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> MergeSource:
-        """Take in a stream.
+        """Read a stream into memory.
 
         Raises:
-            SchemaError: a column of a type that Delta doesn't have, or two of one name.
-            ArgumentError: more than `MOST_SOURCE_BYTES`.
+            SchemaError: a column has a type that Delta doesn't support, or a duplicate name.
+            ArgumentError: the source is larger than `MOST_SOURCE_BYTES`.
         """
         columns = _columns(schema)
-        kept: list[pa.RecordBatch] = []
+        conformed: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
             rows = conform("the source", columns, batch)
             size += rows.nbytes
             if size > MOST_SOURCE_BYTES:
                 raise ArgumentError(
-                    "The source of a merge is held in memory, and this one takes more than "
-                    f"{MOST_SOURCE_BYTES >> 20} MiB. Merge it in parts of its keys.",
+                    f"Source of the merge: larger than {MOST_SOURCE_BYTES >> 20} MiB, the maximum "
+                    "in memory. Split it by key ranges, and merge the parts one by one.",
                     argument="source",
                 )
-            kept.append(rows)
-        if not kept:
+            conformed.append(rows)
+        if not conformed:
             return cls(schema=columns, rows=_empty(columns))
-        return cls(schema=columns, rows=_concatenated(kept))
+        return cls(schema=columns, rows=_concat(conformed))
 
     def to_bytes(self) -> bytes:
-        """For other processes; not for a source of more than 1 GiB, which goes there as a file."""
+        """Serialize for other processes; pass sources larger than 1 GiB as a file instead."""
         return _WIRE.encode(_WireSource(self.schema.to_json(), batch_to_bytes(self.rows)))
 
     @classmethod
@@ -70,7 +70,7 @@ class MergeSource:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes are malformed or of a newer package version.
         """
         return _WIRE.decode(
             data,
@@ -94,8 +94,8 @@ def _columns(schema: pa.Schema) -> StructType:
     for field in schema:
         if field.name.lower() in seen:
             raise SchemaError(
-                f"The source of the merge has two columns {field.name!r} (names that differ in "
-                "case only are one). Rename one.",
+                f"Source of the merge: duplicate column {field.name!r} (names are "
+                "case-insensitive). Rename one of the columns.",
                 table="the source",
                 column=field.name,
             )

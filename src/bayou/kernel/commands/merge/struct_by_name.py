@@ -1,4 +1,4 @@
-"""Values put into columns as MERGE and UPDATE do it: structs by name, the rest cast."""
+"""Assignment of values to columns in MERGE and UPDATE: structs by field name, others by a cast."""
 
 from __future__ import annotations
 
@@ -22,170 +22,182 @@ pc: Any = pyarrow.compute
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A column of a table, or what is inside of one, and its type."""
+    """A column of a table, or a field, element, key or value inside one, and its type."""
 
     table: str
     column: str
     data_type: DataType
 
     def inside(self, name: str, data_type: DataType) -> Place:
-        """A field of a struct, the element of an array, ..."""
+        """Return a struct field, array element, map key or map value of this column."""
         return Place(self.table, f"{self.column}.{name}", data_type)
 
 
-def check_assignable(place: Place, given: DataType, *, growing: bool) -> None:
-    """Check that values of a type can be put somewhere.
+def check_assignable(target: Place, value_type: DataType, *, growing: bool) -> None:
+    """Check that values of a type can be assigned to a column.
 
     Args:
-        growing: fields that a struct lacks are NULL (schema evolution); else it must have them all.
+        growing: schema evolution: missing struct fields become NULL; otherwise all are required.
 
     Raises:
-        SchemaError: a field that the column doesn't have, one that is missing, or a type that
-            isn't cast.
+        SchemaError: the value has unknown or missing struct fields, or its type can't be cast.
     """
-    match given, place.data_type:
-        case _, wanted if given == VOID or _same(given, wanted) or is_variant(wanted, given):
+    match value_type, target.data_type:
+        case _, target_type if (
+            value_type == VOID
+            or _same(value_type, target_type)
+            or is_variant(target_type, value_type)
+        ):
             return
-        case StructType(), StructType() as wanted:
-            unknown = [f.name for f in given if wanted.get(f.name) is None]
-            missing = [f.name for f in wanted if given.get(f.name) is None]
+        case StructType(), StructType() as target_type:
+            unknown = [f.name for f in value_type if target_type.get(f.name) is None]
+            missing = [f.name for f in target_type if value_type.get(f.name) is None]
             if unknown or (missing and not growing):
-                what = (
-                    f"has {', '.join(map(repr, unknown))}, which the column hasn't"
+                reason = (
+                    f"has {', '.join(map(repr, unknown))}, which the column doesn't have"
                     if unknown
                     else f"lacks {', '.join(map(repr, missing))}"
                 )
                 raise SchemaError(
-                    f"A struct can't be put into column {place.column!r} of {place.table}: it "
-                    f"{what} (DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION).",
-                    table=place.table,
-                    column=place.column,
+                    f"{target.table}: the struct for column {target.column!r} {reason} "
+                    "(DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION). Assign a struct with the column's "
+                    "fields, or set the fields one by one.",
+                    table=target.table,
+                    column=target.column,
                 )
-            for field in given:
-                target = wanted.get(field.name)
-                assert target is not None  # checked above
-                inner = place.inside(target.name, target.data_type)
+            for field in value_type:
+                column_field = target_type.get(field.name)
+                assert column_field is not None  # checked above
+                inner = target.inside(column_field.name, column_field.data_type)
                 check_assignable(inner, field.data_type, growing=growing)
-        case ArrayType(), ArrayType() as wanted:
-            inner = place.inside("element", wanted.element_type)
-            check_assignable(inner, given.element_type, growing=growing)
-        case MapType(), MapType() as wanted:
-            inner = place.inside("key", wanted.key_type)
-            check_assignable(inner, given.key_type, growing=growing)
-            inner = place.inside("value", wanted.value_type)
-            check_assignable(inner, given.value_type, growing=growing)
-        case _, wanted if not can_cast(given, wanted):
+        case ArrayType(), ArrayType() as target_type:
+            inner = target.inside("element", target_type.element_type)
+            check_assignable(inner, value_type.element_type, growing=growing)
+        case MapType(), MapType() as target_type:
+            inner = target.inside("key", target_type.key_type)
+            check_assignable(inner, value_type.key_type, growing=growing)
+            inner = target.inside("value", target_type.value_type)
+            check_assignable(inner, value_type.value_type, growing=growing)
+        case _, target_type if not can_cast(value_type, target_type):
             raise SchemaError(
-                f"Column {place.column!r} of {place.table} has type {wanted}; a value of type "
-                f"{given} can't be cast to it (DATATYPE_MISMATCH).",
-                table=place.table,
-                column=place.column,
+                f"{target.table}: a value of type {value_type} can't be cast to {target_type}, the "
+                f"type of column {target.column!r} (DATATYPE_MISMATCH). Use another expression.",
+                table=target.table,
+                column=target.column,
             )
         case _:
             pass
 
 
 def put_into(
-    place: Place, values: Any, given: DataType, original: tuple[Any, DataType] | None = None
+    target: Place, values: Any, value_type: DataType, original: tuple[Any, DataType] | None = None
 ) -> Any:
-    """Values as a column of the table holds them; `check_assignable` has passed the types.
+    """Convert values to the type of a column; `check_assignable` must have accepted the types.
 
     Args:
-        values: an array of `given`.
-        original: what was in the column before, whose fields stay that `given` doesn't have; None
-            to make them NULL.
+        values: an array of `value_type`.
+        original: old values of the column and their type. Struct fields that `value_type` lacks
+            keep their old values; None: they become NULL.
 
     Raises:
-        EvaluationError: a value that can't be cast; names the column.
+        EvaluationError: a value can't be cast; the message names the column.
     """
-    wanted = place.data_type
-    if (original is None and _same(given, wanted)) or is_variant(wanted, given):
-        return values  # the order of a variant's two fields is seen to where rows are checked
-    match given, wanted:
+    target_type = target.data_type
+    if (original is None and _same(value_type, target_type)) or is_variant(target_type, value_type):
+        return values  # row checks reorder the two fields of a variant
+    match value_type, target_type:
         case StructType(), StructType():
-            return _struct(place, values, given, original)
+            return _struct(target, values, value_type, original)
         case ArrayType(), ArrayType():
-            inner = place.inside("element", wanted.element_type)
-            elements = put_into(inner, values.flatten(), given.element_type)
+            inner = target.inside("element", target_type.element_type)
+            elements = put_into(inner, values.flatten(), value_type.element_type)
             field: Any = pa.field("element", elements.type)
             return pa.ListArray.from_arrays(
                 _offsets(values), elements, type=pa.list_(field), mask=_null_mask(values)
             )
         case MapType(), MapType():
-            return _map(place, values, given, wanted)
-        case _ if given == VOID:
-            return _nulls(len(values), wanted)
+            return _map(target, values, value_type, target_type)
+        case _ if value_type == VOID:
+            return _nulls(len(values), target_type)
         case _:
             try:
-                return pc.cast(cast(values, given, wanted), to_arrow_type(wanted))
+                return pc.cast(cast(values, value_type, target_type), to_arrow_type(target_type))
             except EvaluationError as error:
                 condition = (
                     "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE"
-                    if is_numeric(given) and is_numeric(wanted)
+                    if is_numeric(value_type) and is_numeric(target_type)
                     else "CAST_INVALID_INPUT"
                 )
                 raise EvaluationError(
-                    f"A value can't be put into column {place.column!r} of {place.table} "
-                    f"({condition}): {error.message}",
+                    f"{target.table}: a value can't be cast to the type of column "
+                    f"{target.column!r} ({condition}). {error.message}",
                     expression=error.expression,
                 ) from error
 
 
 def struct_of(
-    wanted: StructType, children: list[Any], length: int, missing: Any | None = None
+    target_type: StructType, children: list[Any], length: int, missing: Any | None = None
 ) -> Any:
-    """A struct column out of its fields, each of its field's type.
+    """Build a struct column from its fields.
 
     Args:
-        missing: true where the struct itself is NULL.
+        missing: true for rows whose struct is NULL.
     """
-    fields = [pa.field(f.name, child.type, True) for f, child in zip(wanted, children, strict=True)]
+    fields = [
+        pa.field(f.name, child.type, True) for f, child in zip(target_type, children, strict=True)
+    ]
     if not fields:
         return pa.nulls(length, pa.struct([]))
     return pa.StructArray.from_arrays(children, fields=fields, mask=missing)
 
 
 def _struct(
-    place: Place, values: Any, given: StructType, original: tuple[Any, DataType] | None
+    target: Place, values: Any, value_type: StructType, original: tuple[Any, DataType] | None
 ) -> Any:
-    wanted = place.data_type
-    assert isinstance(wanted, StructType)
-    kept: Any
-    kept, kept_type = (None, None) if original is None else original
-    if not isinstance(kept_type, StructType):
-        kept = kept_type = None
+    target_type = target.data_type
+    assert isinstance(target_type, StructType)
+    old_values: Any
+    old_values, old_type = (None, None) if original is None else original
+    if not isinstance(old_type, StructType):
+        old_values = old_type = None
     children = []
-    for field in wanted:
-        inner = place.inside(field.name, field.data_type)
-        source = given.get(field.name)
-        before = None if kept_type is None else kept_type.get(field.name)
-        old = None if before is None else (pc.struct_field(kept, before.name), before.data_type)
-        if source is not None:
-            child = pc.struct_field(values, source.name)
-            children.append(put_into(inner, child, source.data_type, old))
+    for field in target_type:
+        inner = target.inside(field.name, field.data_type)
+        value_field = value_type.get(field.name)
+        before = None if old_type is None else old_type.get(field.name)
+        old = (
+            None if before is None else (pc.struct_field(old_values, before.name), before.data_type)
+        )
+        if value_field is not None:
+            child = pc.struct_field(values, value_field.name)
+            children.append(put_into(inner, child, value_field.data_type, old))
         elif old is not None:
             children.append(put_into(inner, *old))
         else:
             children.append(_nulls(len(values), field.data_type))
     missing = values.is_null()
-    if kept_type is not None and _has_more(kept_type, given):
-        missing = pc.and_(missing, kept.is_null())
-    return struct_of(wanted, children, len(values), missing)
+    if old_type is not None and _has_more_fields(old_type, value_type):
+        missing = pc.and_(missing, old_values.is_null())
+    return struct_of(target_type, children, len(values), missing)
 
 
-def _has_more(before: StructType, given: StructType) -> bool:
-    """Whether fields of structs are there that the given ones don't have."""
+def _has_more_fields(before: StructType, value_type: StructType) -> bool:
+    """Whether the old struct has fields that the value's struct doesn't have."""
     for field in before:
-        other = given.get(field.name)
+        other = value_type.get(field.name)
         if other is None:
             return True
         one, two = field.data_type, other.data_type
-        if isinstance(one, StructType) and isinstance(two, StructType) and _has_more(one, two):
+        if (
+            isinstance(one, StructType)
+            and isinstance(two, StructType)
+            and _has_more_fields(one, two)
+        ):
             return True
     return False
 
 
-def _map(place: Place, values: Any, given: MapType, wanted: MapType) -> Any:
+def _map(target: Place, values: Any, value_type: MapType, target_type: MapType) -> Any:
     as_list: Any = pa.Array.from_buffers(
         pa.list_(pa.struct([pa.field("key", values.type.key_type, False), values.type.item_field])),
         len(values),
@@ -194,16 +206,18 @@ def _map(place: Place, values: Any, given: MapType, wanted: MapType) -> Any:
         children=[pa.StructArray.from_arrays([values.keys, values.items], ["key", "value"])],
     )
     flat = as_list.flatten()
-    keys = put_into(place.inside("key", wanted.key_type), flat.field(0), given.key_type)
-    items = put_into(place.inside("value", wanted.value_type), flat.field(1), given.value_type)
+    keys = put_into(target.inside("key", target_type.key_type), flat.field(0), value_type.key_type)
+    items = put_into(
+        target.inside("value", target_type.value_type), flat.field(1), value_type.value_type
+    )
     item: Any = pa.field("value", items.type)
     map_type: Any = pa.map_(keys.type, item)
-    made: Any = pa.MapArray.from_arrays
-    return made(_offsets(as_list), keys, items, map_type, mask=_null_mask(values))
+    from_arrays: Any = pa.MapArray.from_arrays
+    return from_arrays(_offsets(as_list), keys, items, map_type, mask=_null_mask(values))
 
 
 def _offsets(lists: Any) -> Any:
-    """Where each row's elements begin among those that `flatten` gives."""
+    """Return the offsets of each row's elements in the result of `flatten`."""
     ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(lists), 0))
     return pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])
 
@@ -218,7 +232,7 @@ def _null_mask(values: Any) -> Any:
 
 
 def _same(one: DataType, other: DataType) -> bool:
-    """Equal but for what may be null; names count, with their case."""
+    """Whether types are equal except for nullability; names are case-sensitive."""
     match one, other:
         case StructType(), StructType():
             return one.names == other.names and all(

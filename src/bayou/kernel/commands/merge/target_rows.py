@@ -1,11 +1,7 @@
-"""Which rows of the target matter to a merge whose sides another engine joins.
+"""Predicates on the target rows that a merge may match or change, derived from the source's keys.
 
-That engine may understand conditions that can't be understood here. What of them can be told which
-files it needs, and which commits of others are in the way.
-
-Which rows of the target a merge may match, told from the source's keys.
-
-It decides which files are read, and which commits of others are in the way.
+They select the files to read and the concurrent commits that conflict with the merge. `TargetRows`
+derives them for a merge that another engine joins, from those conditions that the kernel supports.
 """
 
 from __future__ import annotations
@@ -47,10 +43,10 @@ __all__ = ["TargetRows", "may_change", "may_match"]
 
 pc: Any = pyarrow.compute
 
-_MOST_VALUES = 64
-"""Distinct keys that are looked for one by one in statistics."""
-_MOST_PARTITION_VALUES = 10_000
-"""Distinct keys that are looked for one by one where partition values decide."""
+_MAX_VALUES = 64
+"""Maximum number of distinct keys in an IN predicate on data columns."""
+_MAX_PARTITION_VALUES = 10_000
+"""Maximum number of distinct keys in an IN predicate on partition columns."""
 
 
 def may_match(
@@ -60,13 +56,14 @@ def may_match(
     *,
     bounds_only: bool = False,
 ) -> Predicate | None:
-    """What is true of each target row that matches; None where that says nothing.
-
-    By the target's own names.
+    """Return a predicate that is true for each matching target row, over the target's own names.
 
     Args:
-        matcher: over the source; None where its keys aren't known.
-        bounds_only: of the source's keys only the least and the greatest are there.
+        matcher: matcher of the source; None if its keys aren't known.
+        bounds_only: the source has only the minimum and maximum of its keys.
+
+    Returns:
+        None if every row may match.
     """
     if matcher is not None and matcher.finds_nothing:
         return Literal(False, BOOLEAN)
@@ -76,42 +73,42 @@ def may_match(
     if matcher is not None:
         for key, values in zip(condition.keys, matcher.key_columns, strict=True):
             parts += _key_bounds(key, values, partitions, bounds_only=bounds_only)
-    found = conjunction(parts)
-    return None if found is None else _own_names(found)
+    predicate = conjunction(parts)
+    return None if predicate is None else _own_names(predicate)
 
 
 def may_change(plan: MergePlan, matching: Predicate | None) -> Predicate | None:
-    """What is true of each target row that changes; None where that says nothing.
+    """Return a predicate that is true for each changed target row; None if any may change.
 
     Args:
-        matching: what `may_match` gave.
+        matching: result of `may_match`.
     """
     if plan.only_inserts:
         return matching
     if not plan.not_matched_by_source:
-        # Matches alone count, and of those none where no clause's condition can hold.
+        # Only matched rows change, and only those for which a clause's condition may be true.
         if plan.not_matched or any(c.condition is None for c in plan.matched):
             return matching
-        held = [_of_target(c.condition) for c in plan.matched if c.condition is not None]
-        known = [part for part in held if part is not None]
-        if len(known) < len(held):
+        filters = [_target_filter(c.condition) for c in plan.matched if c.condition is not None]
+        known = [part for part in filters if part is not None]
+        if len(known) < len(filters):
             return matching
-        either = _either(known)
-        return either if matching is None else And((matching, either))
+        any_clause = _disjunction(known)
+        return any_clause if matching is None else And((matching, any_clause))
     conditions = [c.condition for c in plan.not_matched_by_source if c.condition is not None]
     if matching is None or len(conditions) < len(plan.not_matched_by_source):
         return None
-    return _either([matching, *(_own_names(c) for c in conditions)])
+    return _disjunction([matching, *(_own_names(c) for c in conditions)])
 
 
-def _of_target(condition: Predicate) -> Predicate | None:
-    """The conjuncts over the target's columns."""
+def _target_filter(condition: Predicate) -> Predicate | None:
+    """Return the conjuncts that don't reference source columns."""
     parts = [part for part in conjuncts(condition) if SOURCE not in sides_of(part)]
-    found = conjunction(parts)
-    return None if found is None else _own_names(found)
+    predicate = conjunction(parts)
+    return None if predicate is None else _own_names(predicate)
 
 
-def _either(parts: Sequence[Predicate]) -> Predicate:
+def _disjunction(parts: Sequence[Predicate]) -> Predicate:
     return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
 
@@ -122,8 +119,8 @@ def _own_names(predicate: Predicate) -> Predicate:
 def _key_bounds(
     key: JoinKey, values: pa.Array[Any], partitions: Collection[str], *, bounds_only: bool
 ) -> Iterator[Predicate]:
-    """What a target row's key must be among the source's."""
-    if values.null_count:  # with <=> they match NULL, which no bound tells
+    """Yield predicates that restrict a target row's key to the source's keys."""
+    if values.null_count:  # with <=> they match NULL, which isn't within bounds
         return
     try:
         data_type = from_arrow_type(key.arrow_type)
@@ -132,15 +129,15 @@ def _key_bounds(
     if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
         return
     columns = {path[0].partition(".")[2] for path in referenced_columns(key.target)}
-    most = _MOST_PARTITION_VALUES if columns <= set(partitions) else _MOST_VALUES
+    max_values = _MAX_PARTITION_VALUES if columns <= set(partitions) else _MAX_VALUES
     distinct = values.unique()
     try:
-        if len(distinct) <= (1 if bounds_only else most):
+        if len(distinct) <= (1 if bounds_only else max_values):
             literals = tuple(Literal(v, data_type) for v in distinct.to_pylist())
             yield In(key.target, literals)
-        if len(distinct) > (1 if bounds_only else _MOST_VALUES):
+        if len(distinct) > (1 if bounds_only else _MAX_VALUES):
             yield from _between(key, values, data_type)
-    except (ValueError, OverflowError):  # a time that Python has no value for
+    except (ValueError, OverflowError):  # a date or timestamp out of Python's range
         return
 
 
@@ -152,36 +149,35 @@ def _between(key: JoinKey, values: pa.Array[Any], data_type: DataType) -> Iterat
 
 
 class TargetRows:
-    """What is known of the target's rows that matter.
+    """Derives a predicate on the target rows that an externally joined merge needs.
 
     Args:
-        names: of both sides.
-        on: operands of the ON condition's ANDs, as far as they can be parsed; those that name what
-            isn't there are passed over.
+        names: columns of both sides.
+        on: conjuncts of the ON condition that the kernel can parse; unresolvable ones are ignored.
     """
 
     def __init__(self, names: JoinedNames, on: Sequence[Predicate]) -> None:
         self._names = names
-        known = [bound for part in on if (bound := self._bound(part)) is not None]
-        found = conjunction(known)
-        self._condition = MergeCondition.of(found or Literal(True, BOOLEAN), names.schema)
+        resolved = [predicate for part in on if (predicate := self._resolve(part)) is not None]
+        condition = conjunction(resolved) or Literal(True, BOOLEAN)
+        self._condition = MergeCondition.of(condition, names.schema)
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """Columns of the source that `predicate` needs, in the source's order."""
+        """Source columns that `predicate` needs, in the source's order."""
         keys = [key.source for key in self._condition.keys]
         if not keys:
             return ()
         if self._condition.source_filter is not None:
             keys.append(self._condition.source_filter)
-        named = columns_of(keys, SOURCE)
-        return tuple(name for name in self._names.source.names if name in named)
+        referenced = columns_of(keys, SOURCE)
+        return tuple(name for name in self._names.source.names if name in referenced)
 
     @property
     def bounded_columns(self) -> tuple[str, ...]:
-        """Columns of the source that are keys as they are, so that their bounds are the keys'."""
-        named = columns_of([key.source for key in self._bounded.keys], SOURCE)
-        return tuple(name for name in self._names.source.names if name in named)
+        """Source columns that are keys themselves, so that their bounds are bounds of the keys."""
+        referenced = columns_of([key.source for key in self._bounded.keys], SOURCE)
+        return tuple(name for name in self._names.source.names if name in referenced)
 
     def predicate(
         self,
@@ -191,14 +187,14 @@ class TargetRows:
         *,
         bounds_only: bool = False,
     ) -> Predicate | None:
-        """What is true of each row that may match, or that a clause may change; None for all rows.
+        """Return a predicate that is true for each row that may match or change; None for all.
 
         Args:
-            source: all rows of the source with `key_columns`; None where nobody has looked.
+            source: all source rows with `key_columns`; None if they aren't known.
             partitions: the target's partition columns.
-            not_matched_by_source: conditions of such clauses; None where one isn't known.
-            bounds_only: the source's rows are the least and the greatest value of each of
-                `bounded_columns`, and NULL, where it has that.
+            not_matched_by_source: conditions of these clauses; None for an unparsable one.
+            bounds_only: the source rows are only the minimum and maximum of each of
+                `bounded_columns`, and NULL if the column has nulls.
         """
         matcher, on = None, self._bounded if bounds_only else self._condition
         if source is not None and on.keys:
@@ -206,22 +202,22 @@ class TargetRows:
             rows = source.rows.rename_columns(renamed)
             try:
                 matcher = Matcher(on, self._names.schema, rows)
-            except PredicateError:  # a key that can't be computed, or only elsewhere
+            except PredicateError:  # the kernel can't compute a key
                 matcher = None
         matching = may_match(on, matcher, partitions, bounds_only=bounds_only)
         if matching is None or not not_matched_by_source:
             return matching
         changed: list[Predicate] = []
         for condition in not_matched_by_source:
-            bound = None if condition is None else self._bound(condition, of_target=True)
-            if bound is None:
+            resolved = None if condition is None else self._resolve(condition, of_target=True)
+            if resolved is None:
                 return None
-            changed.append(with_paths(bound, lambda path: (path[0].partition(".")[2], *path[1:])))
+            changed.append(_own_names(resolved))
         return Or((matching, *changed))
 
     @property
     def _bounded(self) -> MergeCondition:
-        """The condition with those keys alone that are columns of the source, in their order."""
+        """The condition with only those keys that are plain source columns."""
         keys = tuple(key for key in self._condition.keys if self._is_ordered_column(key))
         return replace(self._condition, keys=keys, source_filter=None)
 
@@ -229,12 +225,12 @@ class TargetRows:
         match key.source:
             case Column(path=(name,)):
                 column = self._names.source.get(name.partition(".")[2])
-                is_text = column is not None and column.data_type == STRING
-                return is_text == pa.types.is_string(key.arrow_type)
+                is_string = column is not None and column.data_type == STRING
+                return is_string == pa.types.is_string(key.arrow_type)
             case _:
                 return False
 
-    def _bound(self, part: Predicate, *, of_target: bool = False) -> Predicate | None:
+    def _resolve(self, part: Predicate, *, of_target: bool = False) -> Predicate | None:
         sides = (TARGET,) if of_target else (TARGET, SOURCE)
         try:
             return self._names.predicate(part, "condition", sides)

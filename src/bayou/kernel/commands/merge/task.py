@@ -1,4 +1,4 @@
-"""A worker's share of a merge: the source in memory, the target file by file."""
+"""Task of a merge: join the source in memory with target files, one after another."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _WIRE = WireFormat("work of a merge", 1, _WireWork)
 
 @dataclass(frozen=True, slots=True)
 class PreparedSource:
-    """A merge's source with its keys hashed; safe in threads.
+    """The source of a merge with hashed keys; thread-safe.
 
     Attributes:
-        rows: under their joined names.
+        rows: source rows with joined column names (`source.<name>`).
     """
 
     rows: pa.RecordBatch
@@ -57,16 +57,16 @@ class PreparedSource:
 
 @dataclass(frozen=True, kw_only=True)
 class MergeWork:
-    """What a worker needs of a merge, besides the source and the files.
+    """The part of a merge that a worker needs besides the source and the files.
 
-    A target row is in one file, and a file with one worker: so several source rows that match one
-    target row are found by the worker that has it. Which source rows match nothing is known when
-    all files were looked at (`MergeOutcome.combined`); they are inserted then, by `insert`.
+    Each file is processed by one worker, which therefore detects multiple matches of its rows.
+    Source rows without a match are known only after all files were processed
+    (`MergeOutcome.combined`); then `insert` inserts them.
 
     Attributes:
-        plan: what happens to which rows.
-        state: how rows change.
-        read: how files are read to find out: `plan.deciding_columns`, and the row's index.
+        plan: resolved clauses.
+        state: state for changing rows.
+        read: scan state that reads `plan.deciding_columns` and the row index.
     """
 
     plan: MergePlan
@@ -74,14 +74,14 @@ class MergeWork:
     read: ScanState
 
     def for_writer(self, index: int, count: int) -> MergeWork:
-        """The work of one worker of several; see `TransactionState.for_writer`."""
+        """Return the work of one of several workers; see `TransactionState.for_writer`."""
         return replace(self, state=self.state.for_writer(index, count))
 
     def prepare(self, source: MergeSource) -> PreparedSource:
         """Hash the source's keys.
 
         Args:
-            source: all of it; every worker has the same rows in the same order.
+            source: the whole source; all workers have the same rows in the same order.
 
         Raises:
             EvaluationError: a key or filter of the source can't be computed.
@@ -98,31 +98,31 @@ class MergeWork:
         *,
         inserting: bool = False,
     ) -> MergeOutcome:
-        """Do what the merge does to the rows of some files. Nothing is committed.
+        """Apply the merge to some files without a commit; deletes the written files on any error.
 
         Args:
-            inserting: these are all files of the merge: what matches nothing in them is inserted.
+            inserting: also insert source rows without a match; requires all files of the merge.
 
         Raises:
             MultipleMatchesError: several source rows match one row that a clause may change.
-            ConstraintViolationError: a new row breaks a rule.
-            EvaluationError, DataFileError, StorageError: as the names say. What was written has
-                been deleted.
+            ConstraintViolationError: a row violates a constraint.
+            EvaluationError: a value or condition can't be computed for a row.
+            DataFileError, StorageError: a file can't be read or written.
         """
-        return _Run(engine, self, source).outcome(files, inserting=inserting)
+        return _Run(engine, self, source).run(files, inserting=inserting)
 
     def insert(
         self, engine: Engine, source: PreparedSource, rows: BitMap64, *, record_changes: bool
     ) -> MergeOutcome:
-        """Insert some rows of the source, as the clauses say.
+        """Apply the insert clauses to source rows; deletes the written files on any error.
 
         Args:
-            rows: none of them matches a target row.
+            rows: numbers of source rows without a match.
             record_changes: the commit has change data files (`MergeOperation.records_changes`).
 
         Raises:
-            ConstraintViolationError: a new row breaks a rule.
-            EvaluationError, StorageError: as the names say. What was written has been deleted.
+            ConstraintViolationError: a row violates a constraint.
+            EvaluationError, StorageError: a value can't be computed, or a file can't be written.
         """
         new = NewVersionsOfRows(engine, self.plan, self.state.write, source.rows)
         chosen = pa.array(rows.to_array(), pa.int64())
@@ -132,10 +132,10 @@ class MergeWork:
         return MergeOutcome(changes=changes)
 
     def to_bytes(self) -> bytes:
-        """For another process.
+        """Serialize for another process.
 
         Raises:
-            SerializationError: it has an expression of a kind of the caller's own.
+            SerializationError: the plan has an expression of a custom class.
         """
         return _WIRE.encode(
             _WireWork(plan_to_wire(self.plan), self.state.to_bytes(), self.read.to_bytes())
@@ -146,7 +146,7 @@ class MergeWork:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes are malformed or of a newer package version.
         """
         return _WIRE.decode(
             data,
@@ -159,7 +159,7 @@ class MergeWork:
 
 
 class _Run:
-    """Some files of a merge under way."""
+    """Applies a merge to some files."""
 
     def __init__(self, engine: Engine, work: MergeWork, source: PreparedSource) -> None:
         plan = work.plan
@@ -174,22 +174,22 @@ class _Run:
         self._counts = [0] * len(self._clauses)
         self._scan_seconds = 0.0
 
-    def outcome(self, files: Iterable[ScanFile], *, inserting: bool) -> MergeOutcome:
+    def run(self, files: Iterable[ScanFile], *, inserting: bool) -> MergeOutcome:
         state = self._state
-        # The new versions come from the source alone: the old ones needn't be read.
-        blind = (
+        # New versions depend only on the source: the old rows needn't be read.
+        source_only = (
             state.marks_rows
             and not state.records_changes
             and not state.tracks_rows
             and not self._plan.updates_need_target
         )
-        changed = self._changed_files(files, blind=blind)
+        changed = self._changed_files(files, source_only=source_only)
         first = next(changed, None)
         changes = apply_row_changes(
             self._engine,
             state,
             [] if first is None else itertools.chain([first], changed),
-            new_versions=None if blind else self._new_versions,
+            new_versions=None if source_only else self._new_versions,
             updated=self._new.of_source(self._from_source),
             inserted=self._inserted() if inserting else (),
             record_changes=None if first is not None else False,
@@ -201,34 +201,36 @@ class _Run:
             taken=tuple(self._counts),
         )
 
-    def _changed_files(self, files: Iterable[ScanFile], *, blind: bool) -> Iterator[FileChange]:
+    def _changed_files(
+        self, files: Iterable[ScanFile], *, source_only: bool
+    ) -> Iterator[FileChange]:
         since = time.perf_counter()
-        for found in self._decisions.of_files(files):
+        for decisions in self._decisions.of_files(files):
             self._scan_seconds += time.perf_counter() - since
-            yield self._changed_file(found, blind=blind)
+            yield self._changed_file(decisions, source_only=source_only)
             since = time.perf_counter()
         self._scan_seconds += time.perf_counter() - since
 
-    def _changed_file(self, found: FileDecisions, *, blind: bool) -> FileChange:
+    def _changed_file(self, decisions: FileDecisions, *, source_only: bool) -> FileChange:
         for number in range(len(self._counts)):
-            self._counts[number] += pc.equal(found.clauses, number).true_count
+            self._counts[number] += pc.equal(decisions.clauses, number).true_count
         numbers = [n for n, c in enumerate(self._clauses) if c.action == "update"]
         updates = pa.array(numbers, pa.int8())
-        updated = pc.is_in(found.clauses, value_set=updates)
-        now = found.of(updated)
-        if blind:
-            self._from_source.append(now)
+        updated = pc.is_in(decisions.clauses, value_set=updates)
+        updates_of_file = decisions.of(updated)
+        if source_only:
+            self._from_source.append(updates_of_file)
         else:
-            self._current = now
+            self._current = updates_of_file
         return FileChange(
-            file=found.file,
-            deleted=bitmap(found.positions.filter(pc.invert(updated))),
-            updated=bitmap(now.positions),
+            file=decisions.file,
+            deleted=bitmap(decisions.positions.filter(pc.invert(updated))),
+            updated=bitmap(updates_of_file.positions),
             rewrite=not self._state.marks_rows,
         )
 
     def _new_versions(self, change: FileChange, before: pa.RecordBatch) -> pa.RecordBatch:
-        assert self._current is not None  # a file's rows are asked for before the next file
+        assert self._current is not None  # called before `_changed_files` yields the next file
         return self._new.of_file(self._current, before)
 
     def _inserted(self) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""OPTIMIZE of a clustered table (PROTOCOL.md, Clustered Table), planned as delta-spark does."""
+"""OPTIMIZE of a clustered table (PROTOCOL.md, Clustered Table), with the rules of delta-spark."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ def plan_clustering(
     cube_bytes: int = CUBE_BYTES,
     large_cube_bytes: int = LARGE_CUBE_BYTES,
 ) -> RewritePlan:
-    """New files of a clustered table, and its small cubes, along the Hilbert curve.
+    """Plan the rewrite of new files and small cubes in order of the Hilbert curve.
 
     Args:
-        full: also what was clustered by other columns.
-        cube_bytes: size of a new cube at most.
-        large_cube_bytes: cubes from this size on stay.
+        full: also rewrite files that were clustered by other columns.
+        cube_bytes: maximum size of a new cube.
+        large_cube_bytes: minimum size of cubes that aren't rewritten.
 
     Raises:
-        UnsupportedFeatureError: the table can't be written.
+        UnsupportedFeatureError: this version of the package can't write the table.
     """
     started = time.time_ns() // 1_000_000
     target = target_size(state, target_bytes)
-    writing, reading = reading_and_writing(engine, state, engine_info)
+    write_state, scan_state = reading_and_writing(engine, state, engine_info)
     paths = state.clustering_columns
     names = [".".join(path) for path in paths]
     with ScanBuilder(state).with_whole_adds().build().scan_files(engine) as batches:
         chosen = files_to_cluster(batches, names, large_cube_bytes=large_cube_bytes, full=full)
     items = [
         Rewrite(
-            state=writing,
-            scan_state=reading,
+            state=write_state,
+            scan_state=scan_state,
             files=tuple(members),
             order=RowOrder(curve="hilbert", columns=paths),
             num_files=max(1, sum(file.size for file in members) // target),

@@ -1,4 +1,4 @@
-"""What OPTIMIZE and REORG did, in delta-spark's numbers."""
+"""Metrics of OPTIMIZE and REORG, under delta-spark's names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSizeMetrics:
-    """Sizes of some files in bytes; `min` and `max` are None where there are none."""
+    """Statistics of file sizes in bytes; `min` and `max` are None if there are no files."""
 
     min: int | None
     max: int | None
@@ -29,7 +29,7 @@ class FileSizeMetrics:
 
     @classmethod
     def of(cls, sizes: Sequence[int]) -> FileSizeMetrics:
-        """Of files of these sizes."""
+        """Compute the statistics of some file sizes."""
         return cls(
             min=min(sizes, default=None),
             max=max(sizes, default=None),
@@ -41,7 +41,7 @@ class FileSizeMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZOrderFileStats:
-    """Some files: how many, and their bytes."""
+    """Number of files and their total size in bytes."""
 
     num: int = 0
     size: int = 0
@@ -49,12 +49,12 @@ class ZOrderFileStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZOrderStats:
-    """What a Z-order took, in delta-spark's numbers: always all files of a partition, to one cube.
+    """Metrics of a Z-order, which rewrites all files of a partition to one cube.
 
     Attributes:
-        input_cube_files, input_num_cubes: nothing, for a Z-order doesn't know of earlier ones.
-        input_other_files, merged_files: the files that were replaced.
-        num_output_cubes: partitions.
+        input_cube_files, input_num_cubes: always 0, because earlier Z-orders aren't recorded.
+        input_other_files, merged_files: replaced files.
+        num_output_cubes: number of partitions.
     """
 
     strategy_name: str = "all"
@@ -67,27 +67,29 @@ class ZOrderStats:
 
     @classmethod
     def of(cls, removed: Sequence[int], partitions: int) -> ZOrderStats:
-        """Of the sizes of files that were replaced."""
+        """Compute the metrics from the sizes of the replaced files."""
         files = ZOrderFileStats(num=len(removed), size=sum(removed))
         return cls(input_other_files=files, merged_files=files, num_output_cubes=partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeMetrics:
-    """What an OPTIMIZE, Z-order or purge did to a table.
+    """Metrics of an OPTIMIZE, Z-order or purge.
 
     Attributes:
-        version: the table's version after the last commit; None where nothing was to be done.
-        num_files_added, num_files_removed: all commits together.
-        partitions_optimized: how many partitions had files rewritten.
-        num_bins: groups of files that were rewritten together.
-        num_batches: commits.
-        total_considered_files: live files of the partitions asked for.
-        total_files_skipped: of these, what stayed as it was.
-        num_deletion_vectors_removed, num_deleted_rows_removed: what went with rewritten files.
-        num_output_cubes: cubes of a clustered table, or of a Z-order, that were written.
-        start_time_ms, end_time_ms: ms since the epoch.
-        z_order_stats, clustering_stats: of a Z-order, of a clustered table, else None.
+        version: the table's version after the last commit; None if nothing was rewritten.
+        num_files_added, num_files_removed: totals of all commits.
+        partitions_optimized: number of partitions with rewritten files.
+        num_bins: number of groups of files that were rewritten together.
+        num_batches: number of commits.
+        total_considered_files: number of live files in the selected partitions.
+        total_files_skipped: number of these files that weren't rewritten.
+        num_deletion_vectors_removed, num_deleted_rows_removed: deletion vectors of rewritten files,
+            and their deleted rows.
+        num_output_cubes: number of written cubes of a clustered table or Z-order.
+        start_time_ms, end_time_ms: milliseconds since the epoch.
+        z_order_stats: only for a Z-order.
+        clustering_stats: only for a clustered table.
     """
 
     version: int | None
@@ -116,7 +118,7 @@ def history_metrics(
     removed: Sequence[AddFile],
     vectors: Sequence[DeletionVectorDescriptor],
 ) -> dict[str, object]:
-    """`operationMetrics` of one commit."""
+    """Return the `operationMetrics` of one commit."""
     sizes = sorted(add.size for add in added) or [0]
     count = len(sizes)
     return {

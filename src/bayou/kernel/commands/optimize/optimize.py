@@ -1,4 +1,4 @@
-"""OPTIMIZE: small files together, and Z-order, planned as delta-spark does."""
+"""OPTIMIZE: plan the compaction of small files and Z-ordering, with the rules of delta-spark."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 pc: Any = pyarrow.compute
 
 DEFAULT_TARGET_BYTES = 128 << 20
-"""Size of new files where neither the caller nor `delta.targetFileSize` says."""
+"""Default size of new files, if neither the caller nor `delta.targetFileSize` sets it."""
 
 
 def plan_optimize(
@@ -55,40 +55,42 @@ def plan_optimize(
     min_bytes: int | None = None,
     max_deleted_rows_ratio: float = 0.05,
 ) -> RewritePlan:
-    """Small files, and those with many deleted rows, packed into files of about one size.
+    """Plan the compaction of small files and of files with many deleted rows.
 
     Args:
-        where: over partition columns; which partitions.
-        target_bytes: most bytes of files that become one; None: the table's property.
-        min_bytes: files from this size on stay; None: `target_bytes`.
-        max_deleted_rows_ratio: a file of which more than this share is deleted doesn't stay.
+        where: condition on partition columns that selects partitions.
+        target_bytes: maximum total size of files that are merged into one; None: the table's
+            property.
+        min_bytes: files smaller than this are compacted; None: `target_bytes`.
+        max_deleted_rows_ratio: files with a higher ratio of deleted rows are rewritten.
 
     Raises:
-        PredicateError: `where` can't be understood, or names a column that isn't a partition's.
-        UnsupportedFeatureError: the table can't be written.
+        PredicateError: `where` can't be parsed, or references a column that isn't a partition
+            column.
+        UnsupportedFeatureError: this version of the package can't write the table.
     """
     started = _now()
     target = target_size(state, target_bytes)
-    least = target if min_bytes is None else min_bytes
-    writing, reading = reading_and_writing(engine, state, engine_info)
+    min_size = target if min_bytes is None else min_bytes
+    write_state, scan_state = reading_and_writing(engine, state, engine_info)
     predicate = partition_filter(state, where)
-    candidates = _Candidates(least)
+    candidates = _Candidates(min_size)
     files = [
         file
         for file in candidates.of(engine, state, predicate)
-        if file.size < least or _has_many_deleted(file, max_deleted_rows_ratio)
+        if file.size < min_size or _has_many_deleted(file, max_deleted_rows_ratio)
     ]
     items: list[Rewrite] = []
     partitions = 0
-    for group in by_partition(writing, files):
+    for group in by_partition(write_state, files):
         bins = [
             members
             for members in packed(sorted(group, key=lambda file: file.size), target)
-            # A lone file is rewritten only for the rows it loses.
+            # A single file is rewritten only to remove deleted rows.
             if len(members) > 1 or _has_many_deleted(members[0], max_deleted_rows_ratio)
         ]
         partitions += bool(bins)
-        items += [Rewrite(state=writing, scan_state=reading, files=tuple(m)) for m in bins]
+        items += [Rewrite(state=write_state, scan_state=scan_state, files=tuple(m)) for m in bins]
     return RewritePlan(
         state=state,
         operation=Operation.OPTIMIZE,
@@ -110,36 +112,40 @@ def plan_zorder(
     where: Predicate | str | None = None,
     target_bytes: int | None = None,
 ) -> RewritePlan:
-    """All rows of a partition along the Z-order of some columns.
+    """Plan the rewrite of whole partitions in Z-order of some columns.
 
     Args:
-        columns: names, dotted for nested ones; not of partition columns.
+        columns: names of data columns; dotted for nested fields.
 
     Raises:
-        SchemaError: a column that isn't there, has no statistics, or partitions the table.
-        ArgumentError: no column; or the table is clustered, which takes its place.
-        PredicateError, UnsupportedFeatureError: as `plan_optimize`.
+        SchemaError: a column is unknown, has no statistics, or is a partition column.
+        ArgumentError: no column is given, or the table is clustered.
+        PredicateError, UnsupportedFeatureError: see `plan_optimize`.
     """
     started = _now()
     if state.clustering_columns:
         raise ArgumentError(
-            f"{state.path} is a clustered table: optimize() keeps its rows in order of its "
-            "clustering columns, and ZORDER BY isn't for it (DELTA_CLUSTERING_WITH_ZORDER_BY).",
+            f"{state.path}: ZORDER BY isn't supported for clustered tables "
+            "(DELTA_CLUSTERING_WITH_ZORDER_BY). Run optimize() without columns, which orders rows "
+            "by the clustering columns.",
             argument="columns",
         )
     if not columns:
-        raise ArgumentError("Name at least one column to order by.", argument="columns")
+        raise ArgumentError(
+            f"{state.path}: ZORDER BY has no columns. Name at least one column.",
+            argument="columns",
+        )
     target = target_size(state, target_bytes)
-    writing, reading = reading_and_writing(engine, state, engine_info)
+    write_state, scan_state = reading_and_writing(engine, state, engine_info)
     paths = tuple(_column_path(state, name) for name in columns)
-    _check_ordering_columns(state, writing, paths)
+    _check_ordering_columns(state, write_state, paths)
     predicate = partition_filter(state, where)
     files = list(_all_files(engine, state, predicate))
-    groups = by_partition(writing, files)
+    groups = by_partition(write_state, files)
     items = [
         Rewrite(
-            state=writing,
-            scan_state=reading,
+            state=write_state,
+            scan_state=scan_state,
             files=tuple(group),
             order=RowOrder(curve="zorder", columns=paths),
             num_files=max(1, sum(file.size for file in group) // target),
@@ -159,26 +165,27 @@ def plan_zorder(
     )
 
 
-def target_size(state: TableState, asked: int | None) -> int:
-    """Size of new files in bytes: as asked, or as `delta.targetFileSize` says.
+def target_size(state: TableState, requested: int | None) -> int:
+    """Return the size of new files in bytes: as requested, or from `delta.targetFileSize`.
 
     Raises:
-        ArgumentError: not a size.
+        ArgumentError: the requested size isn't a positive integer.
     """
-    if asked is not None and (type(asked) is not int or asked <= 0):
+    if requested is not None and (type(requested) is not int or requested <= 0):
         raise ArgumentError(
-            f"target_size is {asked!r}; it is a number of bytes.", argument="target_size"
+            f"target_size {requested!r} isn't a positive integer. Pass a number of bytes.",
+            argument="target_size",
         )
-    return asked or state.table_properties.target_file_size or DEFAULT_TARGET_BYTES
+    return requested or state.table_properties.target_file_size or DEFAULT_TARGET_BYTES
 
 
 def reading_and_writing(
     engine: Engine, state: TableState, engine_info: str
 ) -> tuple[TransactionState, ScanState]:
-    """How a version's files are read and written so that rows stay what they are.
+    """Return the states for writing and reading a version's files without changing rows.
 
     Raises:
-        UnsupportedFeatureError: the table can't be written.
+        UnsupportedFeatureError: this version of the package can't write the table.
     """
     builder = TransactionBuilder(
         table=state.path, read_state=state, engine_info=engine_info, operation=Operation.OPTIMIZE
@@ -186,36 +193,36 @@ def reading_and_writing(
     scan = ScanBuilder(state)
     if state.table_properties.row_tracking:
         scan = scan.with_metadata_columns((ROW_ID, ROW_COMMIT_VERSION))
-    writing = builder.build(engine).transaction_state(engine)
-    return writing, scan.build().scan_state(engine)
+    write_state = builder.build(engine).transaction_state(engine)
+    return write_state, scan.build().scan_state(engine)
 
 
 def partition_filter(state: TableState, where: Predicate | str | None) -> Predicate | None:
-    """A filter over partition columns, resolved.
+    """Resolve a condition on partition columns.
 
     Raises:
-        PredicateError: it can't be understood, or names another column.
+        PredicateError: the condition can't be parsed, or references another column.
     """
     if where is None:
         return None
     predicate = parse_predicate(where) if isinstance(where, str) else where
     resolved = resolve(predicate, state.schema)
-    others = [p for p in referenced_columns(resolved) if p[0] not in state.partition_columns]
-    if others:
-        name = ".".join(others[0])
+    data_columns = [p for p in referenced_columns(resolved) if p[0] not in state.partition_columns]
+    if data_columns:
+        name = ".".join(data_columns[0])
         raise PredicateError(
-            f"{state.path} can be rearranged by whole partitions only, and {name!r} isn't a "
-            f"partition column; those are ({', '.join(state.partition_columns)}) "
-            "(DELTA_NON_PARTITION_COLUMN_REFERENCE).",
+            f"{state.path}: {name!r} isn't a partition column, and only whole partitions can be "
+            "rewritten (DELTA_NON_PARTITION_COLUMN_REFERENCE). Use only the partition columns "
+            f"({', '.join(state.partition_columns)}).",
             expression=name,
         )
     return resolved
 
 
 def predicate_texts(where: Predicate | str | None) -> str:
-    """The parameter `predicate` in delta-spark's form, a JSON list in a string."""
-    texts = [] if where is None else [where if isinstance(where, str) else repr(where)]
-    return msgspec.json.encode(texts).decode()
+    """Return the operation parameter `predicate` in delta-spark's form, a JSON list."""
+    predicates = [] if where is None else [where if isinstance(where, str) else repr(where)]
+    return msgspec.json.encode(predicates).decode()
 
 
 def optimize_parameters(
@@ -225,7 +232,7 @@ def optimize_parameters(
     cluster_by: Sequence[str] = (),
     full: bool = False,
 ) -> Mapping[str, object]:
-    """`operationParameters` of an OPTIMIZE, as delta-spark names them."""
+    """Return the `operationParameters` of an OPTIMIZE, under delta-spark's names."""
     parameters: dict[str, object] = {
         "predicate": predicate_texts(where),
         "zOrderBy": msgspec.json.encode(list(zorder_by)).decode(),
@@ -236,14 +243,14 @@ def optimize_parameters(
 
 
 class _Candidates:
-    """Files that may be rewritten, picked in columns before any is looked at by itself.
+    """Selects files that may be rewritten, with a columnar filter.
 
     Attributes:
-        considered: how many files there were.
+        considered: number of files that were examined.
     """
 
-    def __init__(self, least: int) -> None:
-        self._least = least
+    def __init__(self, min_size: int) -> None:
+        self._min_size = min_size
         self.considered = 0
 
     def of(
@@ -251,11 +258,11 @@ class _Candidates:
     ) -> Iterator[ScanFile]:
         scan = ScanBuilder(state).with_filter(predicate).with_whole_adds().build()
         with scan.scan_files(engine) as batches:
-            for found in batches:
-                batch = found.selected()
+            for scan_batch in batches:
+                batch = scan_batch.selected()
                 self.considered += batch.num_rows
                 adds: Any = batch.column("add")
-                small = pc.less(pc.struct_field(adds, "size"), self._least)
+                small = pc.less(pc.struct_field(adds, "size"), self._min_size)
                 marked = pc.is_valid(pc.struct_field(adds, "deletionVector"))
                 yield from ScanFileBatch(batch, pc.or_(small, marked)).rows()
 
@@ -272,12 +279,12 @@ def _has_many_deleted(file: ScanFile, ratio: float) -> bool:
     vector = file.deletion_vector
     if vector is None:
         return False
-    rows = num_records(file.add.stats)  # deleted ones included or not: it is about the size
+    rows = num_records(file.add.stats)
     return rows is None or vector.cardinality > ratio * rows
 
 
 def _column_path(state: TableState, name: str) -> tuple[str, ...]:
-    """The path of a column by its name, without regard to case; a name with dots counts first."""
+    """Return a column's path by its case-insensitive name; names that contain dots come first."""
     level: Any = state.schema
     path: list[str] = []
     rest = name
@@ -294,8 +301,9 @@ def _column_path(state: TableState, name: str) -> tuple[str, ...]:
         rest = rest[len(head) + 1 :]
     if rest or not path:
         raise SchemaError(
-            f"{state.path} has no column {name!r} to order by; it has "
-            f"{', '.join(state.schema.names)} (DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST).",
+            f"{state.path}: no column {name!r} to order by "
+            "(DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST). Its columns are "
+            f"{', '.join(state.schema.names)}.",
             table=state.path,
             column=name,
         )
@@ -303,24 +311,23 @@ def _column_path(state: TableState, name: str) -> tuple[str, ...]:
 
 
 def _check_ordering_columns(
-    state: TableState, writing: TransactionState, paths: Sequence[tuple[str, ...]]
+    state: TableState, write_state: TransactionState, paths: Sequence[tuple[str, ...]]
 ) -> None:
-    indexed = writing.statistics_columns()
+    indexed = write_state.statistics_columns()
     for path in paths:
         name = ".".join(path)
         if path[0] in state.partition_columns:
             raise SchemaError(
-                f"{name!r} is a partition column of {state.path}: within a partition all rows have "
-                "one value of it, so there is nothing to order "
-                "(DELTA_ZORDERING_ON_PARTITION_COLUMN).",
+                f"{state.path}: rows can't be ordered by partition column {name!r}, which has one "
+                "value in each partition (DELTA_ZORDERING_ON_PARTITION_COLUMN). Use data columns.",
                 table=state.path,
                 column=name,
             )
         physical = ".".join(physical_path(state.schema, path))
         if not any(physical == i or physical.startswith(f"{i}.") for i in indexed):
             raise SchemaError(
-                f"{state.path} keeps no statistics of column {name!r}, so ordering by it would "
-                "skip no file (DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS). Name it in "
+                f"{state.path}: column {name!r} has no statistics, so ordering by it can't skip "
+                "files (DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS). Add it to "
                 "delta.dataSkippingStatsColumns, or raise delta.dataSkippingNumIndexedCols, and "
                 "rewrite the files.",
                 table=state.path,

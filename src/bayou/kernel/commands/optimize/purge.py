@@ -1,4 +1,4 @@
-"""REORG ... APPLY (PURGE): deleted rows and dropped columns leave the files."""
+"""REORG ... APPLY (PURGE): rewrite files without deleted rows and dropped columns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from bayou.protocol.schema import ArrayType, DataType, MapType, StructType
 __all__ = ["plan_purge"]
 
 _REQUESTS = 16
-"""Footers that are read at the same time."""
+"""Number of footers that are read in parallel."""
 
 
 def plan_purge(
@@ -41,30 +41,32 @@ def plan_purge(
     where: Predicate | str | None = None,
     target_bytes: int | None = None,
 ) -> RewritePlan:
-    """Files with deletion vectors, and files that hold columns which the table has dropped.
+    """Plan the rewrite of files with deletion vectors or dropped columns.
 
-    The footer of every file without a vector is read for its columns.
+    Reads the footers of all files without deletion vectors.
 
     Args:
-        where: over partition columns; which partitions.
-        target_bytes: most bytes of files that become one; None: the table's property.
+        where: condition on partition columns that selects partitions.
+        target_bytes: maximum total size of files that are merged into one; None: the table's
+            property.
 
     Raises:
-        PredicateError: `where` can't be understood, or names a column that isn't a partition's.
+        PredicateError: `where` can't be parsed, or references a column that isn't a partition
+            column.
         DataFileError: a file is missing or isn't Parquet.
-        UnsupportedFeatureError: the table can't be written.
+        UnsupportedFeatureError: this version of the package can't write the table.
     """
     started = time.time_ns() // 1_000_000
     target = target_size(state, target_bytes)
-    writing, reading = reading_and_writing(engine, state, engine_info)
+    write_state, scan_state = reading_and_writing(engine, state, engine_info)
     predicate = partition_filter(state, where)
     scan = ScanBuilder(state).with_filter(predicate).with_whole_adds().build()
-    with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as found:
-        files = list(found)
-    chosen = list(_to_purge(engine, state, files, frozenset(reading.row_tracking or ())))
-    groups = by_partition(writing, chosen)
+    with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as scan_files:
+        files = list(scan_files)
+    chosen = list(_to_purge(engine, state, files, frozenset(scan_state.row_tracking or ())))
+    groups = by_partition(write_state, chosen)
     items = [
-        Rewrite(state=writing, scan_state=reading, files=tuple(members))
+        Rewrite(state=write_state, scan_state=scan_state, files=tuple(members))
         for group in groups
         for members in packed(sorted(group, key=lambda file: file.size), target)
     ]
@@ -81,7 +83,7 @@ def plan_purge(
 
 
 def _to_purge(
-    engine: Engine, state: TableState, files: list[ScanFile], kept: frozenset[str]
+    engine: Engine, state: TableState, files: list[ScanFile], row_tracking: frozenset[str]
 ) -> Iterator[ScanFile]:
     schema = to_physical_schema(state.schema, state.column_mapping)
 
@@ -89,30 +91,30 @@ def _to_purge(
         if file.deletion_vector is not None:
             return True
         with naming_data_file(state.path, file.status.path):
-            found = engine.parquet.read_footer(file.status).schema
-        return any(f.name not in kept and _is_extra(f, schema) for f in found)
+            footer = engine.parquet.read_footer(file.status).schema
+        return any(f.name not in row_tracking and _is_extra(f, schema) for f in footer)
 
     with ThreadPoolExecutor(_REQUESTS, thread_name_prefix="bayou-footers") as pool:
-        for file, wanted in zip(files, pool.map(is_to_purge, files), strict=True):
-            if wanted:
+        for file, purge in zip(files, pool.map(is_to_purge, files), strict=True):
+            if purge:
                 yield file
 
 
 def _is_extra(field: pa.Field[Any], schema: StructType) -> bool:
-    """Whether a file's field, or one nested in it, isn't the table's."""
-    known = next((f for f in schema if f.name.lower() == field.name.lower()), None)
-    return known is None or _has_extra(field.type, known.data_type)
+    """Whether the table lacks a file's field or one nested in it."""
+    column = next((f for f in schema if f.name.lower() == field.name.lower()), None)
+    return column is None or _has_extra(field.type, column.data_type)
 
 
-def _has_extra(have: Any, data_type: DataType) -> bool:
-    if isinstance(data_type, StructType) and pa.types.is_struct(have):
-        return any(_is_extra(child, data_type) for child in have)
+def _has_extra(arrow_type: Any, data_type: DataType) -> bool:
+    if isinstance(data_type, StructType) and pa.types.is_struct(arrow_type):
+        return any(_is_extra(child, data_type) for child in arrow_type)
     if isinstance(data_type, ArrayType) and (
-        pa.types.is_list(have) or pa.types.is_large_list(have)
+        pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type)
     ):
-        return _has_extra(have.value_type, data_type.element_type)
-    if isinstance(data_type, MapType) and pa.types.is_map(have):
-        return _has_extra(have.key_type, data_type.key_type) or _has_extra(
-            have.item_type, data_type.value_type
+        return _has_extra(arrow_type.value_type, data_type.element_type)
+    if isinstance(data_type, MapType) and pa.types.is_map(arrow_type):
+        return _has_extra(arrow_type.key_type, data_type.key_type) or _has_extra(
+            arrow_type.item_type, data_type.value_type
         )
     return False

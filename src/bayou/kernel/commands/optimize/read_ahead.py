@@ -1,4 +1,4 @@
-"""Files read one after the other in their order, small ones ahead of their turn."""
+"""Reading of files in order, with small files read ahead in parallel."""
 
 from __future__ import annotations
 
@@ -17,33 +17,34 @@ from bayou.kernel.scan.transform import read_scan_file
 
 __all__ = ["read_in_order"]
 
-_concatenated: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
+_concat: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
 
-_SMALL = 4 << 20
-"""Bytes up to which a file is read whole, before its turn."""
+_MAX_SMALL_SIZE = 4 << 20
+"""Files up to this size (bytes) are read ahead."""
 
-_ROWS_TOGETHER = 1 << 16
+_BATCH_ROWS = 1 << 16
 
-_AHEAD = 8
-"""Most files that are read before their turn: what waits is this times `_SMALL`, decompressed."""
+_FILES_AHEAD = 8
+"""Maximum number of files that are read ahead; bounds the buffered data together with
+`_MAX_SMALL_SIZE`."""
 
 
 @closeable
 def read_in_order(
     engine: Engine, state: ScanState, files: Sequence[ScanFile]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of all files, those of one after those of the file before it.
+    """Yield the rows of all files in the order of the files.
 
-    Neighbouring small batches come as one: each costs whoever takes it a while.
+    Small neighboring batches are concatenated, because each batch has a fixed cost.
 
     Raises:
-        DataFileError: a file or its deletion vector is missing or damaged; names it.
+        DataFileError: a file or its deletion vector is missing or damaged; the message names it.
     """
     if len(files) == 1:
         yield from read_scan_file(engine, state, files[0])
         return
     with CloseableIterator(_in_order(engine, state, files)) as batches:
-        yield from _together(batches)
+        yield from _merge_small(batches)
 
 
 def _in_order(
@@ -53,33 +54,33 @@ def _in_order(
         with read_scan_file(engine, state, file) as batches:
             return list(batches)
 
-    pool = ThreadPoolExecutor(_AHEAD, thread_name_prefix="bayou-rewrite-read")
+    pool = ThreadPoolExecutor(_FILES_AHEAD, thread_name_prefix="bayou-rewrite-read")
     try:
-        waiting: deque[Future[list[pa.RecordBatch]] | ScanFile] = deque()
+        queue: deque[Future[list[pa.RecordBatch]] | ScanFile] = deque()
         rest = iter(files)
         while True:
-            while len(waiting) < _AHEAD and (file := next(rest, None)) is not None:
-                waiting.append(pool.submit(whole, file) if file.size <= _SMALL else file)
-            if not waiting:
+            while len(queue) < _FILES_AHEAD and (file := next(rest, None)) is not None:
+                queue.append(pool.submit(whole, file) if file.size <= _MAX_SMALL_SIZE else file)
+            if not queue:
                 return
-            turn = waiting.popleft()
-            if isinstance(turn, Future):
-                yield from turn.result()
+            item = queue.popleft()
+            if isinstance(item, Future):
+                yield from item.result()
             else:
-                with read_scan_file(engine, state, turn) as batches:
+                with read_scan_file(engine, state, item) as batches:
                     yield from batches
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    held: list[pa.RecordBatch] = []
+def _merge_small(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    buffer: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
-        if held and rows + batch.num_rows > _ROWS_TOGETHER:
-            yield held[0] if len(held) == 1 else _concatenated(held)
-            held, rows = [], 0
-        held.append(batch)
+        if buffer and rows + batch.num_rows > _BATCH_ROWS:
+            yield buffer[0] if len(buffer) == 1 else _concat(buffer)
+            buffer, rows = [], 0
+        buffer.append(batch)
         rows += batch.num_rows
-    if held:
-        yield held[0] if len(held) == 1 else _concatenated(held)
+    if buffer:
+        yield buffer[0] if len(buffer) == 1 else _concat(buffer)

@@ -1,8 +1,8 @@
-"""Files whose rows move to new files as they are: the work item of OPTIMIZE and REORG.
+"""Work item of OPTIMIZE and REORG: rewrite some files to new files without changing rows.
 
-An item is planned in one process and may run in another: it serializes, and what it gives are
-`add` actions for the planner's commit. No row changes; deleted ones go, and where the table tracks
-rows every row keeps its id and commit version, materialized beside it.
+An item can be serialized and may run in another process. Its results are `add` actions for the
+commit. Deleted rows are removed. With row tracking, rows keep their ids and commit versions in
+materialized columns.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ __all__ = ["Rewrite", "rewrite", "typed_partition_values", "write_rewritten"]
 
 _LOG = logging.getLogger(__name__)
 
-_ONE_FILE = 1 << 62
-"""A target size that no file reaches."""
+_UNLIMITED_SIZE = 1 << 62
+"""A target size that no file reaches, so that all rows go to one file."""
 
 
 class _WireRewrite(msgspec.Struct, frozen=True, array_like=True):
@@ -62,21 +62,20 @@ _WIRE = WireFormat("rewrite of files", 2, _WireRewrite)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
-    """Files of one partition, and how their rows are laid out anew.
+    """Files of one partition to rewrite, and the layout of the new files.
 
     Attributes:
-        state: the table for writers.
-        scan_state: how the files are read; with row ids and commit versions where the table
-            tracks rows.
-        files: of one partition.
-        order: of the rows in the new files; None keeps them as they come.
-        num_files: into how many files they go, with about the same number of rows each.
-        statistics_columns: columns that get statistics besides those of the table's properties,
-            dotted physical paths.
-        tags: of the new files.
-        clustering_provider: of the new files.
-        partition_names: by physical names of partition columns as the files have them, those of
-            the new files; empty where they stay.
+        state: transaction state for writing.
+        scan_state: scan state for reading, with row ids and commit versions if the table has row
+            tracking.
+        files: files of one partition.
+        order: order of the rows in the new files; None keeps the current order.
+        num_files: number of new files, with about the same number of rows each.
+        statistics_columns: dotted physical paths of columns with statistics, in addition to those
+            of the table's properties.
+        tags: `tags` of the new files.
+        clustering_provider: `clusteringProvider` of the new files.
+        partition_names: new physical names of partition columns by old ones; empty if unchanged.
     """
 
     state: TransactionState
@@ -91,11 +90,11 @@ class Rewrite:
 
     @property
     def size(self) -> int:
-        """Bytes of the files."""
+        """Total size of the files in bytes."""
         return sum(file.size for file in self.files)
 
     def to_bytes(self) -> bytes:
-        """For another process."""
+        """Serialize for another process."""
         return _WIRE.encode(
             _WireRewrite(
                 self.state.to_bytes(),
@@ -115,7 +114,7 @@ class Rewrite:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes are malformed or of a newer package version.
         """
         return _WIRE.decode(
             data,
@@ -134,46 +133,49 @@ class Rewrite:
 
 
 def rewrite(engine: Engine, work: Rewrite, *, memory_bytes: int = 256 << 20) -> list[AddFile]:
-    """Write an item's rows to new files; on an error those written so far are deleted.
+    """Write an item's rows to new files; deletes the written files on any error.
 
     Args:
-        memory_bytes: what ordering the rows may take in memory; more waits on the local disk. A
-            writer's row group and the batches being read come on top.
+        memory_bytes: memory for sorting rows, in addition to the writer's row group and the batches
+            being read; rows beyond it are spilled to the local disk.
 
     Returns:
-        Their actions, with `dataChange` false. None for no rows.
+        Add actions of the new files, with `dataChange` false; empty if there are no rows.
 
     Raises:
         DataFileError: a file or its deletion vector is missing or damaged.
-        StorageError: the store or the local disk refused.
+        StorageError: the store or the local disk failed.
     """
-    return _files_of(engine, work, _streams(engine, work, memory_bytes))
+    return _write_files(engine, work, _streams(engine, work, memory_bytes))
 
 
 def write_rewritten(
     engine: Engine, work: Rewrite, batches: Iterable[pa.RecordBatch]
 ) -> list[AddFile]:
-    """Write some of an item's rows, put in order already, to one new file; see `rewrite`.
+    """Write some of an item's rows, which are already sorted, to one new file; see `rewrite`.
 
     Args:
-        batches: as `read_in_order` gives them.
+        batches: rows in the form of `read_in_order`.
     """
-    return _files_of(engine, work, [CloseableIterator(iter(batches))])
+    return _write_files(engine, work, [CloseableIterator(iter(batches))])
 
 
-def _files_of(
+def _write_files(
     engine: Engine, work: Rewrite, streams: Iterable[CloseableIterator[pa.RecordBatch]]
 ) -> list[AddFile]:
     adds: list[AddFile] = []
     try:
         for rows in streams:
-            adds.extend(_written(engine, work, rows))
+            adds.extend(_write_file(engine, work, rows))
     except BaseException:
         try:
             delete_data_files(engine, work.state.table, adds)
         except BayouError as error:
             _LOG.warning(
-                "%d files of a failed rewrite of %s stay: %s", len(adds), work.state.table, error
+                "%s: %d files of a failed rewrite weren't deleted: %s",
+                work.state.table,
+                len(adds),
+                error,
             )
         raise
     return adds
@@ -182,21 +184,22 @@ def _files_of(
 def typed_partition_values(
     state: TransactionState, values: Mapping[str, str | None], file: str
 ) -> dict[str, PartitionValue]:
-    """Values by logical name out of a file's `partitionValues`.
+    """Parse a file's `partitionValues` to values by logical column name.
 
     Raises:
-        CorruptTableError: a text that isn't a value of its column's type.
+        CorruptTableError: a string isn't a value of the column's type.
     """
     typed: dict[str, PartitionValue] = {}
     for name in state.partition_columns:
         field = state.schema.select([name]).fields[0]
-        text = values.get(state.physical_name(name))
+        serialized = values.get(state.physical_name(name))
         try:
-            typed[name] = partition_values.parse(text, field.data_type)
+            typed[name] = partition_values.parse(serialized, field.data_type)
         except ValueError as error:
             raise CorruptTableError(
-                f"The log of {state.table} gives {text!r} as value of partition column {name!r} "
-                f"({field.data_type}) for file {file}: {error}.",
+                f"{state.table}: the log has the invalid value {serialized!r} of partition column "
+                f"{name!r} ({field.data_type}) for file {file}: {error}. Rewrite the file with the "
+                "writer that added it.",
                 table=state.table,
                 file=file,
             ) from error
@@ -206,7 +209,7 @@ def typed_partition_values(
 def _streams(
     engine: Engine, work: Rewrite, memory_bytes: int
 ) -> Iterator[CloseableIterator[pa.RecordBatch]]:
-    """The rows of each new file, as the table has them; each is read to its end before the next."""
+    """Yield the rows of each new file; read each stream to its end before the next."""
     if work.order is None:
         yield read_in_order(engine, work.scan_state, work.files)
         return
@@ -216,14 +219,14 @@ def _streams(
         yield from rows.cut(work.num_files)
 
 
-def _written(
+def _write_file(
     engine: Engine, work: Rewrite, rows: CloseableIterator[pa.RecordBatch]
 ) -> Iterator[AddFile]:
     first = work.files[0]
-    texts = {work.partition_names.get(k, k): v for k, v in first.partition_values.items()}
-    values: Any = typed_partition_values(work.state, texts, first.path)
+    serialized = {work.partition_names.get(k, k): v for k, v in first.partition_values.items()}
+    values: Any = typed_partition_values(work.state, serialized, first.path)
     context = get_write_context(work.state, values)
-    local = zoneless_texts(work.state, texts)
+    local = zoneless_texts(work.state, serialized)
     if local:
         context = write_context(work.state, {**context.partition_values, **local})
     with _physical(work, rows) as batches:
@@ -231,7 +234,7 @@ def _written(
             context.target_directory,
             batches,
             tuple(dict.fromkeys((*context.statistics_columns, *work.statistics_columns))),
-            replace(context.options, target_file_size=_ONE_FILE),
+            replace(context.options, target_file_size=_UNLIMITED_SIZE),
         )
         with generate_append_actions(work.state, statuses, context) as adds:
             for add in adds:
@@ -245,7 +248,7 @@ def _written(
 
 @closeable
 def _physical(work: Rewrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows as data files have them, row ids and commit versions in their own columns."""
+    """Yield rows with physical column names, and with materialized row ids and commit versions."""
     names = [f.name for f in work.state.data_schema]
     fields = list(work.state.physical_schema)
     for stored, column in zip(

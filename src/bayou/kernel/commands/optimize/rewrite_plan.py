@@ -1,9 +1,7 @@
-"""Rewrites of a table's files, planned, run and committed.
+"""Plans of file rewrites: run their items, commit the results, and group files into bins.
 
-A plan belongs to the process that commits. Its items (`Rewrite`) may run anywhere; `run_plan` runs
-them here, side by side, and commits batch after batch.
-
-Files of a table put into bins, each of files of one partition.
+A plan stays in the process that commits. Its items (`Rewrite`) may run in any process. `run_plan`
+runs them in threads and commits them in batches.
 """
 
 from __future__ import annotations
@@ -59,19 +57,19 @@ __all__ = [
 
 _LOG = logging.getLogger(__name__)
 
-_REPEATS = 5
-"""How often a commit is made anew behind a change of metadata that doesn't matter to it."""
+_MAX_RETRIES = 5
+"""Maximum number of retries after a concurrent metadata change that doesn't affect the rewrite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteLimits:
-    """What running a plan may take.
+    """Resource limits for running a plan.
 
     Attributes:
-        batch_bytes: of files that one commit replaces, about; a failure loses what wasn't
-            committed yet.
-        parallelism: items that run at the same time.
-        memory_bytes: for rows that wait to be ordered, of all items that run.
+        batch_bytes: approximate total size of files that one commit replaces; a failure only loses
+            uncommitted batches.
+        parallelism: number of items that run in parallel.
+        memory_bytes: memory for sorting rows, shared by all running items.
     """
 
     batch_bytes: int = 16 << 30
@@ -81,18 +79,18 @@ class RewriteLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewritePlan:
-    """Which files of a version are rewritten, and what the commits say.
+    """Files of a version to rewrite, and the history entries of the commits.
 
     Attributes:
         state: the version.
-        operation, parameters: for `commitInfo`.
-        where: what the files were chosen by; None for all.
-        items: files that are rewritten together; none of two items.
-        considered: how many live files there were to choose from.
-        partitions: in how many partitions files are rewritten.
-        started: ms since the epoch.
-        is_zorder: whether rows are put along a Z-order.
-        clustering: what was found of a clustered table.
+        operation, parameters: operation and `operationParameters` of the commits.
+        where: condition that selected the partitions; None for all.
+        items: disjoint groups of files that are rewritten together.
+        considered: number of live files in the selected partitions.
+        partitions: number of partitions with rewritten files.
+        started: start time in milliseconds since the epoch.
+        is_zorder: whether this is a Z-order.
+        clustering: metrics of a clustered table.
     """
 
     state: TableState
@@ -109,21 +107,21 @@ class RewritePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteResult:
-    """An item and the new files that it gave."""
+    """An item and the new files that replace its files."""
 
     item: Rewrite
     added: tuple[AddFile, ...]
 
     @property
     def removed(self) -> tuple[AddFile, ...]:
-        """The files it replaces."""
+        """The files that the item replaces."""
         return tuple(file.add for file in self.item.files)
 
 
 RunItems: TypeAlias = Callable[[Sequence[Rewrite]], Sequence[Sequence[AddFile]]]
-"""Runs `rewrite` for each item, anywhere, and gives what that gave, in the order of the items.
+"""Function that runs `rewrite` for each item and returns the results in the order of the items.
 
-Where one fails it deletes the new files of the others before it raises.
+If an item fails, it must delete the new files of the others before it raises.
 """
 
 
@@ -135,17 +133,16 @@ def run_plan(
     *,
     run_items: RunItems | None = None,
 ) -> OptimizeMetrics:
-    """Run the items and commit them; no commit for no items.
+    """Run the items of a plan and commit them in batches; no items, no commit.
 
-    Where it fails, batches that were committed before stand, and the new files of the others are
-    deleted.
+    After a failure, earlier batches stay committed, and uncommitted new files are deleted.
 
     Args:
-        run_items: runs the items of a batch in other processes; None: threads of this one do.
+        run_items: runs the items of a batch in other processes; None: in threads of this process.
 
     Raises:
-        CommitConflictError: another writer removed or changed a file that was rewritten.
-        CommitFailedError, DataFileError, StorageError: as `Transaction.commit` and `rewrite`.
+        CommitConflictError: another writer removed or changed a rewritten file.
+        CommitFailedError, DataFileError, StorageError: see `Transaction.commit` and `rewrite`.
     """
     limits = limits or RewriteLimits()
     done: list[RewriteResult] = []
@@ -168,14 +165,13 @@ def run_plan(
 def commit_rewrites(
     engine: Engine, plan: RewritePlan, results: Sequence[RewriteResult], engine_info: str
 ) -> TransactionCommitResult:
-    """Commit some items of a plan, behind whatever else was committed since.
+    """Commit some items of a plan, rebased onto concurrent commits.
 
-    Appends never stand in the way. A change of metadata doesn't as long as the table's columns
-    stay what they are.
+    Appends never conflict. Metadata changes don't conflict if the columns stay the same.
 
     Raises:
         CommitConflictError: another writer removed or changed one of the files.
-        CommitFailedError: retries used up, or the store failed.
+        CommitFailedError: the retries are exhausted, or the store failed.
     """
     added = [add for result in results for add in result.added]
     removed = [add for result in results for add in result.removed]
@@ -185,14 +181,14 @@ def commit_rewrites(
     metrics = history_metrics(added, removed, vectors)
     tags = {"delta.rowTracking.preserved": "true"} if _keeps_row_ids(results) else None
     state = plan.state
-    for attempt in range(_REPEATS + 1):
+    for attempt in range(_MAX_RETRIES + 1):
         transaction = _transaction(engine, plan, state, engine_info)
         transaction.record_read(plan.where or Literal(True), [add.path for add in removed])
         try:
             return transaction.commit(engine, actions, operation_metrics=metrics, tags=tags)
         except (MetadataChangedError, ProtocolChangedError):
             latest = load_table_state(engine, state.path, catalog=state.catalog)
-            if attempt == _REPEATS or not _still_fits(engine, plan, latest, removed):
+            if attempt == _MAX_RETRIES or not _still_fits(engine, plan, latest, removed):
                 raise
             state = latest
     raise AssertionError  # the last attempt returns or raises
@@ -213,7 +209,7 @@ def _transaction(
 def _still_fits(
     engine: Engine, plan: RewritePlan, latest: TableState, removed: Sequence[AddFile]
 ) -> bool:
-    """Whether files written for the plan's version can stand in a later one."""
+    """Whether files written for the plan's version can be committed to a later version."""
     before = plan.state
     if (
         latest.table_id != before.table_id
@@ -223,11 +219,11 @@ def _still_fits(
         or _row_tracking(latest) != _row_tracking(before)
     ):
         return False
-    wanted = {add.key for add in removed}
+    missing = {add.key for add in removed}
     scan = ScanBuilder(latest).with_filter(plan.where).with_whole_adds().build()
     with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
-        wanted.difference_update(file.add.key for file in files)
-    return not wanted
+        missing.difference_update(file.add.key for file in files)
+    return not missing
 
 
 def _row_tracking(state: TableState) -> dict[str, str]:
@@ -241,11 +237,11 @@ def _keeps_row_ids(results: Sequence[RewriteResult]) -> bool:
     )
 
 
-def _batches(items: Sequence[Rewrite], most_bytes: int) -> list[list[Rewrite]]:
+def _batches(items: Sequence[Rewrite], max_bytes: int) -> list[list[Rewrite]]:
     batches: list[list[Rewrite]] = []
     size = 0
     for item in items:
-        if not batches or size + item.size > most_bytes:
+        if not batches or size + item.size > max_bytes:
             batches.append([])
             size = 0
         batches[-1].append(item)
@@ -254,7 +250,7 @@ def _batches(items: Sequence[Rewrite], most_bytes: int) -> list[list[Rewrite]]:
 
 
 def _run(engine: Engine, batch: Sequence[Rewrite], limits: RewriteLimits) -> list[RewriteResult]:
-    """The results of a batch's items; where one fails, the new files of the others are deleted."""
+    """Run a batch's items; if one fails, delete the new files of the others."""
     workers = max(1, min(limits.parallelism, len(batch)))
     memory = limits.memory_bytes // workers
 
@@ -286,7 +282,9 @@ def _discard(engine: Engine, table: str, results: Sequence[RewriteResult]) -> No
     try:
         delete_data_files(engine, table, adds)
     except BayouError as error:
-        _LOG.warning("%d files of a failed rewrite of %s stay: %s", len(adds), table, error)
+        _LOG.warning(
+            "%s: %d files of a failed rewrite weren't deleted: %s", table, len(adds), error
+        )
 
 
 def _metrics(
@@ -330,32 +328,32 @@ _Key: TypeAlias = tuple[PartitionValue | tuple[str, str], ...]
 
 
 def by_partition(state: TransactionState, files: Iterable[ScanFile]) -> list[list[ScanFile]]:
-    """Files grouped by the values of their partition, whatever texts these have in the log.
+    """Group files by their parsed partition values.
 
-    Timestamps without a zone and those with one are values apart: only in UTC they are the same.
+    Timestamps serialized with and without a time zone are different values.
 
     Raises:
-        CorruptTableError: a text that isn't a value of its column's type.
+        CorruptTableError: a string isn't a value of the column's type.
     """
     groups: dict[_Key, list[ScanFile]] = {}
-    known: dict[tuple[tuple[str, str | None], ...], _Key] = {}
+    keys: dict[tuple[tuple[str, str | None], ...], _Key] = {}
     for file in files:
-        texts = tuple(file.partition_values.items())
-        key = known.get(texts)
+        serialized = tuple(file.partition_values.items())
+        key = keys.get(serialized)
         if key is None:
             typed = typed_partition_values(state, file.partition_values, file.path)
             local = zoneless_texts(state, file.partition_values)
-            key = known[texts] = (*typed.values(), *sorted(local.items()))
+            key = keys[serialized] = (*typed.values(), *sorted(local.items()))
         groups.setdefault(key, []).append(file)
     return list(groups.values())
 
 
-def packed(files: Iterable[ScanFile], most_bytes: int) -> Iterator[list[ScanFile]]:
-    """Neighbours together in bins of at most so many bytes; a larger file is a bin of its own."""
+def packed(files: Iterable[ScanFile], max_bytes: int) -> Iterator[list[ScanFile]]:
+    """Pack neighboring files into bins of at most `max_bytes`; a larger file is its own bin."""
     current: list[ScanFile] = []
     size = 0
     for file in files:
-        if current and size + file.size > most_bytes:
+        if current and size + file.size > max_bytes:
             yield current
             current, size = [], 0
         current.append(file)

@@ -1,4 +1,4 @@
-"""Rows that wait in buckets, in memory up to a bound and beyond it on the local disk."""
+"""Buckets of rows that spill to the local disk."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ __all__ = ["RowBuckets"]
 pc: Any = pyarrow.compute
 
 _POSITION = "position"
-"""Name of the column of positions in the files, which stands last."""
+"""Name of the last column of spilled files, which holds the positions."""
 
 
 class RowBuckets:
-    """Rows by the number of their bucket, each with its position in an order.
+    """Rows and their positions, grouped by bucket number.
 
     Args:
-        memory_bytes: of rows that wait; more than that is written to a temporary folder
-            (`tempfile`'s), which goes away on `close`.
+        memory_bytes: memory for buffered rows; rows beyond it are spilled to a temporary folder
+            (`tempfile`), which `close` deletes.
     """
 
     def __init__(self, memory_bytes: int) -> None:
         self._limit = memory_bytes // 2
-        self._waiting: defaultdict[int, list[pa.RecordBatch]] = defaultdict(list)
+        self._buffered: defaultdict[int, list[pa.RecordBatch]] = defaultdict(list)
         self._bytes = 0
         self._folder: Path | None = None
         self._files: dict[int, tuple[pa.OSFile, pa.RecordBatchStreamWriter]] = {}
@@ -49,16 +49,11 @@ class RowBuckets:
     ) -> None:
         self.close()
 
-    @property
-    def spilled(self) -> bool:
-        """Whether rows wait on the disk."""
-        return self._folder is not None
-
     def add(self, batch: pa.RecordBatch, positions: pa.Array[Any], buckets: pa.Array[Any]) -> None:
-        """Put the rows of a batch into their buckets; all batches have one schema.
+        """Add the rows of a batch to their buckets; all batches have the same schema.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: the disk failed.
         """
         if self._schema is None:
             self._schema = batch.schema
@@ -73,32 +68,32 @@ class RowBuckets:
             rows = rows.take(order)
         start = 0
         for number, end in zip(runs.values.to_pylist(), ends, strict=True):
-            self._waiting[number].append(rows.slice(start, end - start))
+            self._buffered[number].append(rows.slice(start, end - start))
             start = end
         self._bytes += rows.nbytes
         if self._bytes > self._limit:
             self._spill()
 
     def take(self, number: int) -> tuple[pa.Table, pa.ChunkedArray[Any]]:
-        """The rows of a bucket and their positions; the bucket is empty then.
+        """Remove and return the rows of a bucket and their positions.
 
         Raises:
-            StorageError: the disk refused.
+            StorageError: the disk failed.
         """
         parts: list[pa.RecordBatch] = []
         if number in self._files:
             parts += self._from_disk(number)
-        parts += self._waiting.pop(number, [])
+        parts += self._buffered.pop(number, [])
         if not parts:
             schema = self._schema or pa.schema([])
             return schema.empty_table(), pa.chunked_array([], pa.int64())
         table = pa.Table.from_batches(parts)
-        last = table.num_columns - 1  # not by its name, which a column of the table may have
+        last = table.num_columns - 1  # by index, because a table column may have the same name
         return table.remove_column(last), table.column(last)
 
     def close(self) -> None:
-        """Let go of all rows, on the disk too."""
-        self._waiting.clear()
+        """Discard all rows, in memory and on the disk."""
+        self._buffered.clear()
         files, self._files = self._files, {}
         for sink, _ in files.values():
             sink.close()
@@ -109,7 +104,7 @@ class RowBuckets:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="bayou-rows-"))
         try:
-            for number, batches in self._waiting.items():
+            for number, batches in self._buffered.items():
                 if number not in self._files:
                     sink = pa.OSFile(str(self._folder / f"{number}.arrow"), "wb")
                     options = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -118,12 +113,12 @@ class RowBuckets:
                 merged = pa.Table.from_batches(batches).combine_chunks()
                 self._files[number][1].write_table(merged)
         except OSError as error:
-            raise _refused(self._folder, error) from error
-        self._waiting.clear()
+            raise _spill_error(self._folder, error) from error
+        self._buffered.clear()
         self._bytes = 0
 
     def _from_disk(self, number: int) -> list[pa.RecordBatch]:
-        assert self._folder is not None  # there is a file
+        assert self._folder is not None  # the bucket has a file
         sink, writer = self._files.pop(number)
         path = self._folder / f"{number}.arrow"
         try:
@@ -133,13 +128,13 @@ class RowBuckets:
                 batches = list(stream)
             path.unlink()
         except OSError as error:
-            raise _refused(self._folder, error) from error
+            raise _spill_error(self._folder, error) from error
         return batches
 
 
-def _refused(folder: Path, error: OSError) -> StorageError:
+def _spill_error(folder: Path, error: OSError) -> StorageError:
     return StorageError(
-        f"Rows to be ordered don't fit into memory, and the folder for temporary files {folder} "
-        f"refused them: {error}. Make room there, or set TMPDIR to another folder.",
+        f"{folder}: rows to be sorted don't fit into memory and can't be spilled to this folder: "
+        f"{error}. Free disk space, or set TMPDIR to another folder.",
         path=str(folder),
     )

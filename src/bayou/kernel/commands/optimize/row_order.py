@@ -1,14 +1,12 @@
-"""Rows of many files in the order of a space-filling curve, in bounded memory.
+"""Sorting of rows along a space-filling curve (Z-order or Hilbert), in bounded memory.
 
-A first pass over the ordering columns draws a sample and counts the rows. Each column's sample
-cuts its values into ranges of about as many rows, whose numbers are the coordinates on the curve;
-the positions of the sampled rows on it cut the rows into buckets. A second pass puts every row
-into its bucket (on the local disk where they don't fit), and the buckets are sorted one by one.
+Points that are close on the curve are close in every dimension, so that files cut along the curve
+have narrow bounds for all ordering columns.
 
-Positions on a space-filling curve: Z-order and Hilbert, columnar.
-
-Points near each other on the curve are near each other in every dimension, so that files cut along
-it have narrow bounds in all of the columns at once.
+A first pass over the ordering columns draws a sample and counts the rows. The sample divides the
+values of each column into ranges of about equal row counts; range numbers are the coordinates on
+the curve. The positions of the sampled rows divide the rows into buckets. A second pass assigns
+each row to its bucket (spilled to the local disk if needed), and the buckets are sorted one by one.
 """
 
 from __future__ import annotations
@@ -49,45 +47,45 @@ pc: Any = pyarrow.compute
 
 Curve: TypeAlias = Literal["zorder", "hilbert"]
 
-_MOST_BITS = 10
-"""Of a dimension: 1,024 ranges, about as many as delta-spark cuts a column into."""
+_MAX_BITS = 10
+"""Maximum number of bits of a dimension: 1,024 ranges, about as many as in delta-spark."""
 
 _POSITION_BITS = 63
-"""Of a position, so that it is an int64."""
+"""Maximum number of bits of a position, so that it fits an int64."""
 
 _Numbers: TypeAlias = Any
 """A `pa.UInt64Array`."""
 
 
 def bits_per_dimension(dimensions: int) -> int:
-    """How many bits of each dimension a position has room for.
+    """Return the number of bits for each dimension of a position.
 
     Raises:
-        ValueError: more dimensions than bits.
+        ValueError: there are more dimensions than bits.
     """
-    bits = min(_MOST_BITS, _POSITION_BITS // dimensions)
+    bits = min(_MAX_BITS, _POSITION_BITS // dimensions)
     if bits == 0:
-        raise ValueError(f"{dimensions} columns are too many, {_POSITION_BITS} are the most")
+        raise ValueError(f"rows can't be ordered by {dimensions} columns, only by {_POSITION_BITS}")
     return bits
 
 
 def curve_positions(curve: Curve, coordinates: Sequence[pa.Array[Any]], bits: int) -> pa.Array[Any]:
-    """Where points are on a curve, int64.
+    """Compute the positions of points on a curve (int64).
 
     Args:
-        curve: which; with one dimension they are all the same, the coordinate itself.
-        coordinates: of each dimension, without nulls, from 0 to below 2**bits.
-        bits: of each dimension; see `bits_per_dimension`.
+        curve: with one dimension, all curves are the same.
+        coordinates: non-null coordinates for each dimension, from 0 to 2**bits - 1.
+        bits: number of bits of each dimension; see `bits_per_dimension`.
     """
     points: list[_Numbers] = [c.cast(pa.uint64()) for c in coordinates]
     if curve == "hilbert" and len(points) > 1:
         points = _hilbert_transpose(points, bits)
-    positions: pa.Array[Any] = _interleaved(points, bits).cast(pa.int64())
+    positions: pa.Array[Any] = _interleave(points, bits).cast(pa.int64())
     return positions
 
 
-def _interleaved(points: Sequence[_Numbers], bits: int) -> _Numbers:
-    """The bits of all dimensions in turn, the highest first."""
+def _interleave(points: Sequence[_Numbers], bits: int) -> _Numbers:
+    """Interleave the bits of all dimensions, highest bits first."""
     position: _Numbers = None
     for bit in range(bits - 1, -1, -1):
         for point in points:
@@ -100,7 +98,7 @@ def _interleaved(points: Sequence[_Numbers], bits: int) -> _Numbers:
 
 
 def _hilbert_transpose(points: list[_Numbers], bits: int) -> list[_Numbers]:
-    """Coordinates such that their interleaved bits are the position on the Hilbert curve.
+    """Return coordinates whose interleaved bits are the position on the Hilbert curve.
 
     J. Skilling, Programming the Hilbert curve, AIP Conference Proceedings 707 (2004).
     """
@@ -118,12 +116,12 @@ def _hilbert_transpose(points: list[_Numbers], bits: int) -> list[_Numbers]:
             points[0] = pc.bit_wise_xor(points[0], pc.if_else(is_set, lower, swap))
     for i in range(1, len(points)):
         points[i] = pc.bit_wise_xor(points[i], points[i - 1])
-    turned = pc.bit_wise_and(points[last], _number(0))
+    mask = pc.bit_wise_and(points[last], _number(0))
     for bit in range(bits - 1, 0, -1):
         is_set = pc.not_equal(pc.bit_wise_and(points[last], _number(1 << bit)), _number(0))
-        flipped = pc.bit_wise_xor(turned, _number((1 << bit) - 1))
-        turned = pc.if_else(is_set, flipped, turned)
-    return [pc.bit_wise_xor(point, turned) for point in points]
+        flipped = pc.bit_wise_xor(mask, _number((1 << bit) - 1))
+        mask = pc.if_else(is_set, flipped, mask)
+    return [pc.bit_wise_xor(point, mask) for point in points]
 
 
 def _number(value: int) -> pa.Scalar[Any]:
@@ -131,15 +129,15 @@ def _number(value: int) -> pa.Scalar[Any]:
 
 
 _SAMPLE_ROWS = 100_000
-_MOST_BUCKETS = 512
+_MAX_BUCKETS = 512
 _BATCH_ROWS = 65_536
 
 
 class RowOrder(msgspec.Struct, frozen=True, array_like=True):
-    """An order of rows.
+    """Order of rows.
 
     Attributes:
-        curve: on which they lie.
+        curve: the space-filling curve.
         columns: logical paths of the ordering columns.
     """
 
@@ -149,12 +147,12 @@ class RowOrder(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowPositions:
-    """Where rows are on a curve, by the ranges that a sample gave.
+    """Computes positions of rows on a curve, with ranges from a sample.
 
     Attributes:
-        bounds: of each column, the least value of each range but the first, ascending.
-        sampled: positions of the sampled rows, ascending.
-        num_rows: how many rows there are in all.
+        bounds: for each column, the ascending lower bounds of its ranges, without the first.
+        sampled: ascending positions of the sampled rows.
+        num_rows: total number of rows.
     """
 
     order: RowOrder
@@ -163,28 +161,28 @@ class RowPositions:
     num_rows: int
 
     def of(self, batch: pa.RecordBatch) -> pa.Array[Any]:
-        """The position of each row of a batch that has the ordering columns, int64."""
+        """Return the position (int64) of each row of a batch with the ordering columns."""
         values = [_values(batch, path) for path in self.order.columns]
         numbers = [_range_numbers(b, v) for b, v in zip(self.bounds, values, strict=True)]
         return curve_positions(self.order.curve, numbers, bits_per_dimension(len(numbers)))
 
     def bucket_of(self, positions: pa.Array[Any], cuts: pa.Array[Any]) -> pa.Array[Any]:
-        """In which part between `cut_points` each position is, from 0."""
+        """Return the 0-based number of the part between `cut_points` for each position."""
         return _range_numbers(cuts, positions)
 
     def cut_points(self, parts: int) -> pa.Array[Any]:
-        """Positions at which parts of about the same number of rows begin, but for the first."""
+        """Return the start positions of parts with about equal row counts, without the first."""
         return _quantiles(self.sampled, parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSample:
-    """Ordering columns of some rows, each row as likely as the others; pickles.
+    """A uniform random sample of the ordering columns; can be pickled.
 
     Attributes:
-        rows: a column for each of the order's; None without any row.
-        share: of the rows that were seen, how many are here, about.
-        seen: how many rows there were.
+        rows: sampled rows with one column for each ordering column; None if there are no rows.
+        share: approximate fraction of the rows that were sampled.
+        seen: total number of rows.
     """
 
     rows: pa.RecordBatch | None
@@ -193,15 +191,15 @@ class RowSample:
 
     @classmethod
     def positions(cls, order: RowOrder, samples: Sequence[RowSample]) -> RowPositions:
-        """Where rows are on the curve, by samples of all of them."""
+        """Compute positions from samples of all rows."""
         share = min((s.share for s in samples), default=1.0)
-        kept = [s._thinned(share) for s in samples]
-        found = [rows for rows in kept if rows is not None and rows.num_rows]
-        if not found:
+        thinned = [s._thinned(share) for s in samples]
+        batches = [rows for rows in thinned if rows is not None and rows.num_rows]
+        if not batches:
             return RowPositions(
                 order=order, bounds=(), sampled=pa.array([], pa.int64()), num_rows=0
             )
-        rows = pa.Table.from_batches(found).combine_chunks().to_batches()[0]
+        rows = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
         bits = bits_per_dimension(len(order.columns))
         bounds = tuple(_bounds(column, 1 << bits) for column in rows.columns)
         numbers = [_range_numbers(b, v) for b, v in zip(bounds, rows.columns, strict=True)]
@@ -214,7 +212,7 @@ class RowSample:
         )
 
     def _thinned(self, share: float) -> pa.RecordBatch | None:
-        """So many of the rows as a smaller share would have."""
+        """Return a smaller sample with a fraction `share` of all rows."""
         if self.rows is None or share >= self.share:
             return self.rows
         drawn = pc.random(self.rows.num_rows, initializer=self.seen)
@@ -223,13 +221,13 @@ class RowSample:
 
 @dataclass(frozen=True, slots=True)
 class OrderedRows:
-    """Rows in their order, to be read once."""
+    """Sorted rows, which can be read once."""
 
     num_rows: int
     _batches: CloseableIterator[pa.RecordBatch]
 
     def cut(self, parts: int) -> Iterator[CloseableIterator[pa.RecordBatch]]:
-        """The rows in parts of about the same length; each is read to its end before the next."""
+        """Yield parts with about equal row counts; read each to its end before the next."""
         length = max(1, -(-self.num_rows // max(1, parts)))
         cutter = _Cutter(self._batches)
         while cutter.has_more():
@@ -250,7 +248,7 @@ def row_positions(
 def sampled_rows(
     engine: Engine, state: ScanState, files: Sequence[ScanFile], order: RowOrder
 ) -> RowSample:
-    """Some rows of some files, their ordering columns only; see `RowSample.positions`.
+    """Sample the ordering columns of some files; see `RowSample.positions`.
 
     Raises:
         DataFileError: a file or its deletion vector is missing or damaged.
@@ -278,14 +276,14 @@ def ordered_rows(
     *,
     memory_bytes: int,
 ) -> Iterator[OrderedRows]:
-    """The rows of some files in an order.
+    """Sort the rows of some files.
 
     Args:
-        memory_bytes: what rows that wait may take; more waits on the local disk.
+        memory_bytes: memory for buffered rows; rows beyond it are spilled to the local disk.
 
     Raises:
         DataFileError: a file or its deletion vector is missing or damaged.
-        StorageError: the local disk refused.
+        StorageError: the local disk failed.
     """
     positions = row_positions(engine, state, files, order)
     with (
@@ -309,63 +307,63 @@ def _sorted(
             continue
         if cuts is None:
             size = batch.nbytes / batch.num_rows * positions.num_rows
-            # A bucket is sorted into a copy of itself.
+            # Sorting a bucket creates a copy of it.
             parts = 1 if size <= memory_bytes / 2 else 1 + int(4 * size / memory_bytes)
-            cuts = positions.cut_points(min(parts, _MOST_BUCKETS))
-        found = positions.of(batch)
-        buckets.add(batch, found, _range_numbers(cuts, found))
+            cuts = positions.cut_points(min(parts, _MAX_BUCKETS))
+        batch_positions = positions.of(batch)
+        buckets.add(batch, batch_positions, _range_numbers(cuts, batch_positions))
     for number in range(0 if cuts is None else len(cuts) + 1):
-        table, waited = buckets.take(number)
+        table, bucket_positions = buckets.take(number)
         if table.num_rows:
-            ordered = table.take(pc.sort_indices(waited))
+            ordered = table.take(pc.sort_indices(bucket_positions))
             yield from ordered.to_batches(max_chunksize=_BATCH_ROWS)
 
 
 class _Sample:
-    """Some of the rows, each as likely as the others; the same for the same rows.
+    """A uniform random sample of rows, reproducible for the same rows.
 
     Attributes:
-        seen: how many rows were added.
+        seen: number of added rows.
     """
 
     def __init__(self) -> None:
         self.seen = 0
         self._share = 1.0
-        self._kept: list[pa.RecordBatch] = []
-        self._num_kept = 0
+        self._sampled: list[pa.RecordBatch] = []
+        self._num_sampled = 0
 
     @property
     def share(self) -> float:
-        """Of the rows that were added, how many are kept, about."""
+        """Approximate fraction of the added rows that are in the sample."""
         return self._share
 
     def add(self, batch: pa.RecordBatch) -> None:
         self.seen += batch.num_rows
-        self._keep(batch if self._share == 1 else self._some(batch, self._share))
-        while self._num_kept > 2 * _SAMPLE_ROWS:
+        self._keep(batch if self._share == 1 else self._draw(batch, self._share))
+        while self._num_sampled > 2 * _SAMPLE_ROWS:
             self._share /= 2
-            kept, self._kept, self._num_kept = self._kept, [], 0
-            for old in kept:
-                self._keep(self._some(old, 0.5))
+            previous, self._sampled, self._num_sampled = self._sampled, [], 0
+            for old in previous:
+                self._keep(self._draw(old, 0.5))
 
     def rows(self) -> pa.RecordBatch | None:
-        """What was kept, as one batch; None without any row."""
-        if not self._num_kept:
+        """Return the sample as one batch; None if it has no rows."""
+        if not self._num_sampled:
             return None
-        return pa.Table.from_batches(self._kept).combine_chunks().to_batches()[0]
+        return pa.Table.from_batches(self._sampled).combine_chunks().to_batches()[0]
 
     def _keep(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
-            self._kept.append(batch)
-            self._num_kept += batch.num_rows
+            self._sampled.append(batch)
+            self._num_sampled += batch.num_rows
 
-    def _some(self, batch: pa.RecordBatch, share: float) -> pa.RecordBatch:
-        drawn = pc.random(batch.num_rows, initializer=self.seen + self._num_kept)
+    def _draw(self, batch: pa.RecordBatch, share: float) -> pa.RecordBatch:
+        drawn = pc.random(batch.num_rows, initializer=self.seen + self._num_sampled)
         return batch.filter(pc.less(drawn, share))
 
 
 class _Cutter:
-    """Batches cut into runs of rows."""
+    """Cuts a stream of batches into ranges of rows."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
@@ -380,7 +378,7 @@ class _Cutter:
 
     def next_rows(self, length: int) -> Iterator[pa.RecordBatch]:
         while length and self.has_more():
-            assert self._rest is not None  # has_more says so
+            assert self._rest is not None  # `has_more` returned True
             piece = self._rest.slice(0, length)
             self._rest = self._rest.slice(piece.num_rows)
             length -= piece.num_rows
@@ -388,10 +386,10 @@ class _Cutter:
 
 
 def _values(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array[Any]:
-    """A column, or a field nested in one, in a type that can be sorted.
+    """Return a column or nested field in a sortable type.
 
     Raises:
-        SchemaError: of a type that has no order here.
+        SchemaError: the type can't be sorted.
     """
     values: Any = batch.column(path[0])
     if len(path) > 1:
@@ -403,8 +401,8 @@ def _values(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array[Any]:
     elif pa.types.is_nested(kind) or pa.types.is_null(kind):
         name = ".".join(path)
         raise SchemaError(
-            f"Rows can't be ordered by column {name!r} of type {kind}: it has no order. Name "
-            "columns of numbers, texts or times.",
+            f"Rows can't be ordered by column {name!r} of type {kind}. Choose columns of numbers, "
+            "strings, dates or timestamps.",
             table="",
             column=name,
         )
@@ -413,24 +411,24 @@ def _values(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array[Any]:
 
 
 def _bounds(values: pa.Array[Any], ranges: int) -> pa.Array[Any]:
-    known = values.drop_null()
-    return _quantiles(known.take(pc.sort_indices(known)), ranges)
+    non_null = values.drop_null()
+    return _quantiles(non_null.take(pc.sort_indices(non_null)), ranges)
 
 
 def _quantiles(ordered: pa.Array[Any], parts: int) -> pa.Array[Any]:
-    """Distinct values at which `parts` parts of ascending values begin, but for the first."""
+    """Return the distinct start values of `parts` parts of ascending values, without the first."""
     indices = sorted({i * len(ordered) // parts for i in range(1, parts)})
-    found = ordered.take(pa.array(indices, pa.int64())) if len(ordered) else ordered
-    distinct: pa.Array[Any] = pc.unique(found)
+    starts = ordered.take(pa.array(indices, pa.int64())) if len(ordered) else ordered
+    distinct: pa.Array[Any] = pc.unique(starts)
     return distinct
 
 
 def _range_numbers(bounds: pa.Array[Any], values: pa.Array[Any]) -> pa.Array[Any]:
-    """How many of the ascending bounds aren't above each value; null counts as the least."""
+    """Return the number of ascending bounds that are less or equal, for each value; nulls are 0."""
     if len(bounds) == 0:
         return pa.repeat(pa.scalar(0, pa.int64()), len(values))
     both = pa.concat_arrays([bounds, values.cast(bounds.type)])
-    # Stable: a bound stands before the values that equal it.
+    # The sort is stable: a bound precedes equal values.
     order = pc.array_sort_indices(both, null_placement="at_start").cast(pa.int64())
     is_bound = pc.less(order, len(bounds))
     passed = pc.cumulative_sum(is_bound.cast(pa.int64()))

@@ -1,8 +1,8 @@
-"""A rewrite in an order, by several processes: sampled, split into buckets, written file by file.
+"""Sorted rewrite in several processes: sample, split into buckets, sort and write each file.
 
-The first pass samples the ordering columns of all files, in as many processes as one likes. The
-samples say where the curve is cut. A second pass puts each row into a bucket of it; whoever has all
-rows of the buckets of a file, from everywhere, sorts bucket after bucket and writes the file.
+The first pass samples the ordering columns of all files. The samples determine the cut points on
+the curve. The second pass assigns each row to a bucket between cut points. Finally, one task for
+each new file collects the rows of its buckets, sorts bucket after bucket, and writes the file.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ __all__ = ["OrderedParts", "for_files", "sample_item", "split_item", "write_orde
 
 pc: Any = pyarrow.compute
 
-_BUCKETS_A_FILE = 8
-"""A file is sorted in so many parts, one after the other: each is in memory twice then."""
+_BUCKETS_PER_FILE = 8
+"""Number of buckets of a file, which are sorted one by one; sorting copies a bucket in memory."""
 
-_MOST_BUCKETS = 4096
-"""Unless there are more files: every process that reads has a piece of each bucket."""
+_MAX_BUCKETS = 4096
+"""Maximum number of buckets unless there are more files; every reader has a part of each bucket."""
 
 _BATCH_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedParts:
-    """Where an item's rows go; pickles.
+    """Assignment of an item's rows to buckets and files; can be pickled.
 
     Attributes:
-        positions: tells where each row is on the curve.
-        cuts: where the buckets begin, but for the first.
-        num_files: of how many files the buckets are.
+        positions: computes the position of each row on the curve.
+        cuts: start positions of the buckets, without the first.
+        num_files: number of files that the buckets form.
     """
 
     positions: RowPositions
@@ -50,36 +50,39 @@ class OrderedParts:
 
     @classmethod
     def of(cls, work: Rewrite, samples: Sequence[RowSample]) -> OrderedParts:
-        """By samples of all of an item's files."""
-        assert work.order is not None  # it is about an order
+        """Compute the assignment from samples of all files of an item."""
+        assert work.order is not None  # only ordered rewrites are split
         positions = RowSample.positions(work.order, samples)
-        buckets = max(work.num_files, min(work.num_files * _BUCKETS_A_FILE, _MOST_BUCKETS))
+        buckets = max(work.num_files, min(work.num_files * _BUCKETS_PER_FILE, _MAX_BUCKETS))
         cuts = positions.cut_points(buckets)
         return cls(positions=positions, cuts=cuts, num_files=work.num_files)
 
     def file_of(self, bucket: int) -> int:
-        """The number of the file that a bucket's rows are for."""
+        """Return the number of the file that a bucket belongs to."""
         return bucket * self.num_files // (len(self.cuts) + 1)
 
 
 def sample_item(engine: Engine, work: Rewrite) -> RowSample:
-    """Some rows of an item's files, or of those that this process has of it.
+    """Sample the rows of an item's files.
 
     Raises:
         DataFileError: a file or its deletion vector is missing or damaged.
     """
-    assert work.order is not None  # it is about an order
+    assert work.order is not None  # only ordered rewrites are sampled
     return sampled_rows(engine, work.scan_state, work.files, work.order)
 
 
 def split_item(
     engine: Engine, work: Rewrite, parts: OrderedParts, *, memory_bytes: int = 256 << 20
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of an item's files by bucket; the position of each stands in the last column.
+    """Yield the rows of an item's files by bucket, with their positions in the last column.
+
+    Args:
+        memory_bytes: rows beyond this are spilled to the local disk.
 
     Raises:
         DataFileError: a file or its deletion vector is missing or damaged.
-        StorageError: the local disk refused; rows beyond the memory wait there.
+        StorageError: the local disk failed.
     """
     with (
         read_in_order(engine, work.scan_state, work.files) as batches,
@@ -87,12 +90,12 @@ def split_item(
     ):
         for batch in batches:
             if batch.num_rows:
-                found = parts.positions.of(batch)
-                buckets.add(batch, found, parts.positions.bucket_of(found, parts.cuts))
+                positions = parts.positions.of(batch)
+                buckets.add(batch, positions, parts.positions.bucket_of(positions, parts.cuts))
         for number in range(len(parts.cuts) + 1):
-            table, positions = buckets.take(number)
+            table, bucket_positions = buckets.take(number)
             if table.num_rows:
-                rows = table.append_column("position", positions).combine_chunks()
+                rows = table.append_column("position", bucket_positions).combine_chunks()
                 yield number, rows.to_batches(max_chunksize=max(1, rows.num_rows))[0]
 
 
@@ -102,16 +105,16 @@ def write_ordered(
     """Write one file of an item.
 
     Args:
-        buckets: of the file, one after the other; each in the parts that `split_item` gave.
+        buckets: the file's buckets in order, each as the parts that `split_item` yielded.
 
     Raises:
-        StorageError: the store refused.
+        StorageError: the file can't be written.
     """
     return write_rewritten(engine, work, _sorted(buckets))
 
 
 def for_files(work: Rewrite, numbers: Sequence[int]) -> Rewrite:
-    """The same for some of the files."""
+    """Return the item restricted to some of its files, by index."""
     return replace(work, files=tuple(work.files[number] for number in numbers))
 
 

@@ -1,4 +1,4 @@
-"""SET: new values of columns, out of the old ones."""
+"""SET clause of an UPDATE: new column values computed from a row's old values."""
 
 from __future__ import annotations
 
@@ -29,18 +29,17 @@ pc: Any = pyarrow.compute
 
 
 class Assignments:
-    """What columns are set to, ready for batches. Holds no state; safe in threads.
+    """Assignments of an UPDATE, compiled for record batches; stateless and thread-safe.
 
-    Generated columns that depend on what is set are computed anew, unless they are set themselves.
+    Generated columns that depend on assigned columns are recomputed, unless they are assigned too.
 
     Args:
-        values: by column, a dotted path for a field of a struct: SQL text or an expression over
-            the table's columns; the text `DEFAULT` is the column's default.
+        values: SQL expression or `Expression` over the table's columns, by column or dotted path
+            of a nested field. The SQL string `DEFAULT` assigns the column's default.
 
     Raises:
-        SchemaError: an unknown column, one that is set twice (a struct and a field of it), or an
-            identity column.
-        PredicateError: an expression that can't be understood, or isn't of the column's type.
+        SchemaError: a column is unknown, an identity column, or set twice (a struct and its field).
+        PredicateError: an expression can't be parsed or resolved, or its type doesn't fit.
     """
 
     def __init__(
@@ -53,71 +52,70 @@ class Assignments:
             path, fields = _field(state, target)
             if identity_of(fields[0]) is not None:
                 raise SchemaError(
-                    f"Identity column {fields[0].name!r} of {state.table} can't be updated "
-                    "(DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED).",
+                    f"{state.table}: identity column {fields[0].name!r} can't be updated "
+                    "(DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED). Remove it from the SET clause.",
                     table=state.table,
                     column=fields[0].name,
                 )
-            clash = next((p for p in self._values if _overlap(p, path)), None)
-            if clash is not None:
+            conflict = next((p for p in self._values if _overlap(p, path)), None)
+            if conflict is not None:
                 raise SchemaError(
-                    f"Column {'.'.join(path)!r} of {state.table} is set twice: "
-                    f"{'.'.join(clash)!r} is set too.",
+                    f"{state.table}: column {'.'.join(path)!r} is set twice, also by "
+                    f"{'.'.join(conflict)!r}. Set each column once.",
                     table=state.table,
                     column=".".join(path),
                 )
-            with _naming(state.table, path):
+            with _column_in_errors(state.table, path):
                 expression = _expression(value, fields)
-            with _naming(state.table, path):
                 self._values[path] = engine.expressions.evaluator(
                     state.schema, expression, fields[-1].data_type
                 )
-        self._made = generated_from(state.schema, {path[0] for path in self._values})
+        self._generated = generated_from(state.schema, {path[0] for path in self._values})
 
     def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """New versions of rows: exactly the table's columns, rules kept.
+        """Return the updated rows with exactly the table's columns, after checking constraints.
 
         Args:
-            rows: with the table's columns; others are passed over.
+            rows: rows with the table's columns; other columns are ignored.
 
         Raises:
             EvaluationError: an expression fails for a row.
-            ConstraintViolationError: a new version breaks a rule.
+            ConstraintViolationError: an updated row violates a constraint.
         """
         columns: dict[str, pa.Array[Any]] = {
-            f.name: rows.column(f.name) for f in self._state.schema if f.name not in self._made
+            f.name: rows.column(f.name) for f in self._state.schema if f.name not in self._generated
         }
         for path, evaluator in self._values.items():
-            with _naming(self._state.table, path):
+            with _column_in_errors(self._state.table, path):
                 value = evaluator.eval(rows)
             field = self._state.schema.get(path[0])
-            assert field is not None  # it was looked up
-            columns[field.name] = _placed(columns[field.name], field.data_type, path[1:], value)
+            assert field is not None  # __init__ resolved it
+            columns[field.name] = _set_field(columns[field.name], field.data_type, path[1:], value)
         batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-        kept = [name for name in columns if all(path[0] != name for path in self._values)]
-        return self._rules.apply(batch, of_table=kept)
+        unchanged = [name for name in columns if all(path[0] != name for path in self._values)]
+        return self._rules.apply(batch, of_table=unchanged)
 
 
 def generated_from(schema: StructType, changed: set[str]) -> frozenset[str]:
-    """Generated columns that aren't set, and depend on a column that is."""
+    """Return the generated columns that aren't changed but depend on a changed column."""
     folded = {name.lower() for name in changed}
-    made: set[str] = set()
+    generated: set[str] = set()
     for field in schema:
-        text = field.metadata.get(GENERATION_EXPRESSION_KEY)
-        if text is None or field.name in changed:
+        sql = field.metadata.get(GENERATION_EXPRESSION_KEY)
+        if sql is None or field.name in changed:
             continue
-        used = referenced_columns(parse_expression(str(text)))
+        used = referenced_columns(parse_expression(str(sql)))
         if any(path[0].lower() in folded for path in used):
-            made.add(field.name)
-    return frozenset(made)
+            generated.add(field.name)
+    return frozenset(generated)
 
 
 def _field(state: TransactionState, target: str) -> tuple[tuple[str, ...], list[StructField]]:
-    """The path of a column or nested field as the schema spells it, and the fields along it."""
+    """Return the path of a column or nested field in the schema's spelling, and its fields."""
     level: DataType = state.schema
-    whole = state.schema.get(target)
-    if whole is not None:  # a name with a dot, say
-        return (whole.name,), [whole]
+    top_level = state.schema.get(target)
+    if top_level is not None:  # the name may contain a dot
+        return (top_level.name,), [top_level]
     try:
         column = parse_expression(target)
     except PredicateError:
@@ -127,7 +125,7 @@ def _field(state: TransactionState, target: str) -> tuple[tuple[str, ...], list[
         field = level.get(name) if isinstance(level, StructType) else None
         if field is None:
             raise SchemaError(
-                f"{state.table} has no column {target!r} that could be set; it has "
+                f"{state.table}: no column {target!r} to update. Its columns are "
                 f"{', '.join(state.schema.names)}.",
                 table=state.table,
                 column=target,
@@ -138,14 +136,14 @@ def _field(state: TransactionState, target: str) -> tuple[tuple[str, ...], list[
 
 
 @contextmanager
-def _naming(table: str, path: tuple[str, ...]) -> Iterator[None]:
-    """Errors of an expression say which column was to be set to it."""
+def _column_in_errors(table: str, path: tuple[str, ...]) -> Iterator[None]:
+    """Add the column to the message of an expression's error."""
     try:
         yield
     except PredicateError as error:
         column = ".".join(path)
         raise type(error)(
-            f"Column {column!r} of {table} can't be set so: {error.message}",
+            f"{table}: the value of column {column!r} is invalid: {error.message}",
             expression=error.expression,
         ) from error
 
@@ -164,18 +162,18 @@ def _expression(value: Expression | str, fields: list[StructField]) -> Expressio
     return Literal(None) if default is None else parse_expression(str(default))
 
 
-def _placed(
+def _set_field(
     column: pa.Array[Any], data_type: DataType, path: tuple[str, ...], value: pa.Array[Any]
 ) -> pa.Array[Any]:
-    """A column with new values of a nested field; a struct that was null is one then."""
+    """Return a column with new values of a nested field; null structs become non-null."""
     if not path:
         return value
-    assert isinstance(data_type, StructType)  # the path was looked up
+    assert isinstance(data_type, StructType)  # `_field` resolved the path
     children: list[pa.Array[Any]] = []
     for field in data_type:
         child: pa.Array[Any] = pc.struct_field(column, field.name)
         if field.name == path[0]:
-            child = _placed(child, field.data_type, path[1:], value)
+            child = _set_field(child, field.data_type, path[1:], value)
         children.append(child)
     fields = [pa.field(f.name, to_arrow_type(f.data_type), f.nullable) for f in data_type]
     return pa.StructArray.from_arrays(children, fields=fields)

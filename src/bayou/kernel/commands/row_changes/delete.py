@@ -1,4 +1,4 @@
-"""DELETE: rows for which a condition is true go away."""
+"""DELETE: remove the rows for which a condition is true."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["DeleteMetrics", "begin_delete", "commit_delete", "delete"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteMetrics:
-    """What a DELETE did; times are in milliseconds. The history has the same, in camel case.
+    """Metrics of a DELETE, in camel case in the history; times are in milliseconds.
 
     Attributes:
-        version: the table's afterwards; where nothing matched, the one that was read.
-        num_deleted_rows: None where files went away whose statistics don't tell their rows.
-        num_copied_rows: rows that were left in files that were rewritten.
-        num_deletion_vectors_added: vectors that are new, those that replace one included.
-        num_deletion_vectors_removed: vectors that are gone, those that were replaced included.
+        version: the table's version after the DELETE; the read version if no row matched.
+        num_deleted_rows: None if removed files have no row count in their statistics.
+        num_copied_rows: rows that were copied from rewritten files.
+        num_deletion_vectors_added: new vectors, including those that replace one.
+        num_deletion_vectors_removed: removed vectors, including replaced ones.
         num_deletion_vectors_updated: vectors that replace one.
     """
 
@@ -51,22 +51,23 @@ def delete(
     engine_info: str,
     user_metadata: str | None = None,
 ) -> DeleteMetrics:
-    """Delete rows, and commit; nothing is committed where no row matches.
+    """Delete rows and commit; if no row matches, nothing is committed.
 
-    Files whose rows all match, by partition values or by statistics that can't be wrong, are
-    removed without being read. Of the others those columns are read that the condition names; then
-    a deletion vector marks the matching rows (`delta.enableDeletionVectors`), or the rest is copied
-    to a new file.
+    Files whose rows all match, according to partition values or exact statistics, are removed
+    without being read. In other files only the columns of the condition are read. Then a deletion
+    vector marks the matching rows (`delta.enableDeletionVectors`), or the other rows are copied to
+    a new file.
 
     Args:
         table: the version that is read.
-        where: rows for which it is true; SQL text or a predicate. None: all rows.
+        where: SQL condition or predicate; rows for which it is true are deleted. None: all rows.
 
     Raises:
-        PredicateError: the condition can't be understood, or fails for a row.
+        PredicateError: the condition can't be parsed or resolved, or fails for a row.
         ConstraintViolationError: the table is append-only.
-        CommitConflictError: another writer's commit won and doesn't go with this one.
-        UnsupportedFeatureError, DataFileError, CommitFailedError: as the names say.
+        CommitConflictError: another writer's commit conflicts with this one.
+        UnsupportedFeatureError: this version of the package can't write the table.
+        DataFileError, CommitFailedError: a file can't be read, or the commit failed.
     """
     operation = begin_delete(
         engine, table, where, engine_info=engine_info, user_metadata=user_metadata
@@ -84,15 +85,17 @@ def begin_delete(
     user_metadata: str | None = None,
     application: tuple[str, int] | None = None,
 ) -> RowOperation:
-    """A DELETE whose work is done elsewhere: `operation.candidates` are its files, and
-    `operation.work.run` what is done to them; `commit_delete` takes what comes of it.
+    """Start a DELETE whose work runs in other processes.
+
+    The processes run `operation.work.run` on files of `operation.candidates`; `commit_delete`
+    commits their combined results.
 
     Args:
-        shown: what the history shows of the condition; None: the condition itself.
-        application: whose progress the commit records, unless no row matches.
+        shown: the condition in the history; None: the condition as passed.
+        application: transaction identifier that the commit records, unless no row matches.
 
     Raises:
-        PredicateError, ConstraintViolationError, UnsupportedFeatureError: as `delete`.
+        PredicateError, ConstraintViolationError, UnsupportedFeatureError: see `delete`.
     """
     return RowOperation.begin(
         engine,
@@ -108,14 +111,14 @@ def begin_delete(
 
 
 def commit_delete(engine: Engine, operation: RowOperation, changes: RowChanges) -> DeleteMetrics:
-    """Commit, unless no row matched.
+    """Commit a DELETE, unless no row matched.
 
     Args:
-        changes: of all candidates; see `RowChanges.combined`.
+        changes: changes of all candidates; see `RowChanges.combined`.
 
     Raises:
-        CommitConflictError: another writer's commit won; what was written has been deleted.
-        CommitFailedError: as the name says.
+        CommitConflictError: another writer's commit conflicts; the written files were deleted.
+        CommitFailedError: the commit failed.
     """
     counts = {**operation.counts(changes), "num_deleted_rows": changes.num_deleted_rows}
     if changes.num_deleted_rows is None:

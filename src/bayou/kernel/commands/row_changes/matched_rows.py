@@ -1,8 +1,8 @@
-"""Rows that another engine found, and what it makes of them, put into a table's files.
+"""Row changes that another engine computed: positions of matched rows and their new values.
 
-DELETE, UPDATE and MERGE find rows and make new versions by the kernel's own expressions. Where
-those aren't enough an engine of its own does both, and hands in positions and values: what becomes
-of files, the table's rules, ids of rows and change data are seen to here, as for any row operation.
+DELETE, UPDATE and MERGE normally evaluate conditions and values with the kernel's expressions. If
+the kernel doesn't support an expression, an engine such as Spark evaluates it and passes row
+positions and values. This module applies them to files, constraints, row ids and change data.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class FoundRows:
     """Rows of one file that change.
 
     Attributes:
-        file: as a scan with statistics gave it.
-        deleted: positions of rows that go away.
-        updated: positions of rows that get new versions, int64, ascending, each once.
-        values: new values, row by row those of `updated`: the columns of
-            `FoundRowsWork.assigned`, by their names and in their types.
+        file: from a scan with statistics.
+        deleted: positions of deleted rows.
+        updated: positions of updated rows: int64, ascending, unique.
+        values: new values of the `updated` rows, in their order, with the columns of
+            `FoundRowsWork.assigned` in the table's types.
     """
 
     file: ScanFile
@@ -63,52 +63,52 @@ class FoundRows:
 
 @dataclass(frozen=True, kw_only=True)
 class FoundRowsWork:
-    """What a worker needs besides the rows.
+    """The part of the operation that a worker needs besides the rows.
 
     Attributes:
-        state: how rows change.
-        assigned: columns that new versions have new values of; the others keep theirs, but for
-            generated columns, which follow.
+        state: state for changing rows.
+        assigned: columns with new values. Other columns keep their values, except for generated
+            columns, which are recomputed.
     """
 
     state: RowChangeState
     assigned: tuple[str, ...] = ()
 
     def for_writer(self, index: int, count: int) -> FoundRowsWork:
-        """The work of one worker of several; see `TransactionState.for_writer`."""
+        """Return the work of one of several workers; see `TransactionState.for_writer`."""
         return replace(self, state=self.state.for_writer(index, count))
 
     def run(
         self,
         engine: Engine,
-        found: Iterable[FoundRows],
+        rows: Iterable[FoundRows],
         inserted: Iterable[pa.RecordBatch] = (),
         *,
         record_changes: bool | None = None,
     ) -> RowChanges:
-        """Write what takes rows from how they are to how they are to be. Nothing is committed.
+        """Write the changed files without a commit; deletes the written files on any error.
 
         Args:
-            found: at most one for each file.
-            inserted: new rows; what they lack is made.
+            rows: rows to change, at most one entry for each file.
+            inserted: new rows; missing columns get their default or generated values.
             record_changes: see `apply_row_changes`.
 
         Raises:
-            ConstraintViolationError: a new row breaks a rule of the table.
-            DataFileError, StorageError: as the names say. What was written has been deleted.
+            ConstraintViolationError: a row violates a constraint of the table.
+            DataFileError, StorageError: a file can't be read or written.
         """
         run = _Run(engine, self)
         return apply_row_changes(
             engine,
             self.state,
-            run.changes(found),
+            run.changes(rows),
             new_versions=run.new_versions if self.assigned else None,
             inserted=inserted,
             record_changes=record_changes,
         )
 
     def to_bytes(self) -> bytes:
-        """For another process."""
+        """Serialize for another process."""
         return _WIRE.encode(_WireWork(self.state.to_bytes(), self.assigned))
 
     @classmethod
@@ -116,7 +116,7 @@ class FoundRowsWork:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes are malformed or of a newer package version.
         """
         return _WIRE.decode(
             data,
@@ -127,17 +127,17 @@ class FoundRowsWork:
 
 
 def check_assigned(state: TransactionState, columns: Iterable[str]) -> None:
-    """Check that new versions of rows may have new values of columns.
+    """Check that columns may be updated.
 
     Raises:
-        SchemaError: an identity column.
+        SchemaError: one is an identity column.
     """
     for name in columns:
         column = state.schema.get(name)
         if column is not None and identity_of(column) is not None:
             raise SchemaError(
-                f"Identity column {name!r} of {state.table} can't be updated "
-                "(DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED).",
+                f"{state.table}: identity column {name!r} can't be updated "
+                "(DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED). Remove it from the SET clause.",
                 table=state.table,
                 column=name,
             )
@@ -148,31 +148,31 @@ class _Run:
         self._rewrites = not work.state.marks_rows
         self._schema = work.state.write.schema
         self._assigned = work.assigned
-        self._made = generated_from(self._schema, set(work.assigned))
+        self._generated = generated_from(self._schema, set(work.assigned))
         self._rules = RowRules(engine, work.state.write)
         self._current: FoundRows | None = None
 
-    def changes(self, found: Iterable[FoundRows]) -> Iterator[FileChange]:
-        for rows in found:
-            self._current = rows
+    def changes(self, rows: Iterable[FoundRows]) -> Iterator[FileChange]:
+        for rows_of_file in rows:
+            self._current = rows_of_file
             yield FileChange(
-                file=rows.file,
-                deleted=rows.deleted,
-                updated=bitmap(rows.updated),
+                file=rows_of_file.file,
+                deleted=rows_of_file.deleted,
+                updated=bitmap(rows_of_file.updated),
                 rewrite=self._rewrites,
             )
 
     def new_versions(self, _: FileChange, before: pa.RecordBatch) -> pa.RecordBatch:
         rows = self._current
-        assert rows is not None  # a file's rows are asked for before the next file
-        assert rows.values is not None  # updated rows come with values
-        places = pc.index_in(before.column(ROW_INDEX_COLUMN), value_set=rows.updated)
+        assert rows is not None  # this is called before `changes` yields the next file
+        assert rows.values is not None  # updated rows have values
+        indices = pc.index_in(before.column(ROW_INDEX_COLUMN), value_set=rows.updated)
         columns: dict[str, pa.Array[Any]] = {}
         for column in self._schema:
             if column.name in self._assigned:
-                columns[column.name] = rows.values.column(column.name).take(places)
-            elif column.name not in self._made:
+                columns[column.name] = rows.values.column(column.name).take(indices)
+            elif column.name not in self._generated:
                 columns[column.name] = before.column(column.name)
-        kept = [name for name in columns if name not in self._assigned]
+        unchanged = [name for name in columns if name not in self._assigned]
         batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-        return self._rules.apply(batch, of_table=kept)
+        return self._rules.apply(batch, of_table=unchanged)

@@ -1,7 +1,7 @@
-"""What DELETE and UPDATE have in common: a transaction, a condition, files, a commit.
+"""Common parts of DELETE and UPDATE: transaction, condition, candidate files, commit.
 
-The process that commits has a `RowOperation`. Its `work` and the files may go to any number of
-others (`RowWork.run`), whose outcomes are one by `RowChanges.combined`.
+The process that commits has a `RowOperation`. Other processes may run its `work` on the candidate
+files (`RowWork.run`); `RowChanges.combined` combines their results.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = ["RowOperation", "commit_row_changes", "history_metrics"]
 
 @dataclass(slots=True, kw_only=True)
 class RowOperation:
-    """A row operation under way, in the process that commits.
+    """A started DELETE or UPDATE, in the process that commits.
 
     Attributes:
-        predicate: which rows it is about, None for all.
-        matching: finds the files.
-        work: what is done to them, here or elsewhere.
-        commits_progress: the commit is made where no row matches, too, for the application's sake.
+        predicate: condition on the rows; None for all rows.
+        matching: finds the candidate files.
+        work: the task to run on the candidate files, in any process.
+        commits_progress: commit even if no row matches, to record the transaction identifier.
     """
 
     transaction: Transaction
@@ -63,19 +63,19 @@ class RowOperation:
         user_metadata: str | None,
         application: tuple[str, int] | None = None,
     ) -> RowOperation:
-        """Begin a transaction on a version.
+        """Start the operation on a version of a table.
 
         Args:
-            without_condition: what the history shows where there is no condition.
+            without_condition: `predicate` in the history if there is no condition.
             assigned: see `RowWork`.
-            shown: what the history shows of the condition; None: the condition.
-            application: whose progress the commit records; see
-                `TransactionBuilder.with_transaction_id`.
+            shown: the condition in the history; None: the condition as passed.
+            application: transaction identifier (application id, version) that the commit records;
+                see `TransactionBuilder.with_transaction_id`.
 
         Raises:
-            PredicateError: the condition can't be understood.
+            PredicateError: the condition can't be parsed or resolved.
             ConstraintViolationError: the table is append-only.
-            UnsupportedFeatureError: the table can't be written.
+            UnsupportedFeatureError: this version of the package can't write the table.
         """
         started = time.perf_counter()
         predicate = parse_predicate(where) if isinstance(where, str) else where
@@ -109,7 +109,7 @@ class RowOperation:
 
     @closeable
     def candidates(self, engine: Engine) -> Iterator[Candidate]:
-        """Files that may have matching rows; they count when the commit meets others.
+        """Yield the files that may have matching rows, and record them for conflict detection.
 
         Raises:
             EvaluationError: the condition fails for a file's partition values.
@@ -124,12 +124,12 @@ class RowOperation:
             self.transaction.record_read(self.predicate, paths)
 
     def run(self, engine: Engine, *, data_change: bool = True) -> RowChanges:
-        """All of the work, in this process; see `RowWork.run`."""
+        """Run the whole operation in this process; see `RowWork.run`."""
         with self.candidates(engine) as files:
             return self.work.run(engine, files, data_change=data_change)
 
     def counts(self, changes: RowChanges) -> dict[str, Any]:
-        """What DELETE and UPDATE both tell; times in milliseconds."""
+        """Return the metrics that DELETE and UPDATE have in common; times in milliseconds."""
         elapsed = time.perf_counter() - self._started
         return {
             "num_removed_files": changes.num_removed_files,
@@ -145,7 +145,7 @@ class RowOperation:
         }
 
     def commit(self, engine: Engine, changes: RowChanges, counts: Mapping[str, int | None]) -> int:
-        """Commit what was written; see `commit_row_changes`."""
+        """Commit the changes; see `commit_row_changes`."""
         return commit_row_changes(
             engine,
             self.transaction,
@@ -163,17 +163,17 @@ def commit_row_changes(
     *,
     commits_progress: bool = False,
 ) -> int:
-    """Commit, and run what the commit makes due; nothing is committed where nothing changes.
+    """Commit row changes, unless nothing changes, and run the post-commit hooks.
 
-    Where the commit surely didn't happen, or the table had it already by the application's
-    progress, what was written is deleted.
+    Deletes the written files if the commit certainly failed, or if the table already contains the
+    transaction identifier.
 
     Args:
-        metrics: for the history.
-        commits_progress: commit where nothing changes, too: an application's progress does.
+        metrics: `operationMetrics` of the commit.
+        commits_progress: commit even if nothing changes, to record a transaction identifier.
 
     Returns:
-        The version afterwards.
+        The table's version after the commit.
 
     Raises:
         CommitConflictError, CommitFailedError: see `Transaction.commit`.
@@ -190,10 +190,10 @@ def commit_row_changes(
 
 
 def history_metrics(counts: Mapping[str, int | None]) -> dict[str, object]:
-    """Counts under the names that they have in the history; those that aren't known left out."""
+    """Return the known counts under their names in the history (camel case)."""
     return {_camel(name): value for name, value in counts.items() if value is not None}
 
 
 def _camel(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(part.capitalize() for part in others)
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)

@@ -1,4 +1,4 @@
-"""What changing rows has written, in one process or in many, and the actions that make it count."""
+"""Files and actions that row changes produced, in one process or in several."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ __all__ = ["RowChanges"]
 
 @dataclass(slots=True, kw_only=True)
 class RowChanges:
-    """What was written, and the actions that make it count.
+    """Files that were written and the actions that commit them.
 
     Attributes:
         added: new data files.
-        marked: files whose deletion vector is a new one.
-        removed: files that aren't there any more, as they were.
-        change_files: of the change data feed.
-        vector_files: paths of files with deletion vectors, decoded and absolute.
-        num_copied_rows, num_deleted_rows, num_updated_rows, num_inserted_rows: rows; None where
-            files went away whose statistics don't tell their rows.
-        num_removed_files: files without a successor, or with one that has another path.
-        num_removed_bytes: their size.
-        num_vectors_added: files that got their first deletion vector.
-        num_vectors_updated: files that got another one.
-        num_vectors_removed: files that had one and are gone.
-        scan_seconds: what finding the rows took; of several workers the longest.
+        marked: files with a new deletion vector.
+        removed: files that are removed, or whose deletion vector is replaced.
+        change_files: change data files.
+        vector_files: decoded absolute paths of deletion vector files.
+        num_copied_rows, num_deleted_rows, num_updated_rows, num_inserted_rows: numbers of rows;
+            None if removed files have no row count in their statistics.
+        num_removed_files: removed files, without those that only get a new deletion vector.
+        num_removed_bytes: total size of these files.
+        num_vectors_added: files that get their first deletion vector.
+        num_vectors_updated: files whose deletion vector is replaced.
+        num_vectors_removed: removed files that had a deletion vector.
+        scan_seconds: duration of the row search; the longest of several workers.
     """
 
     added: list[AddFile] = field(default_factory=list)
@@ -58,11 +58,11 @@ class RowChanges:
 
     @property
     def actions(self) -> list[Action]:
-        """What a transaction commits; empty where nothing changes."""
+        """Actions for the commit; empty if nothing changes."""
         return [*self.removed, *self.marked, *self.added, *self.change_files]
 
     def remove_files(self, files: Iterable[ScanFile], *, data_change: bool = True) -> None:
-        """Remove whole files, without a look into them."""
+        """Remove whole files without reading them."""
         now = time.time_ns() // 1_000_000
         for file in files:
             self.remove(file.add, now, data_change=data_change)
@@ -74,7 +74,7 @@ class RowChanges:
             self.num_deleted_rows += rows - (0 if vector is None else vector.cardinality)
 
     def remove(self, add: AddFile, now: int, *, data_change: bool = True) -> None:
-        """Remove a file; its rows are counted elsewhere."""
+        """Remove a file without counting its rows."""
         self.removed.append(remove_of(add, now, data_change=data_change))
         self.num_removed_files += 1
         self.num_removed_bytes += add.size
@@ -82,7 +82,7 @@ class RowChanges:
             self.num_vectors_removed += 1
 
     def vector_counts(self) -> dict[str, int]:
-        """`num_deletion_vectors_...` as delta-spark counts: replaced ones are added and removed."""
+        """Return delta-spark's counts, where a replaced vector counts as added and removed."""
         return {
             "num_deletion_vectors_added": self.num_vectors_added + self.num_vectors_updated,
             "num_deletion_vectors_removed": self.num_vectors_removed + self.num_vectors_updated,
@@ -90,40 +90,37 @@ class RowChanges:
         }
 
     def discard(self, engine: Engine, table: str) -> None:
-        """Delete what was written, if it isn't to be committed.
-
-        Never after a commit whose outcome isn't known.
-        """
+        """Delete the written files. Don't call this after a commit whose result is unknown."""
         delete_data_files(engine, table, [*self.added, *self.change_files])
         engine.files.delete_files(self.vector_files)
 
     @classmethod
-    def combined(cls, shares: Iterable[RowChanges]) -> RowChanges:
-        """What several workers did to different files of one table, for one commit.
+    def combined(cls, results: Iterable[RowChanges]) -> RowChanges:
+        """Combine the results of several workers on different files of one table.
 
         Raises:
-            ArgumentError: two of them changed the same file.
+            ArgumentError: two workers changed the same file.
         """
-        whole = cls()
-        for share in shares:
+        total = cls()
+        for changes in results:
             for name in _LISTS:
-                getattr(whole, name).extend(getattr(share, name))
+                getattr(total, name).extend(getattr(changes, name))
             for name in _COUNTS:
-                one, other = getattr(whole, name), getattr(share, name)
-                setattr(whole, name, None if one is None or other is None else one + other)
-            whole.scan_seconds = max(whole.scan_seconds, share.scan_seconds)
-        gone = [remove.path for remove in whole.removed]
-        if len(set(gone)) < len(gone):
-            twice = next(path for path, count in Counter(gone).items() if count > 1)
+                one, other = getattr(total, name), getattr(changes, name)
+                setattr(total, name, None if one is None or other is None else one + other)
+            total.scan_seconds = max(total.scan_seconds, changes.scan_seconds)
+        removed = [remove.path for remove in total.removed]
+        if len(set(removed)) < len(removed):
+            duplicate = next(path for path, count in Counter(removed).items() if count > 1)
             raise ArgumentError(
-                f"{twice} was changed by two workers. Hand each file to one; what the workers "
-                "wrote isn't part of the table, `discard` deletes it.",
-                argument="shares",
+                f"{duplicate}: two workers changed this file. Assign each file to one worker, and "
+                "call `discard` to delete the files that the workers wrote.",
+                argument="results",
             )
-        return whole
+        return total
 
     def to_bytes(self) -> bytes:
-        """For the process that commits."""
+        """Serialize for the process that commits."""
         return _WIRE.encode(
             _WireChanges(
                 self.added,
@@ -141,9 +138,9 @@ class RowChanges:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes are malformed or of a newer package version.
         """
-        return _WIRE.decode(data, _of_wire)
+        return _WIRE.decode(data, _from_wire)
 
 
 _LISTS = ("added", "marked", "removed", "change_files", "vector_files")
@@ -163,8 +160,8 @@ class _WireChanges(msgspec.Struct, frozen=True, array_like=True):
 _WIRE = WireFormat("outcome of row changes", 1, _WireChanges)
 
 
-def _of_wire(wire: _WireChanges) -> RowChanges:
-    found = RowChanges(
+def _from_wire(wire: _WireChanges) -> RowChanges:
+    changes = RowChanges(
         added=wire.added,
         marked=wire.marked,
         removed=wire.removed,
@@ -173,5 +170,5 @@ def _of_wire(wire: _WireChanges) -> RowChanges:
         scan_seconds=wire.scan_seconds,
     )
     for name, count in zip(_COUNTS, wire.counts, strict=True):
-        setattr(found, name, count)
-    return found
+        setattr(changes, name, count)
+    return changes

@@ -1,11 +1,8 @@
-"""The algebra of row changes: rows of data files go away, others come, all in one commit.
+"""Row changes of data files: write the files and actions that delete, update and insert rows.
 
-DELETE, UPDATE, MERGE and REORG PURGE decide which rows of which files go away and what comes
-instead (`FileChange`, batches); `apply_row_changes` writes data files, deletion vectors and change
-data files, and says which actions make it so. It commits nothing, and needs no transaction: a
-worker does its share with a `RowChangeState` that came as bytes.
-
-What is to happen to the rows of one data file: the unit of work of a row operation.
+DELETE, UPDATE, MERGE and REORG PURGE decide which rows of each file are removed (`FileChange`) and
+which rows are added. `apply_row_changes` writes data files, deletion vectors and change data files,
+and returns the actions. It needs no transaction: a worker needs only a `RowChangeState`.
 """
 
 from __future__ import annotations
@@ -58,16 +55,16 @@ _WIRE = WireFormat("change of a file", 1, _WireFileChange)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """Which rows of a data file go away.
+    """Rows of a data file that an operation deletes or updates.
 
-    Positions are physical ones, from 0, whole file and rows that a deletion vector deletes
-    included; those that it deletes already don't matter here.
+    Positions are 0-based positions in the file. Positions that the file's deletion vector already
+    deletes are ignored.
 
     Attributes:
-        file: as a scan with statistics gave it.
-        deleted: rows that go away for good.
-        updated: rows that go away because there is a new version of each.
-        rewrite: what is left is copied to a new file; else a deletion vector marks what isn't.
+        file: from a scan with statistics.
+        deleted: positions of deleted rows.
+        updated: positions of rows that are replaced by a new version.
+        rewrite: copy the remaining rows to a new file; otherwise write a deletion vector.
     """
 
     file: ScanFile
@@ -77,11 +74,11 @@ class FileChange:
 
     @property
     def gone(self) -> BitMap64:
-        """All rows that go away."""
+        """Positions of all deleted and updated rows."""
         return self.deleted | self.updated
 
     def to_bytes(self) -> bytes:
-        """For another process."""
+        """Serialize for another process."""
         return _WIRE.encode(
             _WireFileChange(
                 self.file.to_bytes(),
@@ -96,7 +93,7 @@ class FileChange:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes are malformed or of a newer package version.
         """
         return _WIRE.decode(
             data,
@@ -113,14 +110,14 @@ _LOG = logging.getLogger(__name__)
 pc: Any = pyarrow.compute
 
 _BATCHES_AHEAD = 4
-_WORTH_A_THREAD = 4 * 1024 * 1024
-"""Bytes of a file from which it is read by a thread while what was read before is written."""
+_MIN_READ_AHEAD_SIZE = 4 * 1024 * 1024
+"""Files larger than this (bytes) are read ahead in a thread while earlier rows are written."""
 
 NewVersions: TypeAlias = Callable[[FileChange, pa.RecordBatch], pa.RecordBatch]
-"""Gives new versions of some of a file's updated rows, in their order and number.
+"""Function that returns the new versions of a batch of updated rows, one for each, in their order.
 
-What it gets has the table's columns and those of `RowChangeState.metadata_columns`; it gives
-exactly the table's, keeping its rules (`RowRules.apply`).
+Its argument has the table's columns and `RowChangeState.metadata_columns`. Its result has exactly
+the table's columns and satisfies the constraints (`RowRules.apply`).
 """
 
 
@@ -135,31 +132,32 @@ def apply_row_changes(
     record_changes: bool | None = None,
     data_change: bool = True,
 ) -> RowChanges:
-    """Write what takes the rows from how they are to how they are to be.
+    """Write the data files, deletion vectors and change data files of row changes.
 
-    File after file, batch after batch: memory holds what waits for its partition's file (see
-    `write_data`) and one deletion vector a file. All new rows go to files together, so that few
-    files come of many small ones.
+    Files are processed one by one. Memory holds the buffers of open partition files (see
+    `write_data`) and one deletion vector at a time. New rows of all files are written together, so
+    that many small files become few. Deletes the written files on any error.
 
-    A commit with change data files has all of its changes in them (PROTOCOL.md, Change Data
-    Files). One that only marks, removes whole files, or only adds rows needs none.
+    If a commit has change data files, they must contain all of its changes (PROTOCOL.md, Change
+    Data Files). Commits that only write deletion vectors, remove whole files or add rows need none.
 
     Args:
-        changes: at most one a file. What is gone already doesn't count; a file with nothing to do
-            is passed over, unless it is to be rewritten.
-        new_versions: makes the new versions of `FileChange.updated` rows while their files are
-            read; None where `updated` brings them.
-        updated: new versions of updated rows: exactly the table's columns, rules kept, and
-            `_metadata.row_id` (int64) where the table tracks rows.
-        inserted: new rows; what they lack is made, and the table's rules are checked.
-        record_changes: whether change data files are written; None: where the feed is on.
-        data_change: False where rows only move (a purge).
+        changes: at most one for each file. Deleted positions are ignored; a file without changes is
+            skipped unless it is to be rewritten.
+        new_versions: returns the new versions of `FileChange.updated` rows while files are read;
+            None if `updated` provides them.
+        updated: new versions of updated rows with exactly the table's columns, constraints checked,
+            and `_metadata.row_id` (int64) if the table has row tracking.
+        inserted: new rows; missing columns get default or generated values, constraints are
+            checked.
+        record_changes: whether to write change data files; None: if the feed is enabled.
+        data_change: False if rows are only moved (REORG PURGE).
 
     Raises:
-        DataFileError: a file can't be read, or a deletion vector.
-        ConstraintViolationError, SchemaError: inserted rows that break a rule.
-        ArgumentError: a position that the file doesn't have, or a file that can't be marked.
-        StorageError: the store refused. Whatever the error, what was written has been deleted.
+        DataFileError: a data file or deletion vector can't be read.
+        ConstraintViolationError, SchemaError: inserted rows violate a constraint or the schema.
+        ArgumentError: a position is outside the file, or the table has no deletion vectors.
+        StorageError: a file can't be written.
     """
     if record_changes is None:
         record_changes = state.records_changes and data_change
@@ -202,7 +200,7 @@ class _Work:
         updated: Iterable[pa.RecordBatch],
         inserted: Iterable[pa.RecordBatch],
     ) -> Iterator[pa.RecordBatch]:
-        """Rows for new files: copied, updated, inserted; what files need is noted on the way."""
+        """Yield the rows of new files (copied, updated, inserted), and record change data."""
         for change in changes:
             yield from self._rows_of(change)
         for batch in updated:
@@ -224,7 +222,7 @@ class _Work:
             self.result.change_files = self._changes.actions
 
     def discard(self) -> None:
-        """Delete what was written; a failure to do so is logged, for there is another error."""
+        """Delete the written files; log a failure, because another error is being raised."""
         self.result.vector_files = self._vectors.paths
         if self._changes is not None:
             self.result.change_files = self._changes.actions
@@ -232,59 +230,59 @@ class _Work:
         try:
             self.result.discard(self._engine, table)
         except BayouError as error:
-            _LOG.warning("Files of a failed change of rows of %s stay: %s", table, error)
+            _LOG.warning("%s: files of a failed operation weren't deleted: %s", table, error)
 
     def _rows_of(self, change: FileChange) -> Iterator[pa.RecordBatch]:
         file = change.file
         old = BitMap64()
         if file.deletion_vector is not None:
             old = read.load(self._engine, self._state.write.table, file.deletion_vector)
-        gone = change.gone - old
-        if not gone and not change.rewrite:
+        removed = change.gone - old
+        if not removed and not change.rewrite:
             return
         physical = num_rows(self._engine, file)
-        if gone and gone.max() >= physical:
+        if removed and removed.max() >= physical:
             raise ArgumentError(
-                f"{file.path} of {self._state.write.table} has {physical} rows; row {gone.max()} "
-                "was to be changed.",
+                f"{self._state.write.table}: {file.path} has {physical} rows, so row "
+                f"{removed.max()} can't be changed. Pass positions of this file.",
                 argument="changes",
             )
-        num_updated = len(gone & change.updated)
+        num_updated = len(removed & change.updated)
         self.result.num_updated_rows += num_updated
         if self.result.num_deleted_rows is not None:
-            self.result.num_deleted_rows += len(gone) - num_updated
+            self.result.num_deleted_rows += len(removed) - num_updated
         if old and old.max() >= physical:
             raise CorruptTableError(
-                f"The deletion vector of {file.path} in the log of {self._state.write.table} "
-                f"deletes row {old.max()} of a file of {physical} rows. Rewrite the file with the "
-                "writer that made the vector.",
+                f"{self._state.write.table}: the deletion vector of {file.path} deletes row "
+                f"{old.max()}, but the file has {physical} rows. Rewrite the file with the writer "
+                "of the vector.",
                 table=self._state.write.table,
                 file=file.path,
             )
-        whole = len(gone) + len(old) == physical
-        if change.rewrite and not whole:
-            self.result.num_copied_rows += physical - len(gone) - len(old)
-            yield from self._read(change, gone, None, copies=True)
+        all_removed = len(removed) + len(old) == physical
+        if change.rewrite and not all_removed:
+            self.result.num_copied_rows += physical - len(removed) - len(old)
+            yield from self._read(change, removed, None, copies=True)
         elif self._changes is not None or (self._new_versions is not None and num_updated):
-            yield from self._read(change, gone, None if whole else gone, copies=False)
-        if change.rewrite or whole:
+            yield from self._read(change, removed, None if all_removed else removed, copies=False)
+        if change.rewrite or all_removed:
             self.result.remove(file.add, self._now, data_change=self._data_change)
         else:
-            self._mark(file.add, gone | old, physical)
+            self._mark(file.add, removed | old, physical)
 
     def _mark(self, add: AddFile, deleted: BitMap64, physical: int) -> None:
         if not self._state.marks_rows:
             raise ArgumentError(
-                f"{self._state.write.table} has no deletion vectors "
-                f"(delta.enableDeletionVectors): {add.path} can only be rewritten.",
+                f"{self._state.write.table}: deletion vectors are disabled "
+                f"(delta.enableDeletionVectors), so {add.path} must be rewritten. Set `rewrite`.",
                 argument="changes",
             )
         try:
             statistics = stats.with_wide_bounds(add.stats, physical)
         except ValueError as error:
             raise CorruptTableError(
-                f"The statistics of {add.path} in the log of {self._state.write.table} can't be "
-                f"read: {error}.",
+                f"{self._state.write.table}: the statistics of {add.path} in the log can't be "
+                f"parsed: {error}. Rewrite the file with its writer.",
                 table=self._state.write.table,
                 file=add.path,
             ) from error
@@ -303,33 +301,34 @@ class _Work:
             self.result.num_vectors_updated += 1
 
     def _read(
-        self, change: FileChange, gone: BitMap64, only: BitMap64 | None, *, copies: bool
+        self, change: FileChange, removed: BitMap64, only: BitMap64 | None, *, copies: bool
     ) -> Iterator[pa.RecordBatch]:
-        """Rows of a file that are copied, and new versions of those that are updated.
+        """Yield the copied rows of a file and the new versions of its updated rows.
 
         Args:
-            only: rows that are looked for, None for all.
-            copies: rows that aren't gone are copied.
+            only: positions to read, None for all.
+            copies: whether the remaining rows are copied.
         """
         for first, end in row_group_ranges(self._engine, change.file, only):
             with self._batches(change.file, first, end) as batches:
                 for batch in batches:
-                    kept = read.selection(gone, batch.column(ROW_INDEX_COLUMN))
+                    remaining = read.selection(removed, batch.column(ROW_INDEX_COLUMN))
                     if copies:
-                        copied = self._copied(batch if kept is None else batch.filter(kept))
-                        yield self._keeping_texts(change, copied)
-                    if kept is not None:
-                        changed = self._changed(change, batch.filter(pc.invert(kept)))
-                        yield from (self._keeping_texts(change, rows) for rows in changed)
+                        rows = batch if remaining is None else batch.filter(remaining)
+                        yield self._with_partition_strings(change, self._copied(rows))
+                    if remaining is not None:
+                        changed = self._changed(change, batch.filter(pc.invert(remaining)))
+                        yield from (self._with_partition_strings(change, rows) for rows in changed)
 
-    def _keeping_texts(self, change: FileChange, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _with_partition_strings(self, change: FileChange, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Keep the serialized partition values of the file for its rows."""
         return keeping_texts(self._state.write, rows, change.file.partition_values)
 
     def _batches(
         self, file: ScanFile, first: int, end: int | None
     ) -> CloseableIterator[pa.RecordBatch]:
         batches = read_scan_file(self._engine, self._state.read, file, first, end)
-        return read_ahead(batches, _BATCHES_AHEAD) if file.size > _WORTH_A_THREAD else batches
+        return read_ahead(batches, _BATCHES_AHEAD) if file.size > _MIN_READ_AHEAD_SIZE else batches
 
     def _copied(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         rows = batch.select(self._schema.names)
@@ -338,7 +337,7 @@ class _Work:
         return self._tracked(rows, batch.column(ROW_ID), batch.column(ROW_COMMIT_VERSION))
 
     def _changed(self, change: FileChange, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """New versions of a batch's updated rows; what changes is recorded."""
+        """Yield the new versions of a batch's updated rows, and record its change data."""
         not_updated = read.selection(change.updated, batch.column(ROW_INDEX_COLUMN))
         if not_updated is None:
             self._record(change, batch, "delete")
@@ -348,12 +347,12 @@ class _Work:
         self._record(change, before, "update_preimage")
         if self._new_versions is not None:
             ids = before.column(ROW_ID) if self._state.tracks_rows else None
-            versions = self._keeping_texts(change, self._new_versions(change, before))
+            versions = self._with_partition_strings(change, self._new_versions(change, before))
             yield self._updated(versions, ids)
 
     def _record(self, change: FileChange, rows: pa.RecordBatch, change_type: ChangeType) -> None:
         if self._changes is not None:
-            self._changes.add(self._keeping_texts(change, rows), change_type)
+            self._changes.add(self._with_partition_strings(change, rows), change_type)
 
     def _updated(self, rows: pa.RecordBatch, ids: pa.Array[Any] | None) -> pa.RecordBatch:
         if self._changes is not None:
@@ -366,7 +365,7 @@ class _Work:
         ids: pa.Array[Any] | None,
         versions: pa.Array[Any] | None,
     ) -> pa.RecordBatch:
-        """Rows with their ids and commit versions, where the table has them; null: fresh ones."""
+        """Append row ids and row commit versions if rows are tracked; null means a new value."""
         rows = relabelled(rows, self._schema, table=self._state.write.table)
         for name, values in ((ROW_ID, ids), (ROW_COMMIT_VERSION, versions)):
             if name in self._state.materialized:

@@ -1,7 +1,4 @@
-"""Which rows of a data file a condition is true for: a worker's part of finding them.
-
-Which files of a table may hold a row that a condition is true for.
-"""
+"""Search for the rows that match a condition: candidate files, then row positions in each file."""
 
 from __future__ import annotations
 
@@ -50,17 +47,17 @@ _SEARCH = WireFormat("search for rows", 1, _WireSearch)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A file that may hold matching rows.
+    """A file that may have matching rows.
 
     Attributes:
-        certain: every row of it matches.
+        certain: whether every row of the file matches.
     """
 
     file: ScanFile
     certain: bool
 
     def all_positions(self, engine: Engine) -> BitMap64:
-        """Those of all rows, deleted ones included.
+        """Return the positions of all rows, including deleted ones.
 
         Raises:
             DataFileError: the file can't be read.
@@ -68,7 +65,7 @@ class Candidate:
         return BitMap64(range(num_rows(engine, self.file)))
 
     def to_bytes(self) -> bytes:
-        """For another process."""
+        """Serialize for another process."""
         return _CANDIDATE.encode(_WireCandidate(self.file.to_bytes(), self.certain))
 
     @classmethod
@@ -76,7 +73,7 @@ class Candidate:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes are malformed or of a newer package version.
         """
         return _CANDIDATE.decode(
             data, lambda wire: cls(file=ScanFile.from_bytes(wire.file), certain=wire.certain)
@@ -85,43 +82,43 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class RowSearch:
-    """What is looked for in each file.
+    """Search for matching rows in a file; workers receive it as bytes.
 
     Attributes:
-        read: how files are read: the columns that the condition names, and the row's index.
-        condition: resolved; None: every row matches.
+        read: scan state that reads the columns of the condition and the row index.
+        condition: resolved condition; None: every row matches.
     """
 
     read: ScanState
     condition: Predicate | None
 
     def positions(self, engine: Engine) -> Callable[[ScanFile], BitMap64]:
-        """Gives the matching rows of a file, by their positions, without rows deleted before.
+        """Return a function that returns the positions of a file's matching live rows.
 
-        It reads the columns that the condition names, of row groups that may hold a matching row.
-        It raises EvaluationError where the condition fails for a row, DataFileError where a file
-        can't be read.
+        The function reads only the columns of the condition and only row groups that may match. It
+        raises EvaluationError if the condition fails for a row, and DataFileError if the file can't
+        be read.
         """
         evaluator = None
         if self.condition is not None:
             schema = self.read.logical_schema
             evaluator = engine.expressions.predicate_evaluator(schema, self.condition)
 
-        def of_file(file: ScanFile) -> BitMap64:
-            found = BitMap64()
+        def matching_positions(file: ScanFile) -> BitMap64:
+            positions = BitMap64()
             with read_scan_file(engine, self.read, file) as batches:
                 for batch in batches:
                     rows = batch.column(ROW_INDEX_COLUMN)
                     if evaluator is not None:
                         rows = rows.filter(evaluator.eval(batch))
                     if len(rows):
-                        found |= bitmap(rows)
-            return found
+                        positions |= bitmap(rows)
+            return positions
 
-        return of_file
+        return matching_positions
 
     def to_bytes(self) -> bytes:
-        """For another process."""
+        """Serialize for another process."""
         condition = None if self.condition is None else to_wire(self.condition)
         return _SEARCH.encode(_WireSearch(self.read.to_bytes(), condition))
 
@@ -130,7 +127,7 @@ class RowSearch:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes are malformed or of a newer package version.
         """
         return _SEARCH.decode(
             data,
@@ -144,21 +141,21 @@ class RowSearch:
 pc: Any = pyarrow.compute
 
 _EXACT_TYPES = frozenset({BYTE, SHORT, INTEGER, LONG, DATE})
-"""Types whose bounds every writer writes exactly. Others are rounded, cut off, or leave out NaN:
-good enough for leaving out files, not for taking all of a file's rows without a look."""
+"""Types with exact bounds in all writers. Other bounds are rounded, truncated or ignore NaN: they
+can prove that no row of a file matches, but not that all rows match."""
 
 
 class Matching:
-    """A condition over one version of a table. Holds no engine; safe in threads.
+    """A condition on one version of a table. Holds no engine; thread-safe.
 
     Args:
-        predicate: None matches every row.
+        predicate: condition; None matches every row.
 
     Raises:
-        PredicateError: the predicate names an unknown column or function, or isn't a condition.
+        PredicateError: the predicate names an unknown column or function, or isn't boolean.
 
     Attributes:
-        search: finds the rows in the files.
+        search: finds the matching rows of a file.
     """
 
     def __init__(
@@ -170,8 +167,8 @@ class Matching:
         time_zone: str = "UTC",
     ) -> None:
         resolved = None if predicate is None else resolve(predicate, state.schema)
-        named = () if resolved is None else {p[0] for p in referenced_columns(resolved)}
-        schema = StructType(tuple(f for f in state.schema if f.name in named))
+        referenced = () if resolved is None else {p[0] for p in referenced_columns(resolved)}
+        schema = StructType(tuple(f for f in state.schema if f.name in referenced))
         self._scan: Scan = (
             ScanBuilder(state)
             .with_filter(resolved)
@@ -183,44 +180,44 @@ class Matching:
         )
         residual = self._scan.remaining_filter
         self.search = RowSearch(read=self._scan.scan_state(engine), condition=residual)
-        self._doubtful: Pruning | None = None
+        self._uncertain: Pruning | None = None
         if residual is not None and _has_exact_bounds(residual, state):
             otherwise = resolve(Or((Not(residual), IsNull(residual))), state.schema)
             plan = SkippingPlan.build(otherwise, state.schema, state.partition_columns)
-            self._doubtful = Pruning(state.path, state.schema, plan, time_zone=time_zone)
+            self._uncertain = Pruning(state.path, state.schema, plan, time_zone=time_zone)
 
     @closeable
     def candidates(self, engine: Engine) -> Iterator[Candidate]:
-        """Live files that may hold a matching row.
+        """Yield the live files that may have a matching row.
 
         Raises:
             EvaluationError: the condition fails for a file's partition values.
         """
         with self._scan.scan_files(engine) as batches:
             for batch in batches:
-                doubtful = self._doubtful_paths(engine, batch)
+                uncertain = self._uncertain_paths(engine, batch)
                 with batch.rows() as files:
                     for file in files:
-                        certain = doubtful is not None and file.path not in doubtful
+                        certain = uncertain is not None and file.path not in uncertain
                         yield Candidate(file=file, certain=certain)
 
-    def _doubtful_paths(self, engine: Engine, batch: ScanFileBatch) -> frozenset[str] | None:
-        """Paths of files that may hold a row that doesn't match; None where any file may."""
+    def _uncertain_paths(self, engine: Engine, batch: ScanFileBatch) -> frozenset[str] | None:
+        """Return the paths of files that may have a row that doesn't match; None: any file may."""
         if self.search.condition is None:
             return frozenset()
-        if self._doubtful is None:
+        if self._uncertain is None:
             return None
         adds: Any = batch.selected().column("add")
-        kept, selection = self._doubtful.keep(engine, CheckpointAdds(adds), None)
-        paths: pa.Array[Any] = pc.struct_field(kept, "path")
+        retained, selection = self._uncertain.keep(engine, CheckpointAdds(adds), None)
+        column: pa.Array[Any] = pc.struct_field(retained, "path")
         if selection is not None:
-            paths = paths.filter(selection)
-        found: list[Any] = paths.to_pylist()
-        return frozenset(found)
+            column = column.filter(selection)
+        paths: list[Any] = column.to_pylist()
+        return frozenset(paths)
 
 
 def _has_exact_bounds(predicate: Predicate, state: TableState) -> bool:
-    """Whether all that a condition names of data files are columns with exact bounds."""
+    """Whether all data columns that a condition references have exact bounds."""
     for path in referenced_columns(predicate):
         field = state.schema.get(path[0])
         if path[0] in state.partition_columns:

@@ -1,4 +1,4 @@
-"""What is common to all files whose rows an operation changes."""
+"""State that workers need to change rows, common to all files of an operation."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _COMMIT_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnNa
 
 @dataclass(frozen=True, kw_only=True)
 class RowChangeState:
-    """What workers need to change rows, besides the files.
+    """State that workers need to change rows, besides the files.
 
     Attributes:
-        write: how rows are written.
-        marks_rows: deletion vectors may be written (`delta.enableDeletionVectors`).
+        write: transaction state for written files.
+        marks_rows: whether deletion vectors may be written (`delta.enableDeletionVectors`).
     """
 
     write: TransactionState
@@ -45,7 +45,7 @@ class RowChangeState:
 
     @classmethod
     def of(cls, engine: Engine, transaction: Transaction) -> RowChangeState:
-        """For a transaction on an existing table."""
+        """Build the state for a transaction on an existing table."""
         write = transaction.transaction_state(engine)
         supported = features.DELETION_VECTORS in features.writer_features(transaction.protocol)
         return cls(
@@ -55,45 +55,45 @@ class RowChangeState:
 
     @property
     def records_changes(self) -> bool:
-        """The change data feed is on."""
+        """Whether the change data feed is enabled."""
         return is_feed_enabled(self.write.configuration)
 
     @property
     def tracks_rows(self) -> bool:
-        """Rows keep their ids, and copied ones their commit versions."""
+        """Whether row tracking is enabled: rows keep their ids, copied rows their versions."""
         return TableProperties(self.write.configuration).row_tracking
 
     @cached_property
     def materialized(self) -> Mapping[str, str]:
-        """Columns of data files that hold row ids and commit versions, by metadata column.
+        """Materialized columns of row ids and row commit versions, by metadata column.
 
         Raises:
-            CorruptTableError: rows are tracked, and the table doesn't name the columns.
+            CorruptTableError: row tracking is enabled, but the properties don't name the columns.
         """
         if not self.tracks_rows:
             return {}
-        named = {
+        names = {
             ROW_ID: self.write.configuration.get(_ROW_ID_COLUMN),
             ROW_COMMIT_VERSION: self.write.configuration.get(_COMMIT_VERSION_COLUMN),
         }
-        found = {name: column for name, column in named.items() if column}
-        if len(found) < len(named):
+        columns = {name: column for name, column in names.items() if column}
+        if len(columns) < len(names):
             raise CorruptTableError(
-                f"{self.write.table} has row tracking enabled and doesn't name the columns for "
-                f"row ids and commit versions ({_ROW_ID_COLUMN}, {_COMMIT_VERSION_COLUMN}), so "
-                "that rows can't be moved to other files.",
+                f"{self.write.table}: row tracking is enabled, but the properties {_ROW_ID_COLUMN} "
+                f"and {_COMMIT_VERSION_COLUMN} aren't set, so rows can't be moved to other files. "
+                "Restore both properties.",
                 table=self.write.table,
             )
-        return found
+        return columns
 
     @property
     def metadata_columns(self) -> tuple[str, ...]:
-        """What rows that are read tell of themselves, behind the table's columns."""
+        """Metadata columns that are read after the table's columns."""
         return (ROW_INDEX_COLUMN, *self.materialized)
 
     @cached_property
     def read(self) -> ScanState:
-        """How files are read: all columns that the table will have, and `metadata_columns`."""
+        """Scan state that reads all columns of the resulting table and `metadata_columns`."""
         return ScanState(
             table=self.write.table,
             logical_schema=self.write.schema,
@@ -107,11 +107,11 @@ class RowChangeState:
         )
 
     def for_writer(self, index: int, count: int) -> RowChangeState:
-        """The state of one worker of several; see `TransactionState.for_writer`."""
+        """Return the state of one of several workers; see `TransactionState.for_writer`."""
         return replace(self, write=self.write.for_writer(index, count))
 
     def to_bytes(self) -> bytes:
-        """For another process."""
+        """Serialize for another process."""
         return _WIRE.encode(_WireState(self.write.to_bytes(), self.marks_rows))
 
     @classmethod
@@ -119,7 +119,7 @@ class RowChangeState:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes are malformed or of a newer package version.
         """
         return _WIRE.decode(
             data,

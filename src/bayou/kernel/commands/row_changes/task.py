@@ -1,4 +1,4 @@
-"""A worker's share of a DELETE or UPDATE: rows found in files, and changed."""
+"""Task of a DELETE or UPDATE: find the matching rows of some files and change them."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _WIRE = WireFormat("work of a row operation", 1, _WireWork)
 
 @dataclass(frozen=True, kw_only=True)
 class RowWork:
-    """What a worker needs besides the files.
+    """The part of a DELETE or UPDATE that a worker needs besides the files.
 
     Attributes:
-        state: how rows change.
-        search: finds them.
-        assigned: new values of an UPDATE's rows, see `Assignments`; None: they are deleted.
+        state: state for changing rows.
+        search: finds the matching rows.
+        assigned: new values of an UPDATE, see `Assignments`; None: matching rows are deleted.
     """
 
     state: RowChangeState
@@ -51,7 +51,7 @@ class RowWork:
     def records_changes(self) -> bool:
         """Whether change data files are written.
 
-        Of deletion vectors, and of files that go away, the feed of a DELETE is made without them.
+        A DELETE that writes deletion vectors or removes whole files needs no change data files.
         """
         if self.assigned is None and (self.state.marks_rows or self.search.condition is None):
             return False
@@ -60,24 +60,26 @@ class RowWork:
     def run(
         self, engine: Engine, files: Iterable[Candidate], *, data_change: bool = True
     ) -> RowChanges:
-        """Find the rows of some files, and write what changes them. Nothing is committed.
+        """Find the matching rows of some files, and write the changed files without a commit.
+
+        Deletes the written files on any error.
 
         Args:
-            data_change: False where files go away whole, and their rows come again.
+            data_change: False if whole files are removed and their rows are written again.
 
         Raises:
-            PredicateError: a condition or value can't be understood, or fails for a row.
-            ConstraintViolationError: a new version breaks a rule of the table.
-            DataFileError, StorageError: as the names say. What was written has been deleted.
+            PredicateError: a condition or value can't be resolved, or fails for a row.
+            ConstraintViolationError: an updated row violates a constraint of the table.
+            DataFileError, StorageError: a file can't be read or written.
         """
         new_versions: NewVersions | None = None
         if self.assigned is not None:
             assignments = Assignments(engine, self.state.write, self.assigned)
 
-            def made(_: FileChange, rows: pa.RecordBatch) -> pa.RecordBatch:
+            def assign(_: FileChange, rows: pa.RecordBatch) -> pa.RecordBatch:
                 return assignments.apply(rows)
 
-            new_versions = made
+            new_versions = assign
         finder = _Finder(self, engine)
         changed = apply_row_changes(
             engine,
@@ -91,7 +93,7 @@ class RowWork:
         return changed
 
     def to_bytes(self) -> bytes:
-        """For another process."""
+        """Serialize for another process."""
         assigned: dict[str, str | list[Any]] | None = None
         if self.assigned is not None:
             assigned = {
@@ -105,12 +107,12 @@ class RowWork:
         """The inverse of `to_bytes`.
 
         Raises:
-            SerializationError: not such bytes, or of a newer version of the package.
+            SerializationError: the bytes are malformed or of a newer package version.
         """
-        return _WIRE.decode(data, _of_wire)
+        return _WIRE.decode(data, _from_wire)
 
 
-def _of_wire(wire: _WireWork) -> RowWork:
+def _from_wire(wire: _WireWork) -> RowWork:
     assigned: dict[str, Expression | str] | None = None
     if wire.assigned is not None:
         assigned = {
@@ -125,11 +127,11 @@ def _of_wire(wire: _WireWork) -> RowWork:
 
 
 class _Finder:
-    """Which rows of which files change, found while the ones before are written.
+    """Finds the rows to change lazily, file by file, while the changes before are written.
 
     Attributes:
-        whole: files that go away without a look into them.
-        seconds: spent on finding.
+        whole: files that are removed without being read.
+        seconds: time spent on the search.
     """
 
     def __init__(self, work: RowWork, engine: Engine) -> None:

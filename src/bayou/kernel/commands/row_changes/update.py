@@ -1,4 +1,4 @@
-"""UPDATE: rows for which a condition is true get new values."""
+"""UPDATE: assign new values to the rows for which a condition is true."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["UpdateMetrics", "begin_update", "commit_update", "update"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMetrics:
-    """What an UPDATE did; times are in milliseconds. The history has the same, in camel case.
+    """Metrics of an UPDATE, in camel case in the history; times are in milliseconds.
 
     Attributes:
-        version: the table's afterwards; where nothing matched, the one that was read.
+        version: the table's version after the UPDATE; the read version if no row matched.
         num_copied_rows: rows of rewritten files that didn't match.
-        num_deletion_vectors_added: vectors that are new, those that replace one included.
-        num_deletion_vectors_removed: vectors that are gone, those that were replaced included.
+        num_deletion_vectors_added: new vectors, including those that replace one.
+        num_deletion_vectors_removed: removed vectors, including replaced ones.
         num_deletion_vectors_updated: vectors that replace one.
     """
 
@@ -54,22 +54,23 @@ def update(
     engine_info: str,
     user_metadata: str | None = None,
 ) -> UpdateMetrics:
-    """Give rows new values, and commit; nothing is committed where no row matches.
+    """Update rows and commit; if no row matches, nothing is committed.
 
-    Rows are found as by `delete`. A deletion vector marks the old ones where the table has them,
-    and only new versions are written; else their files are rewritten.
+    Matching rows are found as in `delete`. If the table has deletion vectors, they mark the old
+    rows, and only updated rows are written; otherwise files are rewritten.
 
     Args:
         table: the version that is read.
         values: see `Assignments`.
-        where: rows for which it is true; SQL text or a predicate. None: all rows.
+        where: SQL condition or predicate; rows for which it is true are updated. None: all rows.
 
     Raises:
-        SchemaError: a column that can't be set.
-        PredicateError: an expression can't be understood, or fails for a row.
-        ConstraintViolationError: a new version breaks a rule, or the table is append-only.
-        CommitConflictError: another writer's commit won and doesn't go with this one.
-        UnsupportedFeatureError, DataFileError, CommitFailedError: as the names say.
+        SchemaError: a column can't be set.
+        PredicateError: an expression can't be parsed or resolved, or fails for a row.
+        ConstraintViolationError: an updated row violates a constraint, or the table is append-only.
+        CommitConflictError: another writer's commit conflicts with this one.
+        UnsupportedFeatureError: this version of the package can't write the table.
+        DataFileError, CommitFailedError: a file can't be read, or the commit failed.
     """
     operation = begin_update(
         engine, table, values, where, engine_info=engine_info, user_metadata=user_metadata
@@ -88,16 +89,18 @@ def begin_update(
     user_metadata: str | None = None,
     application: tuple[str, int] | None = None,
 ) -> RowOperation:
-    """An UPDATE whose work is done elsewhere; see `begin_delete`.
+    """Start an UPDATE whose work runs in other processes; see `begin_delete`.
 
-    An application's progress is committed where no row matches, too, as by delta-spark.
+    The transaction identifier is committed even if no row matches, as in delta-spark.
 
     Raises:
         ArgumentError, SchemaError, PredicateError, ConstraintViolationError,
-        UnsupportedFeatureError: as `update`.
+        UnsupportedFeatureError: see `update`.
     """
     if not values:
-        raise ArgumentError("An update sets at least one column.", argument="set")
+        raise ArgumentError(
+            f"{table.path}: no column to update. Set at least one column.", argument="set"
+        )
     operation = RowOperation.begin(
         engine,
         table,
@@ -110,12 +113,12 @@ def begin_update(
         user_metadata=user_metadata,
         application=application,
     )
-    Assignments(engine, operation.work.state.write, values)  # refuses what can't be set
+    Assignments(engine, operation.work.state.write, values)  # validates the columns and values
     return operation
 
 
 def commit_update(engine: Engine, operation: RowOperation, changes: RowChanges) -> UpdateMetrics:
-    """Commit, unless no row matched; see `commit_delete`."""
+    """Commit an UPDATE, unless no row matched; see `commit_delete`."""
     counts = {**operation.counts(changes), "num_updated_rows": changes.num_updated_rows}
     version = operation.commit(engine, changes, counts)
     return UpdateMetrics(version=version, **counts)

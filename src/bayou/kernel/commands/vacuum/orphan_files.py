@@ -1,14 +1,12 @@
-"""What of a listing nothing needs, column by column.
+"""Listing of a table's folder, and comparison with the referenced files.
 
-A listing is compared with the log as it comes, batch after batch. Of its files only those are kept
-in memory that nothing needs, and a batch of those that may be such.
+A listing is compared in columnar batches. Memory holds only the unreferenced files and one batch of
+candidates.
 
-The listing of a table's folder, whole or in shares, and what of it nothing needs.
-
-A share is a range of paths: stores list from a path on, and the log says how the paths of a table
-are spread. Any process can list a share and compare it with the hashes of the files that are kept.
-Where somebody else has listed the folder (an inventory, as object stores write them), that listing
-takes the place of ours, and any process can look through a part of it.
+A `ListingShare` is a range of paths: stores can list from a path on, and the log shows the
+distribution of a table's paths. Any process can list a share and compare it with the hashes of the
+referenced files. Alternatively, an inventory of the object store replaces the listing
+(`look_through`).
 """
 
 from __future__ import annotations
@@ -47,17 +45,18 @@ _INVENTORY_FIELDS: list[pa.Field[Any]] = [
     pa.field("modification_time", pa.int64()),
 ]
 INVENTORY_SCHEMA = pa.schema(_INVENTORY_FIELDS)
-"""Decoded, fully qualified path; bytes; ms since the epoch (of lite: when it was removed)."""
+"""Decoded, fully qualified path; size in bytes; time in ms since the epoch (modification time, or
+removal time in a lite plan)."""
 
 LISTING_SCHEMA = INVENTORY_SCHEMA.append(pa.field("is_folder", pa.bool_()))
-"""The same, of folders too: their paths end without a slash."""
+"""`INVENTORY_SCHEMA` for files and folders; paths of folders have no trailing slash."""
 
-_LEAST_COMPARED = 65_536
-_COMPARED_SHARE = 8
+_MIN_COMPARED = 65_536
+_COMPARED_FRACTION = 8
 
 
 def inventory(files: Iterable[tuple[str, int, int]]) -> pa.Table:
-    """Path, size and time of each file, as columns."""
+    """Build a table of `INVENTORY_SCHEMA` from paths, sizes and times."""
     rows = list(files)
     columns = [pa.array([row[i] for row in rows], f.type) for i, f in enumerate(INVENTORY_SCHEMA)]
     return pa.Table.from_arrays(columns, schema=INVENTORY_SCHEMA)
@@ -65,13 +64,13 @@ def inventory(files: Iterable[tuple[str, int, int]]) -> pa.Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundFiles:
-    """What a listing shows; pickles.
+    """Result of a listing; can be pickled.
 
     Attributes:
-        files: those that nothing needs, `INVENTORY_SCHEMA`.
-        folders: those that the store has, the table's own left out.
-        holding: folders with something in them.
-        nested: folders with a log of their own, which are other tables.
+        files: unreferenced files, in `INVENTORY_SCHEMA`.
+        folders: folders in the store, without the table's own.
+        holding: folders that aren't empty.
+        nested: folders with their own log, which are other tables.
     """
 
     files: pa.Table = field(default_factory=INVENTORY_SCHEMA.empty_table)
@@ -81,28 +80,28 @@ class FoundFiles:
 
     @classmethod
     def combined(cls, shares: Iterable[FoundFiles]) -> FoundFiles:
-        """Of all shares of a listing."""
-        found = [cls(), *shares]
+        """Combine the results of all shares of a listing."""
+        results = [cls(), *shares]
         return cls(
-            files=pa.concat_tables([share.files for share in found]),
-            folders=frozenset().union(*(share.folders for share in found)),
-            holding=frozenset().union(*(share.holding for share in found)),
-            nested=frozenset().union(*(share.nested for share in found)),
+            files=pa.concat_tables([result.files for result in results]),
+            folders=frozenset().union(*(result.folders for result in results)),
+            holding=frozenset().union(*(result.holding for result in results)),
+            nested=frozenset().union(*(result.nested for result in results)),
         )
 
     def own_files(self) -> pa.Table:
-        """The files that aren't another table's."""
+        """Return the files that don't belong to another table."""
         if not self.nested:
             return self.files
         folders = pc.list_element(
-            _ends(self.files.column("path").combine_chunks()), 0
+            _split_names(self.files.column("path").combine_chunks()), 0
         ).dictionary_encode()
-        above: list[Any] = folders.dictionary.to_pylist()
-        own: Any = pa.array([not self._is_nested(folder) for folder in above], pa.bool_())
+        parents: list[Any] = folders.dictionary.to_pylist()
+        own: Any = pa.array([not self._is_nested(folder) for folder in parents], pa.bool_())
         return self.files.filter(own.take(folders.indices))
 
     def empty_folders(self) -> list[str]:
-        """Folders with nothing in them that aren't another table's, deepest first."""
+        """Return the empty folders that don't belong to another table, deepest first."""
         empty = (f for f in self.folders - self.holding if not self._is_nested(f))
         return sorted(empty, key=lambda f: f.count("/"), reverse=True)
 
@@ -115,113 +114,112 @@ class FoundFiles:
 
 
 class ListingSieve:
-    """Takes a listing in batches, in any order, and gives what nothing needs of it.
+    """Filters a listing, in batches of any order, for unreferenced files.
 
     Args:
         root: the table's path.
-        names: what isn't the table's.
-        before: ms since the epoch; files changed then or later are needed.
-        kept: so are these.
+        names: rules for hidden names.
+        before: cutoff in milliseconds since the epoch; files modified at or after it are retained.
+        referenced: referenced files.
     """
 
-    def __init__(self, root: str, names: HiddenNames, before: int, kept: KeptFiles) -> None:
+    def __init__(self, root: str, names: HiddenNames, before: int, referenced: KeptFiles) -> None:
         self._root = root
         self._names = names
         self._before = before
-        self._kept = kept
+        self._referenced = referenced
         self._own = {root: True}
         self._folders: set[str] = set()
         self._holding: set[str] = set()
         self._nested: set[str] = set()
-        self._waiting: list[pa.RecordBatch] = []
+        self._candidates: list[pa.RecordBatch] = []
         self._rows = 0
-        # What is compared with the kept files has them looked up anew each time.
-        self._most = max(_LEAST_COMPARED, len(kept) // _COMPARED_SHARE)
-        self._unneeded: list[pa.Table] = []
+        # Each comparison builds a hash table of all referenced files.
+        self._max_candidates = max(_MIN_COMPARED, len(referenced) // _COMPARED_FRACTION)
+        self._unreferenced: list[pa.Table] = []
 
     def skips(self, folder: str) -> bool:
-        """Whether nothing in a folder is the table's; see `FileSystemClient.list_tree`."""
+        """Whether a folder has no files of the table; see `FileSystemClient.list_tree`."""
         self._holding.add(folder.rpartition("/")[0])
         return not self._is_own(folder)
 
     def add(self, listed: pa.RecordBatch) -> None:
-        """Another batch, `LISTING_SCHEMA`: whatever is below the root."""
+        """Add a batch of files and folders below the root, in `LISTING_SCHEMA`."""
         is_folder: Any = listed.column("is_folder")
         if pc.any(is_folder).as_py():
             self._add_folders(listed.filter(is_folder).column("path"))
             listed = listed.filter(pc.invert(is_folder))
         if not listed.num_rows:
             return
-        ends = _ends(listed.column("path"))
-        folders = pc.list_element(ends, 0).dictionary_encode()
-        above: list[Any] = folders.dictionary.to_pylist()
-        self._holding.update(above)
-        own: Any = pa.array([self._is_own(folder) for folder in above], pa.bool_())
-        hidden = self._names.hide_files(pc.list_element(ends, 1))
+        parts = _split_names(listed.column("path"))
+        folders = pc.list_element(parts, 0).dictionary_encode()
+        parents: list[Any] = folders.dictionary.to_pylist()
+        self._holding.update(parents)
+        own: Any = pa.array([self._is_own(folder) for folder in parents], pa.bool_())
+        hidden = self._names.hide_files(pc.list_element(parts, 1))
         old = pc.less(listed.column("modification_time"), self._before)
-        candidates: Any = pc.and_(pc.and_not(own.take(folders.indices), hidden), old)
-        some = listed.select(INVENTORY_SCHEMA.names).filter(candidates)
-        if some.num_rows:
-            self._waiting.append(some)
-            self._rows += some.num_rows
-        if self._rows >= self._most:
+        mask: Any = pc.and_(pc.and_not(own.take(folders.indices), hidden), old)
+        candidates = listed.select(INVENTORY_SCHEMA.names).filter(mask)
+        if candidates.num_rows:
+            self._candidates.append(candidates)
+            self._rows += candidates.num_rows
+        if self._rows >= self._max_candidates:
             self._compare()
 
     def found(self) -> FoundFiles:
-        """What all batches so far show."""
+        """Return the result for all batches so far."""
         self._compare()
         return FoundFiles(
-            files=pa.concat_tables([INVENTORY_SCHEMA.empty_table(), *self._unneeded]),
+            files=pa.concat_tables([INVENTORY_SCHEMA.empty_table(), *self._unreferenced]),
             folders=frozenset(self._folders),
             holding=frozenset(self._holding),
             nested=frozenset(self._nested),
         )
 
     def _add_folders(self, paths: pa.Array[Any]) -> None:
-        found: list[Any] = paths.to_pylist()
-        for path in found:
+        folders: list[Any] = paths.to_pylist()
+        for path in folders:
             self._holding.add(path.rpartition("/")[0])
             if path != self._root and self._is_own(path):
                 self._folders.add(path)
 
     def _is_own(self, folder: str) -> bool:
-        """Whether files in a folder may be the table's."""
-        known = self._own.get(folder)
-        if known is None:
-            above, _, name = folder.rpartition("/")
-            if name == LOG_DIRECTORY and above != self._root:
-                self._nested.add(above)
-            known = self._own[folder] = self._is_own(above) and not self._names.hide_folder(name)
-        return known
+        """Whether a folder may have files of the table."""
+        own = self._own.get(folder)
+        if own is None:
+            parent, _, name = folder.rpartition("/")
+            if name == LOG_DIRECTORY and parent != self._root:
+                self._nested.add(parent)
+            own = self._own[folder] = self._is_own(parent) and not self._names.hide_folder(name)
+        return own
 
     def _compare(self) -> None:
-        if not self._waiting:
+        if not self._candidates:
             return
-        some = pa.Table.from_batches(self._waiting).combine_chunks()
-        self._waiting, self._rows = [], 0
-        below: Any = pc.utf8_slice_codeunits(some.column("path"), len(self._root) + 1)
-        needed = self._kept.hold(below.to_pylist())
-        self._unneeded.append(some.filter(pc.invert(needed)))
+        candidates = pa.Table.from_batches(self._candidates).combine_chunks()
+        self._candidates, self._rows = [], 0
+        relative: Any = pc.utf8_slice_codeunits(candidates.column("path"), len(self._root) + 1)
+        is_referenced = self._referenced.hold(relative.to_pylist())
+        self._unreferenced.append(candidates.filter(pc.invert(is_referenced)))
 
 
-def _ends(paths: Any) -> Any:
-    """What stands before the last slash of each path, and behind it, as lists."""
+def _split_names(paths: Any) -> Any:
+    """Split paths at the last slash into lists of folder and name."""
     return pc.split_pattern(paths, "/", max_splits=1, reverse=True)
 
 
-_BATCH = 8192
+_BATCH_SIZE = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingShare:
-    """A range of paths below a table, and which of them count; pickles.
+    """A range of paths below a table, to be listed by one task; can be pickled.
 
     Attributes:
         root: the table's path.
-        names: what isn't the table's.
-        before: ms since the epoch; files changed then or later stay.
-        after, until: only paths behind the one and up to the other; None: from the first, to the
-            last.
+        names: rules for hidden names.
+        before: cutoff in milliseconds since the epoch; files modified at or after it are retained.
+        after, until: exclusive start and inclusive end of the range; None: unbounded.
     """
 
     root: str
@@ -232,76 +230,75 @@ class ListingShare:
 
     @classmethod
     def whole(cls, state: TableState, before: int) -> Self:
-        """Everything below a table."""
+        """Return the range of all paths below a table."""
         return cls(root=state.path, names=HiddenNames.of(state), before=before)
 
-    def split(self, kept: KeptFiles, most: int) -> list[ListingShare]:
-        """At most so many shares, of about as many kept files each."""
-        ends = [f"{self.root}/{path}" for path in kept.boundaries(most)]
+    def split(self, referenced: KeptFiles, max_shares: int) -> list[ListingShare]:
+        """Split into at most `max_shares` ranges with about equal numbers of referenced files."""
+        ends = [f"{self.root}/{path}" for path in referenced.boundaries(max_shares)]
         ranges = pairwise([self.after, *ends, self.until])
         return [replace(self, after=after, until=until) for after, until in ranges]
 
-    def sieve(self, kept: KeptFiles) -> ListingSieve:
-        """What takes this share's listing."""
-        return ListingSieve(self.root, self.names, self.before, kept)
+    def sieve(self, referenced: KeptFiles) -> ListingSieve:
+        """Return the filter for this range's listing."""
+        return ListingSieve(self.root, self.names, self.before, referenced)
 
 
-def list_share(engine: Engine, share: ListingShare, kept: KeptFiles) -> FoundFiles:
-    """List a share; memory is bounded by what nothing needs.
+def list_share(engine: Engine, share: ListingShare, referenced: KeptFiles) -> FoundFiles:
+    """List a range of paths; memory is bounded by the unreferenced files.
 
-    A file whose name isn't text stays: no log can name it, and no listing of ours either.
+    Files whose names aren't valid Unicode are ignored, because no log can reference them.
 
     Raises:
         StorageError: the store failed.
     """
-    sieve = share.sieve(kept)
+    sieve = share.sieve(referenced)
     tree = engine.files.list_tree(share.root, sieve.skips, after=share.after, until=share.until)
-    with tree as found:
-        while some := list(islice(found, _BATCH)):
-            sieve.add(_columns(some))
+    with tree as statuses:
+        while batch := list(islice(statuses, _BATCH_SIZE)):
+            sieve.add(_columns(batch))
     return sieve.found()
 
 
 def look_through(
     share: ListingShare,
-    kept: KeptFiles,
+    referenced: KeptFiles,
     listed: Iterable[pa.RecordBatch],
     spellings: Sequence[str] = (),
 ) -> FoundFiles:
-    """Take a listing from somebody else; memory is bounded by what nothing needs.
+    """Filter an inventory; memory is bounded by the unreferenced files.
 
-    Paths that aren't below the table are passed over, and so is what lacks a path, a time, or
-    whether it is a folder. A path stands there once.
+    Paths outside the table are ignored, and so are rows without a path, time or `is_folder`.
 
     Args:
-        share: the whole of it.
-        listed: `LISTING_SCHEMA`; folders with a slash at the end or without.
-        spellings: of the table's path, by which the listing may name it, besides the path itself.
+        share: the range of all paths of the table.
+        listed: batches of `LISTING_SCHEMA` with unique paths; folders may have a trailing slash.
+        spellings: other forms of the table's path that the inventory may use.
     """
-    sieve = share.sieve(kept)
+    sieve = share.sieve(referenced)
     for batch in listed:
-        known = batch.filter(_is_known(batch))
+        complete = batch.filter(_is_complete(batch))
         for root in dict.fromkeys((share.root, *spellings)):
-            sieve.add(_below(known, root, share.root))
+            sieve.add(_below(complete, root, share.root))
     return sieve.found()
 
 
-def _columns(some: list[FileStatus]) -> pa.RecordBatch:
-    """Statuses as `LISTING_SCHEMA`."""
+def _columns(statuses: list[FileStatus]) -> pa.RecordBatch:
+    """Convert statuses to `LISTING_SCHEMA`."""
     try:
-        paths: Any = pa.array([status.path for status in some], pa.string())
+        paths: Any = pa.array([status.path for status in statuses], pa.string())
     except UnicodeEncodeError:
-        some = [status for status in some if _is_text(status.path)]
-        paths = pa.array([status.path for status in some], pa.string())
+        statuses = [status for status in statuses if _is_unicode(status.path)]
+        paths = pa.array([status.path for status in statuses], pa.string())
     return _listing(
         paths,
-        pa.array([status.size for status in some], pa.int64()),
-        pa.array([status.modification_time for status in some], pa.int64()),
+        pa.array([status.size for status in statuses], pa.int64()),
+        pa.array([status.modification_time for status in statuses], pa.int64()),
         pc.ends_with(paths, "/"),
     )
 
 
-def _is_text(path: str) -> bool:
+def _is_unicode(path: str) -> bool:
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -309,25 +306,25 @@ def _is_text(path: str) -> bool:
     return True
 
 
-def _is_known(listed: pa.RecordBatch) -> Any:
-    known = pc.is_valid(listed.column("path"))
+def _is_complete(listed: pa.RecordBatch) -> Any:
+    complete = pc.is_valid(listed.column("path"))
     for name in ("modification_time", "is_folder"):
-        known = pc.and_(known, pc.is_valid(listed.column(name)))
-    return known
+        complete = pc.and_(complete, pc.is_valid(listed.column(name)))
+    return complete
 
 
 def _below(listed: pa.RecordBatch, spelling: str, root: str) -> pa.RecordBatch:
-    """What is below a table by one spelling of its path, by the other."""
-    begin = f"{spelling.rstrip('/')}/"
-    found: Any = listed.filter(pc.starts_with(listed.column("path"), begin))
-    names = pc.utf8_slice_codeunits(found.column("path"), len(begin))
-    found = found.filter(pc.greater(pc.utf8_length(names), 0))
-    names = pc.utf8_slice_codeunits(found.column("path"), len(begin))
+    """Return the rows below one form of the table's path, with the path changed to `root`."""
+    prefix = f"{spelling.rstrip('/')}/"
+    below: Any = listed.filter(pc.starts_with(listed.column("path"), prefix))
+    names = pc.utf8_slice_codeunits(below.column("path"), len(prefix))
+    below = below.filter(pc.greater(pc.utf8_length(names), 0))
+    names = pc.utf8_slice_codeunits(below.column("path"), len(prefix))
     return _listing(
         pc.binary_join_element_wise(root, names, "/"),
-        pc.fill_null(found.column("size"), 0),
-        found.column("modification_time"),
-        found.column("is_folder"),
+        pc.fill_null(below.column("size"), 0),
+        below.column("modification_time"),
+        below.column("is_folder"),
     )
 
 

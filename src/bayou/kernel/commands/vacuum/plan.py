@@ -1,11 +1,12 @@
-"""Which files of a table's folder nothing needs any more; nothing is deleted here.
+"""Plans of VACUUM: the unreferenced files of a table's folder.
 
-*Full* compares a listing of the folder with the log. Hidden files and folders, whose names begin
-with `.` or `_`, aren't the table's, but for change data (`_change_data`), indexes (`_delta_index`)
-and partitions of columns with such a name. A folder with a log of its own is another table. *Lite*
-takes what the commits since the last one removed, without a listing; what no commit ever named
-stays. Hidden files and files of other tables stay, too: the log of a table may name them, as that
-of a shallow clone does whose folder holds the source.
+A *full* plan compares a listing of the folder with the log. Files and folders whose names begin
+with `.` or `_` are ignored, except for change data (`_change_data`), indexes (`_delta_index`) and
+partition folders. A folder with its own log is another table and is ignored, too.
+
+A *lite* plan takes the files that commits removed since the last lite vacuum, without a listing.
+It also ignores hidden files and files of other tables, which the log may reference: the folder of
+a shallow clone may contain its source, for example.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ __all__ = ["ListShares", "VacuumPlan", "plan_full", "plan_lite", "record_lite"]
 pc: Any = pyarrow.compute
 
 ListShares: TypeAlias = Callable[[ListingShare, KeptFiles], Iterable[FoundFiles]]
-"""Has a listing's shares (`ListingShare.split`) run by `list_share`, anywhere; or has somebody
-else's listing looked through (`look_through`)."""
+"""Function that lists the folder in other processes: it runs `list_share` for the parts of
+`ListingShare.split`, or `look_through` for an existing inventory."""
 
 _LAST_VACUUM = "_last_vacuum_info"
 _REQUESTS = 16
@@ -51,13 +52,13 @@ _REQUESTS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumPlan:
-    """What a vacuum would delete.
+    """Files and folders that a vacuum deletes.
 
     Attributes:
-        files: `listing_sieve.INVENTORY_SCHEMA`.
-        folders: those with nothing in them, deepest first.
-        folders_seen: how many folders the table has, its own included; 1 where none were listed.
-        last_version: of lite, the newest version whose removes are among the files.
+        files: unreferenced files, in `INVENTORY_SCHEMA`.
+        folders: empty folders, deepest first.
+        folders_seen: number of the table's folders including its own; 1 for a lite plan.
+        last_version: newest version whose removed files are in a lite plan.
     """
 
     files: pa.Table
@@ -67,7 +68,7 @@ class VacuumPlan:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Total size of the files in bytes."""
         total: Any = pc.sum(self.files.column("size"))
         return total.as_py() or 0
 
@@ -80,110 +81,113 @@ def plan_full(
     *,
     lists_everything: bool = True,
 ) -> VacuumPlan:
-    """Compare the table's folder with the log.
+    """Compare a listing of the table's folder with the log.
 
-    Memory is bounded by the hashes of the kept files, and what is to be deleted.
+    Memory is bounded by the hashes of the referenced files and by the unreferenced files.
 
     Args:
-        before: ms since the epoch; files changed then or later stay, and files of tombstones
-            since then.
-        list_shares: lists the folder in other processes; None: this one does.
-        lists_everything: whether the listing shows the logs of other tables. If it may lack some,
-            the store is asked for them.
+        before: cutoff in milliseconds since the epoch; files modified or removed at or after it
+            are retained.
+        list_shares: lists the folder in other processes; None: in this process.
+        lists_everything: whether the listing includes the logs of other tables; if not, this
+            function looks for them.
 
     Raises:
         CorruptTableError: the log can't be read.
         StorageError: the store failed.
     """
-    kept = kept_files(engine, state, before, travels=list_shares is not None)
+    referenced = kept_files(engine, state, before, travels=list_shares is not None)
     whole = ListingShare.whole(state, before)
     if list_shares is None:
-        found = list_share(engine, whole, kept)
+        listing = list_share(engine, whole, referenced)
     else:
-        found = FoundFiles.combined(list_shares(whole, kept))
-    files = TableFolder(engine, state.path).own_files(found.own_files())
+        listing = FoundFiles.combined(list_shares(whole, referenced))
+    files = TableFolder(engine, state.path).own_files(listing.own_files())
     return VacuumPlan(
         files=files if lists_everything else _outside_other_tables(engine, state, files),
-        folders=tuple(found.empty_folders()),
-        folders_seen=len(found.folders) + 1,
+        folders=tuple(listing.empty_folders()),
+        folders_seen=len(listing.folders) + 1,
     )
 
 
 def plan_lite(engine: Engine, state: TableState, before: int) -> VacuumPlan:
-    """Take from the commits what they removed before a time.
+    """Take the files that commits removed before a cutoff.
+
+    Args:
+        before: see `plan_full`.
 
     Raises:
-        VersionNotFoundError: commits that no lite vacuum has seen are gone from the log.
+        VersionNotFoundError: the log lacks commits since the last lite vacuum.
         CorruptTableError: the log can't be read.
         StorageError: the store failed.
     """
     table = state.path
     end = last_version_at_or_before(engine, state, before)
-    seen = _last_vacuum(engine, table)
+    last = _last_vacuum(engine, table)
     if end is None:
         return VacuumPlan(files=inventory(()))
     files = [(v, f) for v, f in commit_files(engine, table, catalog=state.catalog) if v <= end]
-    if files and files[0][0] > 0 and (seen is None or seen + 1 < files[0][0]):
+    if files and files[0][0] > 0 and (last is None or last + 1 < files[0][0]):
         raise VersionNotFoundError(
-            f"{table} can't be vacuumed from its log alone (lite): the log begins at version "
-            f"{files[0][0]}, and what older commits removed isn't known "
+            f"{table}: a lite vacuum isn't possible, because the log begins at version "
+            f"{files[0][0]}, so the files that older commits removed are unknown "
             "(DELTA_CANNOT_VACUUM_LITE). Run a full vacuum.",
             table=table,
             earliest=files[0][0],
         )
-    start = 0 if seen is None else seen + 1
-    kept = kept_files(engine, state, before)
-    unneeded: dict[str, tuple[int, int]] = {}
+    start = 0 if last is None else last + 1
+    referenced = kept_files(engine, state, before)
+    removed: dict[str, tuple[int, int]] = {}
     folder = TableFolder(engine, table)
     for commit in read_commits(engine, table, [(v, f) for v, f in files if v >= start]):
         for path, size, time in _removed(folder, commit.actions):
             if time < before:
-                unneeded[path] = (size, time)
-    paths = list(unneeded)
-    needed: list[Any] = kept.hold(paths).to_pylist()
-    found = folder.own_files(
+                removed[path] = (size, time)
+    paths = list(removed)
+    is_referenced: list[Any] = referenced.hold(paths).to_pylist()
+    unreferenced = folder.own_files(
         inventory(
-            (f"{table}/{path}", *unneeded[path])
-            for path, keep in zip(paths, needed, strict=True)
+            (f"{table}/{path}", *removed[path])
+            for path, keep in zip(paths, is_referenced, strict=True)
             if not keep
         )
     )
-    return VacuumPlan(files=_outside_other_tables(engine, state, found), last_version=end)
+    return VacuumPlan(files=_outside_other_tables(engine, state, unreferenced), last_version=end)
 
 
 def _outside_other_tables(engine: Engine, state: TableState, files: pa.Table) -> pa.Table:
-    """The files that a complete listing would give: neither hidden nor another table's."""
+    """Return the files that are neither hidden nor in the folder of another table."""
     names = HiddenNames.of(state)
     ends = pc.split_pattern(files.column("path").combine_chunks(), "/", max_splits=1, reverse=True)
     folders = pc.list_element(ends, 0).dictionary_encode() if len(ends) else None
     if folders is None:
         return INVENTORY_SCHEMA.empty_table()
-    found: list[str] = folders.dictionary.to_pylist()
-    below = {folder for path in found for folder in _folders_below(state.path, path)}
-    shown = sorted(f for f in below if not names.hide_folder(f.rpartition("/")[2]))
+    paths: list[str] = folders.dictionary.to_pylist()
+    below = {folder for path in paths for folder in _folders_below(state.path, path)}
+    visible = sorted(f for f in below if not names.hide_folder(f.rpartition("/")[2]))
     with ThreadPoolExecutor(_REQUESTS, thread_name_prefix="bayou-vacuum") as pool:
-        nested = pool.map(lambda folder: _has_log(engine, folder), shown)
-        own = {f for f, other in zip(shown, nested, strict=True) if not other}
-    is_own = pa.array([own.issuperset(_folders_below(state.path, f)) for f in found], pa.bool_())
+        nested = pool.map(lambda folder: _has_log(engine, folder), visible)
+        own = {f for f, is_nested in zip(visible, nested, strict=True) if not is_nested}
+    is_own = pa.array([own.issuperset(_folders_below(state.path, f)) for f in paths], pa.bool_())
     hidden = names.hide_files(pc.list_element(ends, 1))
     return files.filter(pc.and_not(is_own.take(folders.indices), hidden))
 
 
 def _folders_below(table: str, folder: str) -> Iterator[str]:
-    """A folder and those above it, up to the table's, which is left out."""
+    """Yield a folder and its parents below the table's folder."""
     while len(folder) > len(table):
         yield folder
         folder = folder.rpartition("/")[0]
 
 
 def _has_log(engine: Engine, folder: str) -> bool:
-    begin = f"{log_path(folder)}/"
+    prefix = f"{log_path(folder)}/"
     try:
-        with engine.files.list_from(begin) as files:
+        with engine.files.list_from(prefix) as files:
             first = next(iter(files), None)
     except FileMissingError:
         return False
-    return first is not None and first.path.startswith(begin)
+    return first is not None and first.path.startswith(prefix)
 
 
 class _LastVacuum(msgspec.Struct, rename="camel"):
@@ -191,7 +195,7 @@ class _LastVacuum(msgspec.Struct, rename="camel"):
 
 
 def record_lite(engine: Engine, table: str, version: int) -> None:
-    """Note up to which version removes were vacuumed, where delta-spark's lite vacuum looks too."""
+    """Write `_last_vacuum_info`, which the next lite vacuum of Bayou or delta-spark reads."""
     info = _LastVacuum(latest_commit_version_outside_of_retention_window=version)
     engine.files.put(f"{log_path(table)}/{_LAST_VACUUM}", msgspec.json.encode(info))
 
@@ -207,7 +211,7 @@ def _last_vacuum(engine: Engine, table: str) -> int | None:
 
 
 def _removed(folder: TableFolder, actions: Sequence[Action]) -> Iterator[tuple[str, int, int]]:
-    """(path relative to the table, size, time) of what a commit's actions leave to nobody."""
+    """Yield (relative path, size, removal time) of the files that a commit's actions remove."""
     for action in actions:
         match action:
             case RemoveFile():

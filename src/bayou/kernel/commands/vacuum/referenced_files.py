@@ -1,12 +1,11 @@
-"""The files that a version of a table needs: what a vacuum must leave alone.
+"""Files that a version of a table references, which VACUUM must not delete.
 
-A file that the log names by an absolute path elsewhere keeps every file of its name below the
-table: a store may have more than one URI for a folder (`abfs://` and `abfss://`, two names of a
-host, a mount point), and only the store knows them all. Names of data files are unique, so that
-hardly a file stays that could have gone.
+An absolute path outside the table's folder protects every file of the same name below the table,
+because a store may have several URIs for a folder (`abfs://` and `abfss://`, host aliases, mount
+points). Names of data files are unique, so this retains hardly any extra files.
 
-Paths are remembered as hashes of 64 bits: a million files take 8 MB. Two paths with one hash only
-mean that a file stays which could have gone.
+Paths are stored as 64-bit hashes: a million files need 8 MB. A hash collision only retains an
+unreferenced file.
 """
 
 from __future__ import annotations
@@ -34,22 +33,22 @@ __all__ = ["KeptFiles", "kept_files"]
 pc: Any = pyarrow.compute
 
 _COLUMNS = ("path", "deletionVector")
-_ODD = r"[%:]|^/|//|(?:^|/)\.{1,2}(?:/|$)"
-"""What makes a path in the log something else than the name of a file below the table."""
+_SPECIAL = r"[%:]|^/|//|(?:^|/)\.{1,2}(?:/|$)"
+"""Paths in the log that match aren't plain relative paths: encoded, absolute or not normalized."""
 
-_SAMPLE = 4096
+_SAMPLE_SIZE = 4096
 
 
-_ANYWHERE = "//"
-"""Stands before the name of a file that is kept in every folder; no path below a table has it."""
+_ANY_FOLDER = "//"
+"""Prefix of a file name that is referenced in every folder; no path below a table has it."""
 
 
 class KeptFiles:
-    """Paths below a table, decoded and relative to it.
+    """Referenced files below a table, by decoded relative path.
 
     Args:
-        paths: in batches; `//` and a name for a file that is kept in every folder.
-        travels: other processes ask, too; where they don't, Python's own hash is quicker.
+        paths: batches of paths; `//` and a name for a file that is referenced in every folder.
+        travels: use a hash that is the same in other processes; Python's own hash is faster.
     """
 
     def __init__(self, paths: Iterable[Sequence[str]], *, travels: bool = False) -> None:
@@ -58,12 +57,12 @@ class KeptFiles:
         self._has_names = False
         stride = 1
         hashes = []
-        for some in paths:
-            hashes.append(pa.array(list(map(self._digest, some)), pa.int64()))
-            below = [path for path in some if not path.startswith(_ANYWHERE)]
-            self._has_names = self._has_names or len(below) < len(some)
+        for batch in paths:
+            hashes.append(pa.array(list(map(self._digest, batch)), pa.int64()))
+            below = [path for path in batch if not path.startswith(_ANY_FOLDER)]
+            self._has_names = self._has_names or len(below) < len(batch)
             self._sample += below[::stride]
-            while len(self._sample) > _SAMPLE:
+            while len(self._sample) > _SAMPLE_SIZE:
                 self._sample = self._sample[::2]
                 stride *= 2
         self._hashes: Any = pc.unique(pa.chunked_array(hashes, pa.int64()))
@@ -72,55 +71,57 @@ class KeptFiles:
         return len(self._hashes)
 
     def hold(self, paths: Sequence[str]) -> pa.BooleanArray:
-        """Which of some paths are among them; now and then one that isn't.
+        """Return for each path whether it is referenced, with rare false positives.
 
-        Takes a while for each of the kept files, so ask for many at once.
+        The cost depends on the number of referenced files, so pass many paths in one call.
         """
-        found = self._contain(paths)
+        by_path = self._contain(paths)
         if not self._has_names:
-            return found
-        either: pa.BooleanArray = pc.or_(found, self._contain([_anywhere(path) for path in paths]))
+            return by_path
+        by_name = self._contain([_in_any_folder(path) for path in paths])
+        either: pa.BooleanArray = pc.or_(by_path, by_name)
         return either
 
     def boundaries(self, parts: int) -> list[str]:
-        """Paths that cut them into at most so many parts of about the same size, in order."""
+        """Return ascending paths that divide the files into at most `parts` parts of equal size."""
         paths = sorted(set(self._sample))
-        places = sorted({part * len(paths) // parts for part in range(1, parts)} - {0})
-        return [paths[place] for place in places]
+        indices = sorted({part * len(paths) // parts for part in range(1, parts)} - {0})
+        return [paths[index] for index in indices]
 
     def _contain(self, paths: Sequence[str]) -> pa.BooleanArray:
-        found: pa.BooleanArray = pc.is_in(
+        contained: pa.BooleanArray = pc.is_in(
             pa.array(list(map(self._digest, paths)), pa.int64()), value_set=self._hashes
         )
-        return found
+        return contained
 
 
 def kept_files(
     engine: Engine, state: TableState, deleted_before: int, *, travels: bool = False
 ) -> KeptFiles:
-    """Live data files, files of tombstones that aren't old, and the files of their vectors.
+    """Return live data files, files with recent tombstones, and their deletion vector files.
 
-    Memory is bounded by a batch of the log, and the hashes.
+    Memory is bounded by one batch of the log and the hashes.
 
     Args:
-        deleted_before: time of a tombstone in ms from which on its file still counts.
+        deleted_before: cutoff in milliseconds since the epoch; files with tombstones at or after
+            it are referenced.
         travels: see `KeptFiles`.
 
     Raises:
-        CorruptTableError: the checkpoint can't be read, or a deletion vector can't be found.
+        CorruptTableError: the checkpoint can't be read, or a deletion vector's path is invalid.
     """
     return KeptFiles(_paths(engine, state, deleted_before), travels=travels)
 
 
 def _digest(path: str) -> int:
-    """A hash that is the same in every process."""
+    """Return a hash that is the same in every process."""
     data = path.encode("utf-8", "surrogateescape")
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)
 
 
-def _anywhere(path: str) -> str:
-    """A file of this name, whatever its folder."""
-    return _ANYWHERE + path.rpartition("/")[2]
+def _in_any_folder(path: str) -> str:
+    """Return the entry for a file of this name in any folder."""
+    return _ANY_FOLDER + path.rpartition("/")[2]
 
 
 def _paths(engine: Engine, state: TableState, deleted_before: int) -> Iterator[list[str]]:
@@ -134,53 +135,54 @@ def _paths(engine: Engine, state: TableState, deleted_before: int) -> Iterator[l
 
 def _files(engine: Engine, state: TableState, deleted_before: int) -> Iterator[pa.StructArray]:
     table, touched = state.path, state.replay_state.touched
-    behind = checkpoint_behind(engine, state)
+    checkpoint = checkpoint_behind(engine, state)
     yield from state.tail
-    splits = () if behind is None else behind.files
+    splits = () if checkpoint is None else checkpoint.files
     for split in (FileSplit(path=f.path, size=f.size) for f in splits):
         for batch in checkpoint_adds(engine, table, split, touched, columns=_COLUMNS):
             yield batch.adds
         for removes in checkpoint_tombstones(engine, table, split, touched):
-            yield _young(removes, deleted_before)
-    for removes in tail_tombstones(state, behind):
-        yield _young(removes, deleted_before)
+            yield _recent(removes, deleted_before)
+    for removes in tail_tombstones(state, checkpoint):
+        yield _recent(removes, deleted_before)
 
 
-def _young(removes: pa.StructArray, deleted_before: int) -> pa.StructArray:
+def _recent(removes: pa.StructArray, deleted_before: int) -> pa.StructArray:
     times = pc.fill_null(pc.struct_field(removes, "deletionTimestamp"), 0)
-    young: pa.StructArray = removes.filter(pc.greater_equal(times, deleted_before))
-    return young
+    recent: pa.StructArray = removes.filter(pc.greater_equal(times, deleted_before))
+    return recent
 
 
 def _below(folder: TableFolder, paths: Any) -> list[str]:
-    """Paths below the table, as they stand, and decoded and by their real folders if that differs.
+    """Return the paths as they are in the log, and decoded real paths if they differ.
 
-    A writer may have left a percent sign as it is: both files stay. Of files elsewhere the names.
+    A writer may not have encoded a percent sign, so both files are retained. For files outside the
+    table, the names are returned.
     """
-    texts: list[Any] = paths.to_pylist()
-    odd = pc.match_substring_regex(paths, _ODD)
-    texts += folder.real_paths(paths.filter(pc.invert(odd)))
-    if not pc.any(odd).as_py():
-        return texts
-    some: list[Any] = paths.filter(odd).to_pylist()
-    for text in some:
-        found = folder.relative_path(text)
-        texts.append(_anywhere(decode_data_file_uri(text)) if found is None else found)
-    return texts
+    files: list[Any] = paths.to_pylist()
+    special = pc.match_substring_regex(paths, _SPECIAL)
+    files += folder.real_paths(paths.filter(pc.invert(special)))
+    if not pc.any(special).as_py():
+        return files
+    uris: list[Any] = paths.filter(special).to_pylist()
+    for uri in uris:
+        path = folder.relative_path(uri)
+        files.append(_in_any_folder(decode_data_file_uri(uri)) if path is None else path)
+    return files
 
 
 def _vector_files(folder: TableFolder, vectors: pa.StructArray) -> list[str]:
-    """Files of deletion vectors below the table; several vectors may be in one."""
+    """Return the deletion vector files below the table; a file may contain several vectors."""
     pairs = pc.unique(
         pc.binary_join_element_wise(
             pc.struct_field(vectors, "storageType"), pc.struct_field(vectors, "pathOrInlineDv"), ""
         )
     )
     files = []
-    for text in pairs.to_pylist():
-        found = folder.vector_path(text[:1], text[1:])
-        if found is not None:
-            files.append(found)
-        elif text[:1] == "p":
-            files.append(_anywhere(decode_data_file_uri(text[1:])))
+    for pair in pairs.to_pylist():
+        path = folder.vector_path(pair[:1], pair[1:])
+        if path is not None:
+            files.append(path)
+        elif pair[:1] == "p":
+            files.append(_in_any_folder(decode_data_file_uri(pair[1:])))
     return files

@@ -1,9 +1,7 @@
-"""Which files lie below a table's folder, by their real paths.
+"""Real paths of files in a table's folder, and names of hidden files and folders.
 
-VACUUM deletes only below the table's real path. A disk may have several names for one folder, and a
-folder of the table may be a link to another place; both are resolved here.
-
-Names of files and folders below a table that aren't the table's.
+VACUUM deletes only files below the table's real path. Links are resolved here: a folder may have
+several paths, and a folder below the table may be a link to another folder.
 """
 
 from __future__ import annotations
@@ -33,10 +31,10 @@ _DOTS = re.compile(r"//|(?:^|/)\.{1,2}(?:/|$)")
 
 
 class TableFolder:
-    """A table's folder. Each folder below it is resolved once.
+    """A table's folder; resolves each folder below it once.
 
     Args:
-        engine: reaches the store.
+        engine: engine of the table's store.
         table: the table's path.
     """
 
@@ -47,30 +45,33 @@ class TableFolder:
         self._folders: dict[str, str | None] = {table: ""}
 
     def relative_path(self, uri: str) -> str | None:
-        """The real path of a file that the log names, decoded and relative to the table.
+        """Return the decoded real path, relative to the table, of a file in the log.
 
         Returns:
             None if the file isn't below the table.
 
         Raises:
-            CorruptTableError: a relative path that leaves the table.
+            CorruptTableError: a relative path leaves the table's folder.
         """
         return self._relative(data_file_path(self._table, uri))
 
-    def vector_path(self, storage_type: str, text: str) -> str | None:
-        """The same for the file of a deletion vector; None for an inline one, too.
+    def vector_path(self, storage_type: str, path_or_inline: str) -> str | None:
+        """Return the same as `relative_path` for a deletion vector; None for an inline one, too.
 
         Raises:
-            CorruptTableError: the descriptor isn't valid.
+            CorruptTableError: the descriptor is invalid.
         """
         descriptor = DeletionVectorDescriptor(
-            storage_type=storage_type, path_or_inline_dv=text, size_in_bytes=1, cardinality=1
+            storage_type=storage_type,
+            path_or_inline_dv=path_or_inline,
+            size_in_bytes=1,
+            cardinality=1,
         )
         path = vector_file_path(self._table, descriptor)
         return None if path is None else self._relative(path)
 
     def real_paths(self, paths: Any) -> list[str]:
-        """The real relative paths of those relative paths that lead through a link."""
+        """Return the real relative paths of the relative paths that contain a link."""
         if "://" in self._table:  # object stores have no links
             return []
         folders = pc.unique(pc.replace_substring_regex(paths, "/?[^/]*$", "")).to_pylist()
@@ -78,15 +79,15 @@ class TableFolder:
         if not linked:
             return []
         prefixes = tuple(f"{folder}/" for folder in linked)
-        found = (self._relative(f"{self._table}/{p}") for p in paths.to_pylist())
-        named = zip(paths.to_pylist(), found, strict=True)
-        return [real for path, real in named if real is not None and path.startswith(prefixes)]
+        resolved = (self._relative(f"{self._table}/{p}") for p in paths.to_pylist())
+        pairs = zip(paths.to_pylist(), resolved, strict=True)
+        return [real for path, real in pairs if real is not None and path.startswith(prefixes)]
 
     def own_files(self, files: pa.Table) -> pa.Table:
-        """The rows whose `path` is the real path of a file below the table.
+        """Return the rows whose `path` is the real path of a file below the table.
 
-        A path that leads through a link below the table is left out: the folder that the link
-        points to isn't the table's.
+        Paths that contain a link below the table are excluded: the link's target isn't part of the
+        table.
         """
         paths = files.column("path").combine_chunks()
         folders = pc.replace_substring_regex(paths, "/[^/]*$", "").dictionary_encode()
@@ -115,15 +116,15 @@ class TableFolder:
         return f"{below_table}/{name}" if below_table else name
 
     def _folder(self, folder: str) -> str | None:
-        """The real path of a folder, relative to the table; None if it isn't below the table."""
+        """Return the real relative path of a folder; None if it isn't below the table."""
         if folder not in self._folders:
-            self._folders[folder] = self._resolved(folder)
+            self._folders[folder] = self._resolve(folder)
         return self._folders[folder]
 
-    def _resolved(self, folder: str) -> str | None:
+    def _resolve(self, folder: str) -> str | None:
         try:
             real = self._files.real_path(folder)
-        except ArgumentError:  # a path of another kind of store
+        except ArgumentError:  # a path of another store
             return None
         if real == self._real:
             return ""
@@ -131,18 +132,18 @@ class TableFolder:
         return None if below == real or _DOTS.search(below) else below
 
 
-_HIDING = (".", "_")
-_NEVER_HIDDEN = ("_delta_index", "_change_data")
+_HIDDEN_PREFIXES = (".", "_")
+_VISIBLE_PREFIXES = ("_delta_index", "_change_data")
 _ICEBERG = "metadata"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenNames:
-    """Names that begin with `.` or `_`, with some exceptions; pickles.
+    """Rules for hidden names: they begin with `.` or `_`, with some exceptions; can be pickled.
 
     Attributes:
-        prefixes: of folders that are partitions whatever else they look like.
-        iceberg: folders named `metadata` are Iceberg's.
+        prefixes: name prefixes of partition folders, which are never hidden.
+        iceberg: whether folders named `metadata` are hidden, because they belong to Iceberg.
     """
 
     prefixes: tuple[str, ...] = ()
@@ -150,7 +151,7 @@ class HiddenNames:
 
     @classmethod
     def of(cls, state: TableState) -> Self:
-        """Those of a table."""
+        """Return the rules for a table."""
         formats = state.properties.get("delta.universalFormat.enabledFormats", "")
         return cls(
             prefixes=tuple(
@@ -163,26 +164,27 @@ class HiddenNames:
         )
 
     def hide_folder(self, name: str) -> bool:
-        """Whether a folder of this name isn't the table's."""
-        if not name.startswith(_HIDING):
+        """Whether a folder name is hidden."""
+        if not name.startswith(_HIDDEN_PREFIXES):
             return self.iceberg and name == _ICEBERG
-        return not name.startswith((*_NEVER_HIDDEN, *self.prefixes))
+        return not name.startswith((*_VISIBLE_PREFIXES, *self.prefixes))
 
     def hide_files(self, names: pa.StringArray) -> pa.BooleanArray:
-        """Whether files of these names aren't the table's; those are that a writer left unfinished.
+        """Whether file names are hidden.
 
-        What a killed writer had begun has a hidden name, so that nobody reads it.
+        Unfinished files of killed writers aren't hidden, although their names begin with `.`, so
+        that VACUUM deletes them.
         """
-        hidden: pa.BooleanArray = _begin_with_any(names, _HIDING)
+        hidden: pa.BooleanArray = _starts_with_any(names, _HIDDEN_PREFIXES)
         if pc.any(hidden).as_py():
-            shown = _begin_with_any(names, (*_NEVER_HIDDEN, *self.prefixes))
-            begun = pc.match_substring_regex(names, f"(?s)^(?:{UNFINISHED.pattern})$")
-            hidden = pc.and_not(hidden, pc.or_(shown, begun))
+            visible = _starts_with_any(names, (*_VISIBLE_PREFIXES, *self.prefixes))
+            unfinished = pc.match_substring_regex(names, f"(?s)^(?:{UNFINISHED.pattern})$")
+            hidden = pc.and_not(hidden, pc.or_(visible, unfinished))
         return hidden
 
 
-def _begin_with_any(names: pa.StringArray, prefixes: tuple[str, ...]) -> Any:
-    found = pc.starts_with(names, prefixes[0])
+def _starts_with_any(names: pa.StringArray, prefixes: tuple[str, ...]) -> Any:
+    mask = pc.starts_with(names, prefixes[0])
     for prefix in prefixes[1:]:
-        found = pc.or_(found, pc.starts_with(names, prefix))
-    return found
+        mask = pc.or_(mask, pc.starts_with(names, prefix))
+    return mask

@@ -1,8 +1,8 @@
-"""VACUUM: deleting files that no version within the retention needs.
+"""VACUUM: delete files that no version within the retention period references.
 
-Planning is apart (`bayou.kernel.commands.vacuum.plan`). Two commits, before and after, say what is
-about to be done and how it went, as delta-spark's do; a vacuum that dies between them has deleted
-files that nothing needs, and the next one deletes the rest.
+Module `plan` selects the files. As in delta-spark, one commit before and one after the deletion
+record the vacuum in the history. If a vacuum dies in between, the next one deletes the remaining
+files.
 """
 
 from __future__ import annotations
@@ -38,27 +38,26 @@ __all__ = ["DeleteFiles", "VacuumMetrics", "vacuum"]
 pc: Any = pyarrow.compute
 
 _HOUR = 3_600_000
-_LONGEST = 24 * 366 * 10_000
-"""Hours; what is longer has no moment that it goes back to."""
-_BATCH = 1000
-_SIDE_BY_SIDE = 8
+_MAX_RETENTION_HOURS = 24 * 366 * 10_000
+_BATCH_SIZE = 1000
+_NUM_THREADS = 8
 
 DeleteFiles: TypeAlias = Callable[[Sequence[Sequence[str]]], None]
-"""Deletes batches of files by their paths, anywhere; files that are gone already don't matter."""
+"""Function that deletes batches of files by path; missing files aren't an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumMetrics:
-    """What a vacuum did, or would do.
+    """Metrics of a vacuum.
 
     Attributes:
         dry_run: nothing was deleted.
-        inventory: the files: `path` (decoded, fully qualified), `size` (bytes),
+        inventory: unreferenced files: `path` (decoded, fully qualified), `size` (bytes),
             `modification_time` (ms since the epoch).
-        num_files_to_delete: files and empty folders that were found.
-        size_of_data_to_delete: bytes of the files.
-        num_deleted_files: files and folders that are gone; 0 for a dry run.
-        num_vacuumed_directories: folders that were looked at.
+        num_files_to_delete: number of unreferenced files and empty folders.
+        size_of_data_to_delete: total size of the files in bytes.
+        num_deleted_files: number of deleted files and folders; 0 for a dry run.
+        num_vacuumed_directories: number of listed folders.
     """
 
     dry_run: bool
@@ -84,44 +83,47 @@ def vacuum(
     lists_everything: bool = True,
     tells_history: bool = True,
 ) -> VacuumMetrics:
-    """Delete files below the table's folder that no version within the retention needs.
+    """Delete files in the table's folder that no version within the retention period references.
 
-    Repeatable, safe beside readers of versions within the retention, and beside writers as long as
-    none of them takes longer than that. Time travel to older versions ends.
+    A vacuum can be repeated at any time. It is safe with concurrent readers of versions within the
+    retention period, and with writers that take less time than that. Older versions become
+    unreadable.
 
     Args:
-        table: its path.
-        retention_hours: how long files stay once nothing needs them; None: as the table says
-            (`delta.deletedFileRetentionDuration`, a week unless set).
-        dry_run: only tell.
-        lite: take from the log what was removed, instead of listing the folder: quicker, and
-            leaves what no commit ever named.
-        enforce_retention_duration: refuse a retention shorter than the table's.
-        engine_info: who does it, for the table's history.
-        catalog: the one that manages the table, if any; it must permit this.
-        delete_files: deletes the files in other processes; None: threads of this one do.
-        list_shares: lists the folder in other processes; None: this one does.
+        table: path of the table.
+        retention_hours: retention period of unreferenced files; None: the table's
+            (`delta.deletedFileRetentionDuration`, one week by default).
+        dry_run: report the files without deleting them.
+        lite: take removed files from the log instead of listing the folder. This is faster, but
+            doesn't find files that no commit references.
+        enforce_retention_duration: reject a retention period shorter than the table's.
+        engine_info: `engineInfo` of the commits.
+        catalog: catalog of a managed table; it must permit VACUUM.
+        delete_files: deletes the files in other processes; None: in threads of this process.
+        list_shares: lists the folder in other processes; None: in this process.
         lists_everything: see `plan_full`.
         tells_history: commit VACUUM START and VACUUM END.
 
     Raises:
-        ArgumentError: a retention that is negative, or shorter than the table's.
-        UnsupportedFeatureError: the table needs of a writer what isn't supported, which may keep
-            files that aren't known here; or its catalog keeps this to itself.
-        VersionNotFoundError: lite, where the log is gone that it needs.
-        StorageError: the store failed; what was deleted by then is gone, and the history says
+        ArgumentError: the retention period is negative, too long, or shorter than the table's.
+        UnsupportedFeatureError: the table has an unsupported writer feature, which may reference
+            unknown files; or its catalog doesn't permit VACUUM.
+        VersionNotFoundError: a lite vacuum needs commits that were deleted from the log.
+        StorageError: the store failed; files may have been deleted, and the history records
             FAILED.
     """
     state = load_table_state(engine, table, catalog=catalog)
     check_writable(state.path, state.protocol, state.metadata, state.schema)
     default = _retention(state)
-    asked = _asked(state, retention_hours, default, enforce=enforce_retention_duration)
-    before = time.time_ns() // 1_000_000 - (default if asked is None else asked)
+    requested = _requested_retention(
+        state, retention_hours, default, enforce=enforce_retention_duration
+    )
+    before = time.time_ns() // 1_000_000 - (default if requested is None else requested)
     if lite:
         plan = plan_lite(engine, state, before)
     else:
         plan = plan_full(engine, state, before, list_shares, lists_everything=lists_everything)
-    found = VacuumMetrics(
+    planned = VacuumMetrics(
         dry_run=dry_run,
         inventory=plan.files,
         num_files_to_delete=plan.files.num_rows + len(plan.folders),
@@ -129,17 +131,17 @@ def vacuum(
         num_vacuumed_directories=plan.folders_seen,
     )
     if dry_run:
-        return found
-    history = _History(engine, state, engine_info, tells=tells_history)
+        return planned
+    history = _History(engine, state, engine_info, enabled=tells_history)
     parameters: dict[str, object] = {
         "retentionCheckEnabled": enforce_retention_duration,
         "defaultRetentionMillis": default,
     }
-    if asked is not None:
-        parameters["specifiedRetentionMillis"] = asked
+    if requested is not None:
+        parameters["specifiedRetentionMillis"] = requested
     metrics = {
-        "numFilesToDelete": found.num_files_to_delete,
-        "sizeOfDataToDelete": found.size_of_data_to_delete,
+        "numFilesToDelete": planned.num_files_to_delete,
+        "sizeOfDataToDelete": planned.size_of_data_to_delete,
     }
     history.commit(Operation.VACUUM_START, parameters, metrics)
     try:
@@ -157,8 +159,8 @@ def vacuum(
     return VacuumMetrics(
         dry_run=False,
         inventory=plan.files,
-        num_files_to_delete=found.num_files_to_delete,
-        size_of_data_to_delete=found.size_of_data_to_delete,
+        num_files_to_delete=planned.num_files_to_delete,
+        size_of_data_to_delete=planned.size_of_data_to_delete,
         num_deleted_files=deleted,
         num_vacuumed_directories=plan.folders_seen,
     )
@@ -173,37 +175,42 @@ def _retention(state: TableState) -> int:
         ) from error
 
 
-def _asked(state: TableState, hours: float | None, default: int, *, enforce: bool) -> int | None:
-    """The retention asked for in ms, None for the table's."""
+def _requested_retention(
+    state: TableState, hours: float | None, default: int, *, enforce: bool
+) -> int | None:
+    """Return the requested retention period in milliseconds; None for the table's."""
     if hours is None:
         return None
-    if not 0 <= hours <= _LONGEST:
+    if not 0 <= hours <= _MAX_RETENTION_HOURS:
         raise ArgumentError(
-            f"A retention of {hours} hours isn't one; it is 0 or more "
-            f"(DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE), {_LONGEST} at most.",
+            f"{state.path}: the retention period of {hours} hours is invalid "
+            "(DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE). Use a value that is 0 or more, and at most "
+            f"{_MAX_RETENTION_HOURS}.",
             argument="retention_hours",
         )
-    asked = round(hours * _HOUR)
-    if enforce and asked < default:
+    requested = round(hours * _HOUR)
+    if enforce and requested < default:
         raise ArgumentError(
-            f"A retention of {hours:g} hours is shorter than that of {state.path} "
-            f"({default / _HOUR:g} hours, delta.deletedFileRetentionDuration): readers of older "
-            "versions, and writers that are still at work, would lose files "
-            "(DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT). Leave retention_hours "
-            "out, or pass enforce_retention_duration=False if nobody else uses the table.",
+            f"{state.path}: the retention period of {hours:g} hours is shorter than the table's "
+            f"{default / _HOUR:g} hours (delta.deletedFileRetentionDuration), so readers of older "
+            "versions and concurrent writers could lose files "
+            "(DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT). Remove retention_hours, or pass "
+            "enforce_retention_duration=False if nobody else uses the table.",
             argument="retention_hours",
         )
-    return asked
+    return requested
 
 
 class _History:
-    """Commits without files, that say what is done to the table's folder.
+    """Commits without file actions that record the vacuum in the history.
 
-    Both are made from the version that was read, for they go with whatever was committed since.
+    Both commits are based on the version that was read; they don't conflict with other commits.
     """
 
-    def __init__(self, engine: Engine, state: TableState, engine_info: str, *, tells: bool) -> None:
-        self._tells = tells
+    def __init__(
+        self, engine: Engine, state: TableState, engine_info: str, *, enabled: bool
+    ) -> None:
+        self._enabled = enabled
         self._engine = engine
         self._state = state
         self._engine_info = engine_info
@@ -211,7 +218,7 @@ class _History:
     def commit(
         self, operation: Operation, parameters: Mapping[str, object], metrics: Mapping[str, object]
     ) -> None:
-        if not self._tells:
+        if not self._enabled:
             return
         builder = TransactionBuilder(
             table=self._state.path,
@@ -225,35 +232,37 @@ class _History:
 
 
 def _delete(engine: Engine, table: str, plan: VacuumPlan, delete_files: DeleteFiles | None) -> int:
-    """Delete in batches, several at a time; gives how many files and folders."""
+    """Delete files and folders in parallel batches, and return their number."""
     files = plan.files.column("path")
-    batches = [_texts(files.slice(at, _BATCH)) for at in range(0, len(files), _BATCH)]
-    folders = set(_texts(pc.unique(pc.replace_substring_regex(files, "/[^/]*$", ""))))
-    with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="bayou-vacuum") as pool:
+    batches = [
+        _strings(files.slice(start, _BATCH_SIZE)) for start in range(0, len(files), _BATCH_SIZE)
+    ]
+    folders = set(_strings(pc.unique(pc.replace_substring_regex(files, "/[^/]*$", ""))))
+    with ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="bayou-vacuum") as pool:
         if delete_files is not None:
             delete_files(batches)
         else:
             list(pool.map(engine.files.delete_files, batches))
-        # Removing a folder takes a disk long where there were many files in it.
-        for _, level in groupby(_with_those_above(table, {*folders, *plan.folders}), _depth):
+        # Removing a folder that had many files is slow on a local disk.
+        for _, level in groupby(_with_parents(table, {*folders, *plan.folders}), _depth):
             list(pool.map(lambda folder: engine.files.delete_empty_folders([folder]), level))
     return plan.files.num_rows + len(plan.folders)
 
 
-def _texts(paths: Any) -> list[str]:
-    found: list[str] = paths.to_pylist()
-    return found
+def _strings(paths: Any) -> list[str]:
+    strings: list[str] = paths.to_pylist()
+    return strings
 
 
-def _with_those_above(table: str, folders: set[str]) -> Iterator[str]:
-    """Folders, and those between them and the table, deepest first."""
-    found: set[str] = set()
+def _with_parents(table: str, folders: set[str]) -> Iterator[str]:
+    """Yield folders and their parents below the table, deepest first."""
+    all_folders: set[str] = set()
     for folder in folders:
-        above = folder
-        while len(above) > len(table) and above not in found:
-            found.add(above)
-            above = above.rpartition("/")[0]
-    yield from sorted(found, key=_depth, reverse=True)
+        parent = folder
+        while len(parent) > len(table) and parent not in all_folders:
+            all_folders.add(parent)
+            parent = parent.rpartition("/")[0]
+    yield from sorted(all_folders, key=_depth, reverse=True)
 
 
 def _depth(folder: str) -> int:

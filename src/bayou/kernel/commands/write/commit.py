@@ -1,7 +1,4 @@
-"""The end of a write: what its tasks wrote becomes one version.
-
-What the history counts of a write, under delta-spark's names.
-"""
+"""Commit of a write: the files of all tasks become one version, with delta-spark's metrics."""
 
 from __future__ import annotations
 
@@ -40,13 +37,13 @@ def write_metrics(
     changes: RowChanges,
     written: Sequence[AddFile | AddCDCFile],
 ) -> dict[str, object]:
-    """`operationMetrics` of a write.
+    """Return the `operationMetrics` of a write.
 
-    Rows that aren't known are left out: files without statistics were added, or went whole.
+    Row counts that are unknown are left out: files without statistics were added or removed.
 
     Args:
-        changes: what went.
-        written: what tasks wrote.
+        changes: files and rows that the write removed.
+        written: actions of the files that tasks wrote.
     """
     adds = [a for a in written if isinstance(a, AddFile)]
     rows = _rows(adds)
@@ -58,7 +55,7 @@ def write_metrics(
             "numOutputBytes": _bytes(adds),
         }
     if write.overwrites and write.replace_where is not None:
-        return _of_replaced_rows(changes, written, rows)
+        return _replace_where_metrics(changes, written, rows)
     metrics: dict[str, object] = {"numFiles": len(adds), "numOutputBytes": _bytes(adds)}
     if rows is not None:
         metrics["numOutputRows"] = rows
@@ -68,16 +65,17 @@ def write_metrics(
     return metrics
 
 
-def _of_replaced_rows(
+def _replace_where_metrics(
     changes: RowChanges, written: Sequence[AddFile | AddCDCFile], rows: int | None
 ) -> dict[str, object]:
-    """As delta-spark counts: copied rows are output, and so are those of files that were marked.
+    """Return the metrics of a `replaceWhere` write, counted as delta-spark does.
 
-    A write without output says nothing of rows at all.
+    Output rows include copied rows and the live rows of files with a new deletion vector. A write
+    without output rows reports no row counts.
     """
     adds = [a for a in written if isinstance(a, AddFile)]
     rewritten = [*changes.added, *changes.marked]
-    kept = _rows_kept(changes.marked)
+    retained = _num_live_rows(changes.marked)
     metrics: dict[str, object] = {
         "numFiles": len(adds) + len(rewritten),
         "numOutputBytes": _bytes(adds) + _bytes(rewritten),
@@ -85,9 +83,9 @@ def _of_replaced_rows(
         "numRemovedFiles": changes.num_removed_files,
         "numRemovedBytes": changes.num_removed_bytes,
     }
-    if rows is None or kept is None:
+    if rows is None or retained is None:
         return metrics
-    copied = changes.num_copied_rows + kept
+    copied = changes.num_copied_rows + retained
     if rows + copied:
         metrics |= {"numOutputRows": rows + copied, "numCopiedRows": copied}
         if changes.num_deleted_rows is not None:
@@ -95,15 +93,15 @@ def _of_replaced_rows(
     return metrics
 
 
-def _rows_kept(marked: Sequence[AddFile]) -> int | None:
-    """Rows of marked files that aren't deleted; None where a file doesn't tell."""
-    kept = 0
-    for add in marked:
+def _num_live_rows(adds: Sequence[AddFile]) -> int | None:
+    """Rows that the files' deletion vectors don't delete; None if a file has no row count."""
+    live = 0
+    for add in adds:
         records = num_records(add.stats)
         if records is None or add.deletion_vector is None:
             return None
-        kept += records - add.deletion_vector.cardinality
-    return kept
+        live += records - add.deletion_vector.cardinality
+    return live
 
 
 def _bytes(adds: Sequence[AddFile]) -> int:
@@ -111,19 +109,19 @@ def _bytes(adds: Sequence[AddFile]) -> int:
 
 
 def _rows(adds: Sequence[AddFile]) -> int | None:
-    known = [num_records(add.stats) for add in adds]
-    counts = [count for count in known if count is not None]
-    return sum(counts) if len(counts) == len(known) else None
+    counts = [num_records(add.stats) for add in adds]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOutcome:
-    """How a write ended.
+    """Result of a write.
 
     Attributes:
-        version: the table's afterwards, None where there still is no table.
-        takes_files: whether the tasks' files are part of the table; where not, they are to be
-            deleted.
+        version: the table's version after the write; None if the table still doesn't exist.
+        takes_files: whether the tasks' files are part of the table; if not, the caller deletes
+            them.
     """
 
     version: int | None
@@ -136,39 +134,39 @@ def commit_write(
     plan: WritePlan,
     written: Sequence[AddFile | AddCDCFile],
 ) -> WriteOutcome:
-    """Commit what the tasks wrote, in one put-if-absent, and run what the commit makes due.
+    """Commit the files of all tasks in one version, and run the post-commit hooks.
 
-    An append of nothing makes no commit, unless it makes the table or adds columns to it.
+    An append without rows commits nothing, unless it creates the table or adds columns to it.
 
     Args:
-        write: as it was planned; its application may be known only now.
-        plan: what `plan_write` gave.
+        write: the planned write; its application may have been added since.
+        plan: the result of `plan_write`.
         written: actions of all tasks.
 
     Raises:
-        CommitConflictError: another writer changed what this one built on.
-        CommitFailedError: the store failed; where its text says that the outcome isn't known, the
-            tasks' files must stay.
-        TableAlreadyExistsError: mode `ERROR`, and another writer made the table meanwhile.
+        CommitConflictError: another writer changed data that this write depends on.
+        CommitFailedError: the store failed; if the message says that the result is unknown, the
+            tasks' files must not be deleted.
+        TableAlreadyExistsError: the mode is `ERROR`, and another writer created the table.
     """
     adds = [a for a in written if isinstance(a, AddFile)]
     if plan.done or not (adds or write.overwrites or plan.changes_metadata):
         return WriteOutcome(version=plan.read_version, takes_files=not adds and not plan.done)
     table = Table.for_path(engine, plan.table)
-    snapshot = _read_again(engine, table, plan, write)
+    snapshot = _base_snapshot(engine, table, plan, write)
     if snapshot is not None and (
         is_recorded(snapshot, write) or (plan.read_version is None and write.mode is _IGNORE)
     ):
         return WriteOutcome(version=snapshot.version, takes_files=False)
-    # A table that another writer made meanwhile has metadata of its own, with the same columns.
-    made_meanwhile = plan.read_version is None and snapshot is not None
-    metadata = None if made_meanwhile else plan.metadata
+    # A table that another writer created meanwhile has its own metadata with the same columns.
+    created_meanwhile = plan.read_version is None and snapshot is not None
+    metadata = None if created_meanwhile else plan.metadata
     transaction = build_transaction(engine, table, snapshot, write, metadata)
-    if made_meanwhile and snapshot is not None:
+    if created_meanwhile and snapshot is not None:
         written_by = TransactionState.from_bytes(plan.state)
         if not transaction.transaction_state(engine).allows_files_of(written_by):
-            raise _made_otherwise(snapshot)
-    changes = _removed(engine, transaction, snapshot, write, adds)
+            raise _created_with_other_metadata(snapshot)
+    changes = _remove_replaced(engine, transaction, snapshot, write, adds)
     actions: list[Action] = [*changes.actions, *written]
     if not actions and not transaction.changes_metadata and write.application is None:
         return WriteOutcome(version=plan.read_version, takes_files=True)
@@ -182,7 +180,7 @@ def commit_write(
 _IGNORE = WriteMode.IGNORE
 
 
-def _removed(
+def _remove_replaced(
     engine: Engine,
     transaction: Transaction,
     snapshot: Snapshot | None,
@@ -198,13 +196,13 @@ def _removed(
     return remove_all(engine, transaction, data_change=write.data_change)
 
 
-def _read_again(
+def _base_snapshot(
     engine: Engine, table: Table, plan: WritePlan, write: TableWrite
 ) -> Snapshot | None:
-    """The snapshot on which the commit builds: the one that was planned with.
+    """Return the snapshot that the commit is based on: the version that was planned with.
 
-    Where there was no table then and is one now, another writer was first; the tasks' files fit
-    it only if it is what this write would have made.
+    If another writer created the table since, the tasks' files fit only if that table has the
+    columns and partitioning that this write would have created.
     """
     if plan.read_version is not None:
         return table.snapshot_as_of_version(engine, plan.read_version)
@@ -216,21 +214,22 @@ def _read_again(
     if write.mode is WriteMode.IGNORE:
         return snapshot
     if snapshot.partition_columns != plan.partition_columns or not _same_columns(snapshot, write):
-        raise _made_otherwise(snapshot)
+        raise _created_with_other_metadata(snapshot)
     return snapshot
 
 
-def _made_otherwise(snapshot: Snapshot) -> MetadataChangedError:
+def _created_with_other_metadata(snapshot: Snapshot) -> MetadataChangedError:
     return MetadataChangedError(
-        f"{snapshot.path} was created by another writer (version {snapshot.version}) while this "
-        "write ran, with another schema, partitioning or constraints. Write again to append to it.",
+        f"{snapshot.path}: another writer created the table with a different schema, partitioning "
+        f"or constraints while this write ran (version {snapshot.version}). Write again to append "
+        "to it.",
         table=snapshot.path,
         winning_version=snapshot.version,
     )
 
 
 def _same_columns(snapshot: Snapshot, write: TableWrite) -> bool:
-    mine = [(f.name, f.data_type) for f in write.schema]
-    return snapshot.column_mapping == "none" and mine == [
+    columns = [(f.name, f.data_type) for f in write.schema]
+    return snapshot.column_mapping == "none" and columns == [
         (f.name, f.data_type) for f in snapshot.schema
     ]

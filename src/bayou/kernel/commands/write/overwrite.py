@@ -1,4 +1,4 @@
-"""What an overwrite takes away: all rows, those of a condition, or those of some partitions."""
+"""Removal of the rows that an overwrite replaces: all, by condition, or by partition."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ __all__ = ["changes_are_recorded", "remove_all", "remove_partitions_of", "remove
 def changes_are_recorded(
     engine: Engine, transaction: Transaction, table: TableState, write: TableWrite
 ) -> bool:
-    """Whether the commit that replaces rows has change data files, of its new rows, too.
+    """Whether a `replaceWhere` commit writes change data files, also for its new rows.
 
-    Without them the feed is made from files that come and go, which is right where files go whole
-    or are marked by deletion vectors.
+    If it doesn't, readers derive the change data feed from added and removed files. That is correct
+    if the commit only removes whole files or writes deletion vectors.
     """
     return _removal(engine, transaction, table, write).work.records_changes
 
 
 def remove_all(engine: Engine, transaction: Transaction, *, data_change: bool) -> RowChanges:
-    """Every live file goes."""
+    """Remove every live file."""
     changes = RowChanges()
     with transaction.read_files(engine) as files:
         changes.remove_files(files, data_change=data_change)
@@ -43,18 +43,17 @@ def remove_all(engine: Engine, transaction: Transaction, *, data_change: bool) -
 def remove_rows_where(
     engine: Engine, transaction: Transaction, table: TableState, write: TableWrite
 ) -> RowChanges:
-    """Rows go for which a condition is true; those beside them in their files are kept.
+    """Remove the rows for which `replace_where` is true; other rows of their files are retained.
 
     Raises:
-        ArgumentError: the condition is about data columns, and the rows are said to be the table's
-            own.
-        UnsupportedFeatureError, DataFileError, StorageError: as for `delete`.
+        ArgumentError: the condition names data columns, and `data_change` is False.
+        UnsupportedFeatureError, DataFileError, StorageError: see `delete`.
     """
     operation = _removal(engine, transaction, table, write)
     if not write.data_change and operation.work.search.condition is not None:
         raise ArgumentError(
-            "dataChange=false goes with a replaceWhere on partition columns only: of other columns "
-            f"nobody can say that the rows of {table.path} stay the same.",
+            f"{table.path}: dataChange=false requires a replaceWhere on partition columns only. "
+            "Remove dataChange=false, or use only partition columns in replaceWhere.",
             argument="dataChange",
         )
     return operation.run(engine, data_change=write.data_change)
@@ -67,7 +66,7 @@ def remove_partitions_of(
     adds: Sequence[AddFile],
     write: TableWrite,
 ) -> RowChanges:
-    """Files of the partitions go that new files are of."""
+    """Remove the files of every partition that has a new file."""
     columns = [f for name in table.partition_columns if (f := table.schema.get(name)) is not None]
     zone = write.time_zone
     keys = {partition_key(add.partition_values, columns, zone) for add in adds}
@@ -75,15 +74,17 @@ def remove_partitions_of(
     if not keys:
         return changes
     with transaction.read_files(engine, of_partitions(columns, keys), time_zone=zone) as files:
-        own = (f for f in files if partition_key(f.add.partition_values, columns, zone) in keys)
-        changes.remove_files(own, data_change=write.data_change)
+        replaced = (
+            f for f in files if partition_key(f.add.partition_values, columns, zone) in keys
+        )
+        changes.remove_files(replaced, data_change=write.data_change)
     return changes
 
 
 def _removal(
     engine: Engine, transaction: Transaction, table: TableState, write: TableWrite
 ) -> RowOperation:
-    assert write.replace_where is not None  # callers have looked
+    assert write.replace_where is not None  # callers check this
     predicate = parse_predicate(write.replace_where)
     matching = Matching(engine, table, predicate, time_zone=write.time_zone)
     work = RowWork(state=RowChangeState.of(engine, transaction), search=matching.search)

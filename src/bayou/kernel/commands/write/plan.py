@@ -1,7 +1,7 @@
-"""The beginning of a write: what its tasks need, and what its commit builds on.
+"""Planning of a write: the state that its tasks need and the version that its commit is based on.
 
-Tasks and the commit may run in other processes, so a transaction doesn't live through a write. What
-does is `WritePlan`: the version that was read, from which the same transaction is built again.
+Tasks and the commit may run in different processes, so no transaction object spans a write.
+`WritePlan` does: it holds the read version, from which the commit builds the same transaction.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ __all__ = ["WritePlan", "build_transaction", "plan_write"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
-    """A write that has begun; pickles.
+    """A planned write; can be pickled.
 
     Attributes:
         table: the table's resolved path.
-        read_version: the version that the write builds on, None where there was no table.
+        read_version: the version that the write is based on; None if there was no table.
         state: the `TransactionState` for tasks, as bytes.
-        partition_columns: of the table, once the write is committed.
-        properties: of the table, once the write is committed.
-        generates_identity: tasks give out values of identity columns.
-        metadata: that the commit gives the table, None where it leaves the table's. The tasks'
-            files have its physical names.
-        changes_metadata: the commit is worth making even without rows.
-        done: there is nothing to do, neither for tasks nor for the commit: the table holds this
-            write already, or it is there and the mode is `IGNORE`.
+        partition_columns: partition columns of the table after the commit.
+        properties: properties of the table after the commit.
+        generates_identity: tasks generate values of identity columns.
+        metadata: the metadata that the commit writes; None if it keeps the table's. The tasks'
+            files use its physical names.
+        changes_metadata: the write commits even without rows.
+        done: neither tasks nor the commit have anything to do: the table already contains this
+            write, or it exists and the mode is `IGNORE`.
     """
 
     table: str
@@ -54,19 +54,19 @@ class WritePlan:
 
 
 def plan_write(engine: Engine, write: TableWrite, *, builds_on: int | None = None) -> WritePlan:
-    """Begin a write.
+    """Plan a write.
 
     Args:
-        builds_on: an earlier version of the table, of which the rows of an overwrite were read;
-            what was committed since must not be removed unread. None: the latest version.
+        builds_on: an earlier version of the table that the rows of an overwrite were read from;
+            the commit must not remove data that was committed since. None: the latest version.
 
     Raises:
-        TableAlreadyExistsError: mode `ERROR`, and there is a table.
+        TableAlreadyExistsError: the mode is `ERROR`, and the table exists.
         SchemaError: the rows or the partition columns don't fit the table.
-        PredicateError: `replace_where` can't be understood.
-        ConstraintViolationError: rows would go, and the table is append-only.
-        UnsupportedFeatureError: the table can't be written by this version of the package.
-        TablePropertyError: a property that there isn't, or with a value that it can't have.
+        PredicateError: `replace_where` can't be parsed.
+        ConstraintViolationError: the write removes rows, and the table is append-only.
+        UnsupportedFeatureError: this version of the package can't write the table.
+        TablePropertyError: an unknown property, or an invalid value.
     """
     table = Table.for_path(engine, write.table)
     latest = table.latest_snapshot(engine) if table.exists(engine) else None
@@ -75,7 +75,7 @@ def plan_write(engine: Engine, write: TableWrite, *, builds_on: int | None = Non
     snapshot = latest
     if latest is not None and builds_on is not None and builds_on < latest.version:
         snapshot = table.snapshot_as_of_version(engine, builds_on)
-    given_properties(table.path, write.properties)  # also where the table has its own already
+    given_properties(table.path, write.properties)  # validates them for existing tables, too
     transaction = build_transaction(engine, table, snapshot, write)
     state = transaction.transaction_state(engine)
     if snapshot is not None and write.overwrites:
@@ -97,18 +97,17 @@ def plan_write(engine: Engine, write: TableWrite, *, builds_on: int | None = Non
 
 
 def is_recorded(snapshot: Snapshot, write: TableWrite) -> bool:
-    """Whether the table holds an idempotent write already."""
+    """Whether the table already contains this idempotent write."""
     if write.application is None:
         return False
-    known = snapshot.transaction_version(write.application[0])
-    return known is not None and known >= write.application[1]
+    committed = snapshot.transaction_version(write.application[0])
+    return committed is not None and committed >= write.application[1]
 
 
 def exists_already(path: str) -> TableAlreadyExistsError:
-    """What mode `ERROR` says where there is a table."""
+    """Return the error of mode `ERROR` for an existing table."""
     return TableAlreadyExistsError(
-        f"There is a Delta table at {path} already. Use mode 'append' or 'overwrite', or another "
-        "path.",
+        f"{path}: a Delta table already exists. Use mode 'append' or 'overwrite', or another path.",
         table=path,
     )
 
@@ -120,15 +119,15 @@ def build_transaction(
     write: TableWrite,
     metadata: Metadata | None = None,
 ) -> Transaction:
-    """The write's transaction on a version, or on a table to be made.
+    """Build the write's transaction on a version, or for a new table.
 
     Args:
-        metadata: the table's afterwards, as it was planned; None where it wasn't, or stays.
+        metadata: the planned metadata of the table; None if it isn't planned yet or doesn't change.
     """
     if snapshot is None:
-        builder = _new(engine, table, write)
+        builder = _create_builder(engine, table, write)
     else:
-        builder = _existing(snapshot, write, planned=metadata is not None)
+        builder = _update_builder(snapshot, write, planned=metadata is not None)
     if metadata is not None:
         builder = builder.with_metadata(metadata)
     if write.application is not None:
@@ -142,11 +141,10 @@ def build_transaction(
     )
 
 
-def _new(engine: Engine, table: Table, write: TableWrite) -> TransactionBuilder:
+def _create_builder(engine: Engine, table: Table, write: TableWrite) -> TransactionBuilder:
     if not write.data_change:
         raise ArgumentError(
-            f"There is no table at {table.path}, so that rows written to it are new ones: leave "
-            "dataChange=false out.",
+            f"{table.path}: dataChange=false requires an existing table. Remove dataChange=false.",
             argument="dataChange",
         )
     builder = (
@@ -162,7 +160,7 @@ def _new(engine: Engine, table: Table, write: TableWrite) -> TransactionBuilder:
     return builder
 
 
-def _existing(snapshot: Snapshot, write: TableWrite, *, planned: bool) -> TransactionBuilder:
+def _update_builder(snapshot: Snapshot, write: TableWrite, *, planned: bool) -> TransactionBuilder:
     builder = snapshot.build_update_table_transaction(write.engine_info, write.operation)
     if write.replaces_schema and planned:
         builder = builder.with_schema(write.schema)
@@ -179,11 +177,11 @@ def _existing(snapshot: Snapshot, write: TableWrite, *, planned: bool) -> Transa
     if write.overwrites and write.cluster_by:
         builder = builder.with_clustering_columns(write.cluster_by)
     if write.defines:
-        builder = _defined_anew(builder, snapshot, write)
+        builder = _with_new_definition(builder, snapshot, write)
     return builder.with_data_change(write.data_change)
 
 
-def _defined_anew(
+def _with_new_definition(
     builder: TransactionBuilder, snapshot: Snapshot, write: TableWrite
 ) -> TransactionBuilder:
     if snapshot.clustering_columns and not write.cluster_by:
@@ -198,41 +196,41 @@ def _defined_anew(
 
 
 def in_schema(table: str, schema: StructType, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Partition columns as the schema spells them; case doesn't matter.
+    """Return the partition columns as the schema spells them; case doesn't matter.
 
     Raises:
-        SchemaError: there is no such column.
+        SchemaError: the schema has no such column.
     """
-    known = {f.name.lower(): f.name for f in schema}
-    missing = [name for name in names if name.lower() not in known]
+    by_name = {f.name.lower(): f.name for f in schema}
+    missing = [name for name in names if name.lower() not in by_name]
     if missing:
         raise SchemaError(
-            f"{table} can't be partitioned by {missing[0]!r}: there is no such column among "
+            f"{table}: partition column {missing[0]!r} isn't in the schema. Its columns are "
             f"{', '.join(schema.names)}.",
             table=table,
             column=missing[0],
         )
-    return tuple(known[name.lower()] for name in names)
+    return tuple(by_name[name.lower()] for name in names)
 
 
 def _check_partitioning(snapshot: Snapshot, write: TableWrite) -> None:
-    given = [name.lower() for name in write.partition_by or ()]
-    if given and given != [name.lower() for name in snapshot.partition_columns]:
+    requested = [name.lower() for name in write.partition_by or ()]
+    if requested and requested != [name.lower() for name in snapshot.partition_columns]:
         raise SchemaError(
             f"{snapshot.path} is partitioned by ({', '.join(snapshot.partition_columns)}), not by "
-            f"({', '.join(write.partition_by or ())}). Leave partitionBy out to write to it as it "
-            "is, or overwrite it with overwriteSchema=true.",
+            f"({', '.join(write.partition_by or ())}). Remove partitionBy to keep the "
+            "partitioning, or overwrite the table with overwriteSchema=true.",
             table=snapshot.path,
         )
 
 
 def _without_untyped(data: StructType, table_schema: StructType) -> StructType:
-    """The rows' schema, where columns of untyped nulls take the type that the table has."""
-    known = {f.name.lower(): f for f in table_schema}
+    """Return the rows' schema, with the table's types for columns of untyped nulls."""
+    by_name = {f.name.lower(): f for f in table_schema}
     return StructType(
         tuple(
-            column.with_data_type(known[column.name.lower()].data_type)
-            if column.data_type == VOID and column.name.lower() in known
+            column.with_data_type(by_name[column.name.lower()].data_type)
+            if column.data_type == VOID and column.name.lower() in by_name
             else column
             for column in data
         )

@@ -1,4 +1,4 @@
-"""What a write asks for."""
+"""Options of a write: mode, partitioning, schema evolution, idempotency."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["TableWrite", "WriteMode"]
 
 
 class WriteMode(StrEnum):
-    """What happens to the rows that are there; the values are the history's words."""
+    """Effect of a write on an existing table; the values are the history's names."""
 
     APPEND = "Append"
     OVERWRITE = "Overwrite"
@@ -24,38 +24,38 @@ class WriteMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableWrite:
-    """Rows of a schema, to be written to a table in one commit. Pickles.
+    """A write of rows to a table in one commit; can be pickled.
 
     Attributes:
-        table: path of the table, made where there is none.
-        schema: of the rows.
-        mode: what happens to the rows that are there.
-        partition_by: partition columns that were asked for; an existing table's must be the same
-            unless `overwrite_schema` is set. None: whatever the table has.
-        cluster_by: clustering columns of a new table, or of one that is overwritten.
-        replace_where: SQL text; an overwrite replaces the rows for which it is true, and takes only
-            such rows.
-        dynamic_partitions: an overwrite replaces the partitions that the rows are of.
+        table: path of the table; a missing table is created.
+        schema: schema of the rows.
+        mode: effect on an existing table.
+        partition_by: requested partition columns; must be those of an existing table unless
+            `overwrite_schema` is set. None: the table's partition columns.
+        cluster_by: clustering columns of a new or overwritten table.
+        replace_where: SQL condition; an overwrite replaces the rows for which it is true, and
+            accepts only rows for which it is true.
+        dynamic_partitions: an overwrite replaces only the partitions of the written rows.
         merge_schema: columns that the table lacks are added to it.
-        overwrite_schema: an overwrite gives the table the rows' schema, and `partition_by`.
-        data_change: False where the rows are the table's own, laid out anew.
-        max_records_per_file: how many rows a data file holds at most.
-        compression: Parquet codec that takes the place of the table's.
-        properties: table properties, set where the write makes the table.
-        application: an application's id and version, by which the write is done once.
-        operation: what the history says.
-        is_managed: whether a catalog's table lies where the catalog puts its tables; the history of
-            an operation on a table by its name says so.
-        engine_info: who writes.
-        user_metadata: free text of the commit.
-        defines: a CREATE or REPLACE TABLE: a table that is there gets this definition, properties
-            and description included, and loses what it doesn't have.
-        description: of a table that is so defined.
-        time_zone: the zone of partition timestamps that the log stores without one. An overwrite
+        overwrite_schema: an overwrite replaces the table's schema and its partition columns.
+        data_change: False if the write only rearranges rows of the table.
+        max_records_per_file: maximum number of rows of a data file.
+        compression: Parquet codec; overrides the table's.
+        properties: table properties of a new table.
+        application: transaction identifier (application id, version) of an idempotent write.
+        operation: operation name in the history.
+        is_managed: whether the catalog chose the table's location; recorded in the history of
+            operations on a table name.
+        engine_info: `engineInfo` of the commit.
+        user_metadata: `userMetadata` of the commit.
+        defines: a CREATE or REPLACE TABLE: an existing table gets this schema, these properties and
+            this description, and loses all others.
+        description: table description, used if `defines` is set.
+        time_zone: time zone of partition timestamps that the log stores without one. An overwrite
             compares them with the timestamps of its rows and of `replace_where`.
 
     Raises:
-        ArgumentError: settings that exclude each other.
+        ArgumentError: options that exclude each other.
     """
 
     table: str
@@ -83,47 +83,49 @@ class TableWrite:
     def __post_init__(self) -> None:
         if self.partition_by and self.cluster_by:
             raise ArgumentError(
-                f"{self.table} can't be partitioned and clustered: give partitionBy or clusterBy.",
+                f"{self.table}: partitionBy and clusterBy exclude each other. Set one of them.",
                 argument="clusterBy",
             )
         if not self.overwrites:
             return
         if self.replace_where is not None and self.dynamic_partitions:
             raise ArgumentError(
-                "replaceWhere and partitionOverwriteMode=dynamic both say which rows are replaced; "
-                "give one of them.",
+                f"{self.table}: replaceWhere and partitionOverwriteMode=dynamic exclude each "
+                "other. Set one of them.",
                 argument="partitionOverwriteMode",
             )
         if self.overwrite_schema and self.replace_where is not None:
             raise ArgumentError(
-                "overwriteSchema and replaceWhere exclude each other: rows that stay have the "
-                "schema that the table has. To add columns use mergeSchema.",
+                f"{self.table}: overwriteSchema and replaceWhere exclude each other, because "
+                "retained rows keep the table's schema. Use mergeSchema to add columns.",
                 argument="overwriteSchema",
             )
 
     @property
     def overwrites(self) -> bool:
-        """Whether rows that are there go."""
+        """Whether the write removes existing rows."""
         return self.mode is WriteMode.OVERWRITE
 
     @property
     def replaces_schema(self) -> bool:
-        """Whether an existing table gets the rows' schema."""
+        """Whether the write replaces the schema of an existing table."""
         return self.overwrites and self.overwrite_schema
 
     def operation_parameters(self) -> dict[str, object]:
-        """What the history says of the write, as delta-spark's does."""
+        """Return the history's `operationParameters`, as delta-spark writes them."""
         if self.defines:
             return {"isManaged": str(self.is_managed).lower()}
         if self.operation is Operation.STREAMING_UPDATE:
-            given: dict[str, object] = {"outputMode": "Complete" if self.overwrites else "Append"}
+            parameters: dict[str, object] = {
+                "outputMode": "Complete" if self.overwrites else "Append"
+            }
             if self.application is not None:
-                given |= {"queryId": self.application[0], "epochId": str(self.application[1])}
-            return given
+                parameters |= {"queryId": self.application[0], "epochId": str(self.application[1])}
+            return parameters
         if self.operation is Operation.WRITE:
-            given = {"mode": str(self.mode), "partitionBy": list(self.partition_by or ())}
+            parameters = {"mode": str(self.mode), "partitionBy": list(self.partition_by or ())}
         else:
-            given = {
+            parameters = {
                 "isManaged": str(self.is_managed).lower(),
                 "description": None,
                 "partitionBy": list(self.partition_by or ()),
@@ -131,10 +133,10 @@ class TableWrite:
                 "properties": dict(self.properties),
             }
         if self.replace_where is not None:
-            given["predicate"] = self.replace_where
+            parameters["predicate"] = self.replace_where
         flags = {
             "isDynamicPartitionOverwrite": self.dynamic_partitions,
             "canOverwriteSchema": self.overwrite_schema,
             "canMergeSchema": self.merge_schema,
         }
-        return given | {name: True for name, is_set in flags.items() if is_set}
+        return parameters | {name: True for name, is_set in flags.items() if is_set}
