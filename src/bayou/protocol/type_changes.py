@@ -1,4 +1,4 @@
-"""Supported changes of a column's type, and their record in the schema (PROTOCOL.md, Type Widening)."""
+"""Supported type changes of columns, and their metadata (PROTOCOL.md, Type Widening)."""
 
 from __future__ import annotations
 
