@@ -1,4 +1,4 @@
-"""Tests of a `JsonHandler`."""
+"""Tests of `JsonHandler`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LINES = pa.schema([("v", pa.int64())])
 
 
 class JsonHandlerSuite(HandlerSuite):
-    """What `JsonHandler` promises."""
+    """Tests the contract of `JsonHandler`."""
 
     def test_each_text_is_a_row(self, engine: Engine) -> None:
         rows = _parse(
@@ -206,10 +206,10 @@ class JsonHandlerSuite(HandlerSuite):
             for name in (3, 1, 2)
         ]
         with engine.json.read_json_files(iter(files), _LINES, batch_size=2) as batches:
-            found: list[list[Any]] = [batch.column("v").to_pylist() for batch in batches]
-        assert all(0 < len(values) <= 2 for values in found)
-        assert all(len({value // 10 for value in values}) == 1 for values in found)
-        assert [value for values in found for value in values] == [
+            actual: list[list[Any]] = [batch.column("v").to_pylist() for batch in batches]
+        assert all(0 < len(values) <= 2 for values in actual)
+        assert all(len({value // 10 for value in values}) == 1 for values in actual)
+        assert [value for values in actual for value in values] == [
             name * 10 + i for name in (3, 1, 2) for i in range(5)
         ]
 
@@ -241,8 +241,8 @@ class JsonHandlerSuite(HandlerSuite):
         lines = [f'{{"v":{i},"filler":"{filler}"}}' for i in range(500)]  # 20 MB
         file = _put(engine, f"{root}/large.json", "\n".join(lines))
         with engine.json.read_json_files([file, file], _LINES, batch_size=100) as batches:
-            found = [value for batch in batches for value in batch.column("v").to_pylist()]
-        assert found == [*range(500), *range(500)]
+            actual = [value for batch in batches for value in batch.column("v").to_pylist()]
+        assert actual == [*range(500), *range(500)]
 
     @pytest.mark.parametrize("line", [b"{", b"[1]", b'{"v":1}{"v":2}', b'{"v":"\xff"}'])
     def test_a_bad_line_of_a_file_is_refused_by_file_and_number(
