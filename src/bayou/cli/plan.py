@@ -62,7 +62,7 @@ def _show(output: Output, topic_plan: TopicPlan) -> None:
     if topic_plan.error is not None:
         output.error(of_topic(topic_plan.topic, topic_plan.error), kind="TopicError")
         return
-    refused = sum(topic_plan.refused.values())
+    dead_letters = sum(topic_plan.refused.values())
     facts: dict[str, Any] = {
         "from": f"Kafka topic {topic_plan.kafka_topic}, {len(topic_plan.spans)} partitions",
         "to": f"{topic_plan.table_path}{', which will be created' if topic_plan.creates else ''}",
@@ -70,7 +70,7 @@ def _show(output: Output, topic_plan: TopicPlan) -> None:
         "commits": f"about {topic_plan.commits:,}",
         "writes": _cost(topic_plan),
         "new columns": ", ".join(f"{n} {k}" for n, k in topic_plan.new_columns.items()) or "none",
-        "dead letters": f"{refused:,} of {topic_plan.sampled:,} sampled records",
+        "dead letters": f"{dead_letters:,} of {topic_plan.sampled:,} sampled records",
     }
     if topic_plan.lost:
         lost = sum(span.end - span.start for span in topic_plan.lost.values())

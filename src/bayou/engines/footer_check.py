@@ -145,7 +145,7 @@ def _structs(fields: ThriftStruct, number: int) -> list[ThriftStruct]:
 
 
 def counts_nan(created_by: str | None) -> bool:
-    """Whether the writer orders NaN above all numbers, so that another maximum means no NaN.
+    """Whether the writer orders NaN above all numbers: a maximum that is a number excludes NaN.
 
     This holds for parquet-mr, with which Spark writes. Arrow and unknown writers may leave NaN out
     of the bounds.

@@ -289,7 +289,7 @@ def encode_action(action: Action) -> bytes:
 
 
 def encode_actions(actions: Iterable[Action]) -> bytes:
-    """JSON lines, each with a final newline. Actions are also sent to other processes as these."""
+    """JSON lines with newlines, as in a commit file; also used between processes."""
     return b"".join(encode_action(action) + b"\n" for action in actions)
 
 

@@ -307,7 +307,7 @@ def upgraded(protocol: Protocol, names: Iterable[str]) -> Protocol:
 def with_versions(protocol: Protocol, reader: int = 0, writer: int = 0) -> Protocol:
     """The protocol raised to at least these versions; it never loses a feature.
 
-    At reader version 3 and writer version 7 the features are listed that the old versions implied.
+    At reader version 3 and writer version 7, it lists the features that the old versions implied.
     """
     reader = max(reader, protocol.min_reader_version)
     writer = max(writer, protocol.min_writer_version)

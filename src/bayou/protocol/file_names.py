@@ -201,7 +201,7 @@ def multipart_checkpoint_file_name(version: int, part: int, parts: int) -> str:
 
 
 def list_prefix(version: int) -> str:
-    """The name to start a listing from that returns the log files of this and later versions."""
+    """First name of a listing that returns the log files of this and later versions."""
     return f"{version:020d}"
 
 
@@ -281,7 +281,7 @@ def _escape_uri_character(match: re.Match[str]) -> str:
 
 
 def canonical_path(uri: str) -> str:
-    """Identity of a data file: two paths are equal exactly if they are spellings of one file.
+    """Canonical form of a data file's path, which is equal for all spellings of the path.
 
     The path is decoded once; `file:///` becomes `file:/`. The scheme and authority are part of an
     absolute path. A path without a scheme differs from one with a scheme, and an absolute path

@@ -80,7 +80,7 @@ class LengthLimit:
 
 
 def type_from_text(sql: str) -> DataType:
-    """Parse a type.
+    """Parse a type in SQL.
 
     Raises:
         SchemaJsonError: the SQL isn't a type.

@@ -224,7 +224,7 @@ _HARDLY_REPEATING = 0.9
 def dictionary_columns(rows: pa.Table) -> bool | list[str]:
     """Paths of the leaf columns to write with a dictionary; True for all columns.
 
-    The first rows of a file decide. Nested columns and all columns of short files have one.
+    The first rows of a file decide. Nested columns and the columns of short files always have one.
     """
     if rows.num_rows < _SAMPLE_ROWS:
         return True

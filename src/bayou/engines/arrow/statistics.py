@@ -53,10 +53,10 @@ class StatisticsCollector:
             schema lacks are ignored.
         prefix_length: maximum length of a string bound, in characters.
         without_bounds: indices of leaf columns whose bounds in the footer are invalid.
-        rows_are_seen: whether `add` receives the rows; if not, only statistics that the footer
-            has correctly are returned.
-        counts_nan: whether the file's writer orders NaN above all numbers, so that another
-            maximum means no NaN; other writers leave NaN out of the bounds.
+        rows_are_seen: whether `add` receives the rows; if not, only statistics for which the
+            footer is reliable are returned.
+        counts_nan: whether the file's writer orders NaN above all numbers, so that a maximum
+            that is a number excludes NaN; other writers leave NaN out of the bounds.
     """
 
     def __init__(

@@ -363,10 +363,10 @@ class ParquetReadingSuite(HandlerSuite):
                 True, 30
             )  # an unsupported predicate is ignored, because it is a hint
         expected = everything.filter(matches).to_pylist()
-        found = read(engine, [file], schema, predicate=predicate)
+        actual = read(engine, [file], schema, predicate=predicate)
         wanted_rows = {row["index"]: str(row) for row in expected}
-        found_rows = {row["index"]: str(row) for row in found}
-        assert found_rows | wanted_rows == found_rows
+        actual_rows = {row["index"]: str(row) for row in actual}
+        assert actual_rows | wanted_rows == actual_rows
 
     def test_a_file_without_rows_gives_no_rows(self, engine: Engine, root: str) -> None:
         file = write(engine, root, pa.table({"a": pa.array([], pa.int64())}))
@@ -402,12 +402,12 @@ class ParquetReadingSuite(HandlerSuite):
             read(engine, [split], pa.schema([("a", pa.int64())]))
         assert caught.value.path == split.path
 
-    @pytest.mark.parametrize("kept", [0, 3, 100, -1, -100])
+    @pytest.mark.parametrize("length", [0, 3, 100, -1, -100])
     def test_what_is_no_whole_parquet_file_is_an_error_that_names_it(
-        self, engine: Engine, root: str, kept: int
+        self, engine: Engine, root: str, length: int
     ) -> None:
         whole = write(engine, root, pa.table({"a": range(1000)}))
-        data = next(engine.files.read_files([ByteRange(path=whole.path)]))[:kept]
+        data = next(engine.files.read_files([ByteRange(path=whole.path)]))[:length]
         path = f"{root}/cut.parquet"
         engine.files.put(path, data)
         with pytest.raises(StorageError, match=r"cut\.parquet"):
