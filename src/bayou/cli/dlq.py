@@ -78,12 +78,12 @@ def show(
     topic: TopicName,
     where: Where = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, help="Maximum number of dead dead_letters.")
+        int, typer.Option("--limit", "-n", min=1, help="Maximum number of dead letters.")
     ] = 10,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show dead dead_letters in full: reason, offset, headers, key and value."""
+    """Show dead letters in full: reason, offset, headers, key and value."""
     output = output_for(as_json=as_json)
     with explained(output):
         from bayou.ingest.inspection import TopicTables, list_letters
@@ -92,7 +92,7 @@ def show(
         tables = TopicTables.of(configuration, topic_config)
         dead_letters = list_letters(tables, where=where, limit=limit)
         if not dead_letters:
-            output.rows("", [], event="dead_letter", empty="no dead dead_letters")
+            output.rows("", [], event="dead_letter", empty="no dead letters")
         for dead_letter in dead_letters:
             headers = [(name, _decoded(value)) for name, value in dead_letter.headers]
             facts: dict[str, Any] = {
