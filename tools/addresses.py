@@ -1,4 +1,4 @@
-"""Addresses that no file of the repository may hold: registries and machines."""
+"""Search for addresses of registries and machines that the repository's files must not contain."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import re
 
 __all__ = ["found_in"]
 
-# A class of one letter in each name keeps this file from finding itself.
+# A character class in each name prevents matches in this file.
 _REGISTRY = re.compile(
     r"p[y]pi\.org|python[h]osted|repo1?\.[m]aven|[m]aven\.org|registry\.[n]pm|proxy\.[g]olang"
     r"|g[h]cr\.io|d[o]cker\.io|in[d]ex-url|arti[f]actory"
 )
-# A version pin (==10.2.0) is no machine.
+# A version pin (==10.2.0) isn't an IP address.
 _MACHINE = re.compile(
     r"(?<![\d.])(?<!==)(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))(?:\.\d{1,3}){2,3}\b"
 )
 _HOST = re.compile(r"https?://([^/\s:'\"`)>\]}]+)")
-# Hosts that a text may name, besides names without a dot: none of them hands out packages.
+# Allowed hosts, in addition to names without a dot; none of them serves packages.
 _ALLOWED = {
     "127.0.0.1",
     "delta.io",
@@ -31,10 +31,10 @@ _ALLOWED = {
 
 
 def found_in(text: str) -> list[str]:
-    """The addresses in a text that don't belong there."""
-    found = [m.group() for pattern in (_REGISTRY, _MACHINE) for m in pattern.finditer(text)]
+    """The addresses in a text that aren't allowed."""
+    matches = [m.group() for pattern in (_REGISTRY, _MACHINE) for m in pattern.finditer(text)]
     hosts = (m.group(1) for m in _HOST.finditer(text))
-    return found + [
+    return matches + [
         host
         for host in hosts
         if "." in host and host not in _ALLOWED and not host.endswith(".example.com")

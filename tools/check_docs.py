@@ -2,7 +2,7 @@
 
 usage: check_docs.py
 
-Prints one line a problem and exits 1 if there is any.
+Prints one line per problem, and exits with 1 if there are problems.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _UNFINISHED = re.compile(r"\b(?:TO[D]O|FIX[M]E|TB[D])\b")
 
 
 def main() -> int:
-    """Print every problem."""
+    """Print all problems; the exit code."""
     problems = list(_problems())
     for problem in problems:
         print(problem)
     if not problems:
-        print(f"docs: {len(_documents())} pages, no problem")
+        print(f"docs: {len(_documents())} pages, no problems")
     return 1 if problems else 0
 
 
@@ -51,10 +51,10 @@ def _problems() -> Iterator[str]:
         for word in _UNFINISHED.findall(text):
             yield f"{name}: unfinished text: {word}"
         for address in addresses.found_in(text):
-            yield f"{name}: an address: {address}"
+            yield f"{name}: address that isn't allowed: {address}"
         for source in _SOURCE_PATH.findall(prose):
             if not (ROOT / source).exists():
-                yield f"{name}: {source} isn't there"
+                yield f"{name}: {source} doesn't exist"
     yield from _unreachable()
     yield from _stale_reference()
 
@@ -69,14 +69,14 @@ def _link_problem(page: Path, target: str) -> str | None:
     file, _, anchor = target.partition("#")
     path = (page.parent / file).resolve() if file else page
     if not path.exists():
-        return f"link to {target}, which isn't there"
+        return f"link to {target}, which doesn't exist"
     if anchor and path.suffix == ".md" and anchor not in _anchors(path):
         return f"link to {target}, but {path.name} has no such heading"
     return None
 
 
 def _anchors(path: Path) -> set[str]:
-    """Anchors of the headings, as GitHub names them."""
+    """Anchors of the headings, as GitHub generates them."""
     headings = _HEADING.findall(_BLOCK.sub("", path.read_text()))
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
@@ -86,19 +86,19 @@ def _syntax_problems(name: Path, block: str) -> Iterator[str]:
         compile(block, str(name), "exec")
     except SyntaxError as error:
         line = block.splitlines()[(error.lineno or 1) - 1 :][:1]
-        yield f"{name}: a Python block doesn't compile: {error.msg}: {' '.join(line)}"
+        yield f"{name}: Python block doesn't compile: {error.msg}: {' '.join(line)}"
 
 
 def _unreachable() -> Iterator[str]:
     seen: set[Path] = set()
-    waiting = [INDEX]
-    while waiting:
-        page = waiting.pop()
+    pending = [INDEX]
+    while pending:
+        page = pending.pop()
         if page in seen or page.suffix != ".md" or not page.exists():
             continue
         seen.add(page)
         targets = (target.partition("#")[0] for target in _LINK.findall(page.read_text()))
-        waiting += [(page.parent / t).resolve() for t in targets if t and "://" not in t]
+        pending += [(page.parent / t).resolve() for t in targets if t and "://" not in t]
     for page in sorted((ROOT / "docs").rglob("*.md")):
         if page not in seen:
             yield f"{page.relative_to(ROOT)}: not reachable from docs/index.md"
@@ -107,7 +107,7 @@ def _unreachable() -> Iterator[str]:
 def _stale_reference() -> Iterator[str]:
     for path, text in write_reference.pages().items():
         if not path.exists() or path.read_text() != text.rstrip() + "\n":
-            yield f"{path.relative_to(ROOT)}: not what the docstrings say: run make docs"
+            yield f"{path.relative_to(ROOT)}: differs from the docstrings. Run make docs"
 
 
 if __name__ == "__main__":

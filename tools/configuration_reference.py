@@ -1,4 +1,4 @@
-"""The pipeline's configuration as a page: every key of the pydantic models."""
+"""The reference page of the pipeline's configuration, from the pydantic models."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Schema = Mapping[str, Any]
 
 _HEAD = """# Configuration
 
-One YAML file, everything under `connector`. `NAME` is a name of your own. An unknown key is an
-error with a suggestion.
+A pipeline is configured by one YAML file; all keys are under `connector`. `NAME` stands for a name
+that you choose. An unknown key is an error with a suggestion.
 
-In any text `${NAME}` is a variable of the environment, `${NAME:-default}` the same with a default,
-and `${file:PATH}` what a file holds (a mounted secret), without the line's end; PATH is relative to
-the YAML file. `$${` stands for `${`.
+In strings, `${NAME}` is replaced by an environment variable, `${NAME:-default}` by the variable or
+a default, and `${file:PATH}` by the content of a file without its final line break, such as a
+mounted secret. PATH is relative to the YAML file. `$${` is a literal `${`.
 
 """
 
 
 def page() -> str:
-    """The page's text."""
+    """The content of the page."""
     schema = PipelineConfig.model_json_schema(by_alias=True)
     return _HEAD + "".join(_section(schema, schema, ())).rstrip() + "\n"
 
@@ -52,13 +52,13 @@ def _section(root: Schema, section: Schema, path: tuple[str, ...]) -> Iterator[s
 
 
 def _target(root: Schema, value: Schema) -> Schema | None:
-    """The section that a key holds, or a mapping's values hold; None for plain values."""
+    """The section that is the value of a key or of a mapping's entries; None for plain values."""
     entries = value.get("additionalProperties")
     options = [value, *value.get("anyOf", ()), *([entries] if isinstance(entries, dict) else ())]
     for option in options:
         if "$ref" in option:
-            found: Schema = root["$defs"][option["$ref"].rsplit("/", 1)[-1]]
-            return found
+            section: Schema = root["$defs"][option["$ref"].rsplit("/", 1)[-1]]
+            return section
     return None
 
 

@@ -1,4 +1,4 @@
-"""The page of expressions: what filters, constraints and generated columns may say."""
+"""The reference page of expressions in filters, constraints and generated columns."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ __all__ = ["page"]
 _HEAD = """# Expressions
 
 Filters (`filter="day = '2024-01-05' AND id > 10"`), CHECK constraints and generated columns are
-expressions: SQL text in Spark's dialect, parsed by `bayou.kernel.expressions.sql.parser`, or values
-of [bayou.kernel.expressions.model](bayou.kernel.expressions.model.md) built by hand. One evaluator,
-in the kernel, gives them their values; it is the default `ExpressionHandler` of every engine.
+expressions. They are SQL in Spark's dialect, parsed by `bayou.kernel.expressions.sql.parser`, or
+objects of [bayou.kernel.expressions.model](bayou.kernel.expressions.model.md). The kernel's
+evaluator is the default `ExpressionHandler` of every engine.
 
-They mean what they mean in Spark 4 with its defaults:
+Expressions have the semantics of Spark 4 with its default settings:
 
-- ANSI mode: an overflow, a division by zero, a text that isn't a number, a value that a cast can't
-  take are errors (`EvaluationError`), not NULL. `TRY_CAST` gives NULL instead. What stands behind a
-  FALSE of `AND`, or in a branch of `CASE` that isn't taken, isn't evaluated.
-- Logic has three values. A filter takes the rows for which it is TRUE.
-- The time zone is UTC: for timestamps without zone in literals, for casts, for `hour` and its like.
-- NaN equals itself and is above every other number; -0.0 equals 0.0.
-- Names match without regard to case; `a.b` reaches into structs.
-- Strings compare by their UTF-8 bytes. A string beside a number, date or timestamp is read as one.
+- ANSI mode: an overflow, a division by zero, a string that isn't a number, and an invalid cast are
+  errors (`EvaluationError`), not NULL. `TRY_CAST` returns NULL instead. Operands after a FALSE of
+  `AND` and branches of `CASE` that aren't taken aren't evaluated.
+- Logic has three values. A filter selects the rows for which it is TRUE.
+- The time zone is UTC: for literals of timestamps without a time zone, casts, `hour` and similar
+  functions.
+- NaN equals itself and is greater than every other number; -0.0 equals 0.0.
+- Names are case-insensitive; `a.b` is a field of a struct.
+- Strings are compared by their UTF-8 bytes. A string that is compared with a number, date or
+  timestamp is converted to its type.
 
-Where they differ from Spark: the session's time zone is always UTC; texts are read as times of
-the years 1 to 9999; bytes that aren't UTF-8 become U+FFFD in a string; a decimal of 38 digits and
-another are compared exactly. `tests/kernel/expressions/recorded` has some 1,900 expressions with
-what Spark made of them, which tests compare with the evaluator.
+Differences from Spark: the session's time zone is always UTC; strings are converted to timestamps
+of the years 1 to 9999 only; bytes that aren't UTF-8 become U+FFFD in a string; decimals of 38
+digits are compared exactly. `tests/kernel/expressions/recorded` has about 1,900 expressions with
+their results in Spark, which tests compare with the evaluator.
 
 ## Conditions
 
@@ -41,36 +43,37 @@ FALSE`, `LIKE` and `ILIKE` with a constant pattern, `ESCAPE`, `LIKE ANY`, `LIKE 
 
 Strings (`'it''s'`, `"..."`, `r'...'`, with Spark's escapes), `X'00ff'`, `5`, `5L`, `5S`, `5Y`,
 `1.50`, `1.5BD`, `1e3`, `2.5D`, `2.5F`, `TRUE`, `FALSE`, `NULL`, `DATE'2024-01-05'`,
-`TIMESTAMP'2024-01-05 10:00:00'` (with a zone if you like), `TIMESTAMP_NTZ'...'`; `INTERVAL 1 DAY`,
-`INTERVAL '1-2' YEAR TO MONTH` and the like beside `+` and `-` with a date or timestamp only.
+`TIMESTAMP'2024-01-05 10:00:00'` (optionally with a time zone), `TIMESTAMP_NTZ'...'`. Intervals
+such as `INTERVAL 1 DAY` and `INTERVAL '1-2' YEAR TO MONTH` can only be added to or subtracted from
+a date or timestamp.
 
 ## Casts
 
 `CAST(a AS type)`, `a::type` and `TRY_CAST(a AS type)` between `BOOLEAN`, `TINYINT`, `SMALLINT`,
 `INT`, `BIGINT`, `FLOAT`, `DOUBLE`, `DECIMAL(p, s)`, `STRING`, `BINARY`, `DATE`, `TIMESTAMP` and
-`TIMESTAMP_NTZ`, where Spark's ANSI mode has such a cast.
+`TIMESTAMP_NTZ`, if Spark's ANSI mode supports the cast.
 
-## What skips files
+## Data skipping
 
-A comparison, `IN`, `IS NULL` or `LIKE 'prefix%'` on a column skips files by their statistics,
-under `NOT`, `AND` and `OR` too. So does one on a function of a column that keeps its order (marked
-below), with constants as the other arguments, and on a cast that keeps it. Expressions over
-partition columns alone are evaluated for every file, whatever they are. Conditions on the source of
-a generated partition column (`day DATE GENERATED ALWAYS AS (CAST(ts AS DATE))`) skip partitions;
-because a writer may have had another time zone, for timestamps they leave room for it.
+A comparison, `IN`, `IS NULL` or `LIKE 'prefix%'` on a column skips files by their statistics, also
+under `NOT`, `AND` and `OR`. So does a condition on an order-preserving function of a column (marked
+below) whose other arguments are constants, and on an order-preserving cast. Any expression on
+partition columns only is evaluated for every file. Conditions on the source of a generated
+partition column (`day DATE GENERATED ALWAYS AS (CAST(ts AS DATE))`) skip partitions; for timestamps
+the condition allows for other time zones, because the writer may have used one.
 """
 
 
 def page() -> str:
-    """The text of `docs/reference/expressions.md`."""
+    """The content of `docs/reference/expressions.md`."""
     return "".join(_parts())
 
 
 def _parts() -> Iterator[str]:
     yield _HEAD
-    yield "\n## Functions\n\nThere are these and no others. An unknown one is a `PredicateError`.\n"
+    yield "\n## Functions\n\nAn unknown function is a `PredicateError`.\n"
     for heading, functions in ALL.items():
-        yield f"\n### {heading}\n\n| function | gives | keeps order |\n|---|---|---|\n"
+        yield f"\n### {heading}\n\n| function | returns | preserves order |\n|---|---|---|\n"
         for function in functions:
             ordered = "yes" if getattr(function, "directions", None) is not None else ""
             yield f"| {_code(function.signature)} | {_cell(function.summary)} | {ordered} |\n"

@@ -1,4 +1,4 @@
-"""The reference page of table features, out of `bayou.protocol.features`."""
+"""The reference page of table features, from `bayou.protocol.features`."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ _KINDS = {"reader_writer": "readers and writers", "writer": "writers"}
 
 
 def page() -> str:
-    """The page's text."""
+    """The content of the page."""
     return "".join(_lines())
 
 
 def _lines() -> Iterator[str]:
     yield "# Table features\n\n"
     yield (
-        "What a table's protocol may ask, and what of it this version does. A table that uses a "
-        "feature that isn't\nread (or written) is refused by the feature's name; one that lists it "
-        "and doesn't use it, as far as its\nmetadata shows, is not. Features of other names are "
-        "refused: by writers always, by readers where readers\nmust know them.\n\n"
+        "Table features that this version supports. Reading (or writing) a table that uses an "
+        "unsupported feature is an\nerror that names the feature; a table that lists the feature "
+        "without using it, according to its metadata, can\nbe read and written. Unknown features "
+        "are errors for writers, and for readers if they are reader features.\n\n"
     )
-    yield "| Feature | Asks something of | Implied by versions | Read | Written |\n"
+    yield "| Feature | Required of | Implied by versions | Read | Write |\n"
     yield "|---|---|---|---|---|\n"
     for feature in sorted(FEATURES.values(), key=lambda f: f.name.lower()):
         yield (
             f"| `{feature.name}` | {_KINDS[feature.kind]} | {_versions(feature)} | "
-            f"{'yes' if feature.read else 'refused'} | {'yes' if feature.write else 'refused'} |\n"
+            f"{'yes' if feature.read else 'no'} | {'yes' if feature.write else 'no'} |\n"
         )
 
 

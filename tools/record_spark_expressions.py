@@ -1,9 +1,9 @@
-"""Record anew what Spark makes of the expressions in tests/kernel/expressions/recorded/spark.json.
+"""Record Spark's results of the expressions in tests/kernel/expressions/recorded/spark.json.
 
 usage: record_spark_expressions.py
 
-The file has the rows, and one entry an expression: for a new one add `{"sql": ...}`. Tests compare
-the kernel's evaluator with what is recorded. Needs Java; takes some minutes.
+The file has input rows, and one entry per expression; add an expression as `{"sql": ...}`. Tests
+compare the kernel's evaluator with the recorded results. Needs Java; takes some minutes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FILE = Path(__file__).resolve().parent.parent / "tests/kernel/expressions/record
 
 
 def canonical(column: pa.Array[Any]) -> list[str | None]:
-    """Texts that tell values of one type apart; times as numbers."""
+    """Strings that identify the values of a column; temporal values as numbers."""
     if pa.types.is_temporal(column.type):
         width = pa.int32() if pa.types.is_date32(column.type) else pa.int64()
         column = column.cast(width)
@@ -34,29 +34,29 @@ def canonical(column: pa.Array[Any]) -> list[str | None]:
     return [None if value is None else repr(value) for value in column.to_pylist()]
 
 
-def record(spark: SparkSession, texts: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Type and values of each, or the error; many at once where none is one."""
-    selected = ", ".join(f"{text} AS r{i}" for i, text in enumerate(texts))
+def record(spark: SparkSession, expressions: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Type and values of each expression, or its error; evaluated together if none fails."""
+    selected = ", ".join(f"{sql} AS r{i}" for i, sql in enumerate(expressions))
     try:
-        frame = spark.sql("SELECT " + selected + " FROM t")  # noqa: S608  # our own texts
+        frame = spark.sql("SELECT " + selected + " FROM t")  # noqa: S608  # our own expressions
         table = frame.toArrow().combine_chunks()
     except (PySparkException, Py4JJavaError) as error:
-        if len(texts) > 1:
-            half = len(texts) // 2
-            yield from record(spark, texts[:half])
-            yield from record(spark, texts[half:])
+        if len(expressions) > 1:
+            half = len(expressions) // 2
+            yield from record(spark, expressions[:half])
+            yield from record(spark, expressions[half:])
         else:
             condition = error.getCondition() if isinstance(error, PySparkException) else None
-            yield {"sql": texts[0], "error": condition or type(error).__name__}
+            yield {"sql": expressions[0], "error": condition or type(error).__name__}
         return
-    for text, field, column in zip(texts, frame.schema, table.columns, strict=True):
+    for sql, field, column in zip(expressions, frame.schema, table.columns, strict=True):
         kind = field.dataType.simpleString()
         values = canonical(column.combine_chunks()) if table.num_rows else []
-        yield {"sql": text, "type": kind, "values": values}
+        yield {"sql": sql, "type": kind, "values": values}
 
 
 def main() -> None:
-    """Run Spark once."""
+    """Evaluate all expressions, and rewrite the file."""
     spark = (
         SparkSession.builder.master("local[1]")
         .config("spark.sql.session.timeZone", "UTC")
@@ -68,10 +68,14 @@ def main() -> None:
     rows, columns = recorded["rows"], recorded["columns"]
     table = spark.sql("SELECT * FROM VALUES " + rows + " AS t(" + columns + ")")  # noqa: S608
     table.coalesce(1).createOrReplaceTempView("t")
-    texts = list(dict.fromkeys(entry["sql"] for entry in recorded["expressions"]))
-    found = [entry for i in range(0, len(texts), 8) for entry in record(spark, texts[i : i + 8])]
+    expressions = list(dict.fromkeys(entry["sql"] for entry in recorded["expressions"]))
+    entries = [
+        entry
+        for i in range(0, len(expressions), 8)
+        for entry in record(spark, expressions[i : i + 8])
+    ]
     head = json.dumps({"spark": spark.version, "columns": columns, "rows": rows}, indent=0)
-    lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in found)
+    lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries)
     FILE.write_text(f'{head[:-2]},\n"expressions": [\n{lines}\n]}}\n')
 
 

@@ -1,4 +1,4 @@
-"""The settings of the Spark connector as a page: every one of `bayou.spark.session.settings`."""
+"""The reference page of the Spark connector's settings, from `bayou.spark.session.settings`."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ __all__ = ["page"]
 
 _HEAD = """# Settings
 
-Each is an option of a read or write (`.option(name, value)`), session conf (`spark.conf.set`), or
-an environment variable; the first one that is set counts. `spark-submit --conf` passes on names
-that begin with `spark.` only: put `spark.` before a name of ours.
+A setting is an option of a read or write (`.option(name, value)`), a session conf
+(`spark.conf.set`), or an environment variable; the first one that is set applies. `spark-submit
+--conf` only passes names that begin with `spark.`: prefix other names with `spark.`.
 
-Session conf is seen by what runs in the driver's own process: `DistributedScanBuilder`,
-`state_reconstruction`, and after `bayou.spark.enable(spark)` reads and streams. Without `enable` a
-data source plans in processes that know options and environment only.
+Session confs apply in the driver's process: to `DistributedScanBuilder`, `state_reconstruction`,
+and to reads and streams after `bayou.spark.enable(spark)`. Without `enable`, the data source plans
+in processes that only have options and the environment.
 
 """
 
 
 def page() -> str:
-    """The page's text."""
-    rows = ["| setting | in the environment | default | meaning |\n|---|---|---|---|\n"]
+    """The content of the page."""
+    rows = ["| setting | environment variable | default | meaning |\n|---|---|---|---|\n"]
     for setting in SETTINGS:
         names = "<br>".join(f"`{name}`" for name in setting.names)
         rows.append(

@@ -1,11 +1,11 @@
-"""A pipeline under a steady load for a while, with maintenance: does anything grow?
+"""Soak test: runs a pipeline with maintenance under constant load, and checks that nothing grows.
 
     tools/soak.py [--minutes 30] [--rate 500]
 
-Records go into a topic that is appended and into one that is upserted, on a real broker and a real
-S3 server. Every few seconds it is looked at what the pipeline's processes take in memory, how many
-records wait, and how many small files the tables have. It fails where memory grows, a bound is
-broken, or a table isn't what was sent in the end.
+Records are produced to one append topic and one upsert topic, with a real broker and S3 server.
+Every few seconds the memory of the pipeline's processes, the waiting records and the tables' small
+files are sampled. The test fails if memory grows, a limit is exceeded, or a table differs from the
+produced records at the end.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from support.process_memory import memory_of, process_tree
 _BUCKET = "soak"
 _PARTITIONS = 4
 _SMALL = 1 << 20
-_MOST_SMALL_FILES = 400
-"""Of five partitions that are written all the time: each waits for fifty until it is packed."""
-_MOST_SECONDS_BEHIND = 30
-_MOST_GROWTH = 1.2
+_MAX_SMALL_FILES = 400
+"""For five partitions that are written constantly; each is compacted at fifty small files."""
+_MAX_SECONDS_BEHIND = 30
+_MAX_GROWTH = 1.2
 _CONFIG = """
 connector:
   topics:
@@ -46,7 +46,7 @@ connector:
       destination:
         table-path: "s3a://soak/append"
         partition-columns: [kind]
-        delta-config: {{{kept}}}
+        delta-config: {{{table_config}}}
       processing: {{batch-size: 5000, flush-interval: 2}}
     upsert:
       kafka-topic: soak.upsert
@@ -54,22 +54,22 @@ connector:
         table-path: "s3a://soak/upsert"
         partition-columns: [event_type]
         key-columns: [user_id, session_id]
-        delta-config: {{{kept}, enable-upsert: true}}
+        delta-config: {{{table_config}, enable-upsert: true}}
       processing: {{batch-size: 5000, flush-interval: 2}}
   maintenance: {{schedule: 1m}}
   state-path: "{state}"
 """
 
 
-_KEPT = (
+_TABLE_CONFIG = (
     "enable-schema-evolution: true, enable-optimize: true, optimize-interval: 20000, "
     "enable-vacuum: true, checkpoint-interval: 20"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
-    """What was seen at a moment; memory in bytes, `driver` of the command's own process."""
+class Sample:
+    """Measurements at one time; memory in bytes, `driver` is the command's own process."""
 
     minute: float
     driver: int
@@ -80,7 +80,7 @@ class Look:
 
 
 class Pipeline:
-    """`bayou run`, and what it has told."""
+    """A process of `bayou run`, and the events that it reported."""
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self._process = subprocess.Popen(
@@ -98,17 +98,17 @@ class Pipeline:
 
     @property
     def memory(self) -> tuple[int, int]:
-        """Of its own process, and of all of them."""
+        """Memory of the command's own process and of all its processes."""
         own = memory_of(self._process.pid)
         return own, sum(map(memory_of, process_tree(self._process.pid)))
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended by itself."""
+        """Whether the process has exited."""
         return self._process.poll() is not None
 
     def end(self) -> int:
-        """Have it finish its batches; its exit code."""
+        """Stop the pipeline after its current batches; the exit code."""
         self._process.terminate()
         code = self._process.wait(120)
         self._thread.join()
@@ -119,15 +119,15 @@ class Pipeline:
         for line in self._process.stdout:
             event = json.loads(line)
             if event["event"] == "batch_committed":
-                told = ("rows", "dead_letters", "deleted", "superseded")
-                self.records[event["topic"]] += sum(event[name] for name in told)
+                counts = ("rows", "dead_letters", "deleted", "superseded")
+                self.records[event["topic"]] += sum(event[name] for name in counts)
                 self.commits[event["topic"]] += 1
             elif event.get("error") or event["event"] == "error":
                 self.errors.append(line.strip())
 
 
 class Load:
-    """Steady records into both topics; `sent` counts them."""
+    """Produces records to both topics at a constant rate; `sent` counts the records of a topic."""
 
     def __init__(self, kafka: KafkaServer, rate: int) -> None:
         self._rate = rate
@@ -137,11 +137,11 @@ class Load:
         )
         self.sent = 0
 
-    def go_on(self, until: float) -> None:
-        """Send as many as are due, until a time of the monotonic clock."""
-        began, before = time.monotonic(), self.sent
+    def produce_until(self, until: float) -> None:
+        """Produce records at the rate until a time of the monotonic clock."""
+        started, before = time.monotonic(), self.sent
         while (now := time.monotonic()) < until:
-            due = before + round((now - began) * self._rate) - self.sent
+            due = before + round((now - started) * self._rate) - self.sent
             if due > 0:
                 self._send(due)
             time.sleep(0.1)
@@ -157,12 +157,12 @@ class Load:
         self.sent += count
 
     def finish(self) -> None:
-        """All is with the broker."""
+        """Wait until the broker has all records."""
         assert self._producer.flush(60) == 0
 
 
 def main() -> int:
-    """Run it; the exit code."""
+    """Run the soak test; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--rate", type=int, default=500, help="records a second for each topic")
@@ -174,8 +174,8 @@ def main() -> int:
     ):
         problems = _soak(Path(name), kafka, s3, arguments)
     for problem in problems:
-        print(f"broken: {problem}")
-    print("broken" if problems else "held")
+        print(f"failed: {problem}")
+    print("failed" if problems else "passed")
     return 1 if problems else 0
 
 
@@ -184,20 +184,22 @@ def _soak(
 ) -> list[str]:
     kafka.create_topics(["soak.append", "soak.upsert"], _PARTITIONS)
     s3.create_bucket(_BUCKET)
-    (folder / "soak.yaml").write_text(_CONFIG.format(state=folder / "state", kept=_KEPT))
+    (folder / "soak.yaml").write_text(
+        _CONFIG.format(state=folder / "state", table_config=_TABLE_CONFIG)
+    )
     environment = {**os.environ, **s3.storage_options}
     environment["KAFKA_BOOTSTRAP_SERVERS"] = kafka.bootstrap_servers
     pipeline, load = Pipeline(folder, environment), Load(kafka, arguments.rate)
-    looks: list[Look] = []
-    began = time.monotonic()
+    samples: list[Sample] = []
+    started = time.monotonic()
     print(_HEADER, flush=True)
     every = max(5.0, arguments.minutes * 60 / 60)
     try:
-        while (elapsed := time.monotonic() - began) < arguments.minutes * 60:
-            load.go_on(time.monotonic() + every)
-            look = _look(pipeline, load, s3, elapsed)
-            looks.append(look)
-            print(_line(look), flush=True)
+        while (elapsed := time.monotonic() - started) < arguments.minutes * 60:
+            load.produce_until(time.monotonic() + every)
+            sample = _sample(pipeline, load, s3, elapsed)
+            samples.append(sample)
+            print(_line(sample), flush=True)
             if pipeline.ended:
                 return [f"the pipeline ended: {pipeline.errors[-1:]}"]
         load.finish()
@@ -208,12 +210,12 @@ def _soak(
         code = pipeline.end()
     problems = [] if code == 0 else [f"the pipeline's exit code is {code}"]
     problems += [f"an error: {error}" for error in pipeline.errors[:3]]
-    return problems + _broken(looks, arguments.rate) + _differences(load, s3)
+    return problems + _exceeded_limits(samples, arguments.rate) + _differences(load, s3)
 
 
-def _look(pipeline: Pipeline, load: Load, s3: S3Server, elapsed: float) -> Look:
+def _sample(pipeline: Pipeline, load: Load, s3: S3Server, elapsed: float) -> Sample:
     driver, everything = pipeline.memory
-    return Look(
+    return Sample(
         minute=elapsed / 60,
         driver=driver,
         all=everything,
@@ -238,24 +240,24 @@ def _small_files(s3: S3Server, name: str) -> int:
     return sum(size < _SMALL for size in actions.column("size_bytes").to_pylist())
 
 
-def _broken(looks: list[Look], rate: int) -> list[str]:
-    """Bounds that didn't hold; the first third is for warming up."""
-    warm = looks[len(looks) // 3 :]
+def _exceeded_limits(samples: list[Sample], rate: int) -> list[str]:
+    """Limits that were exceeded after the warm-up, which is the first third."""
+    warm = samples[len(samples) // 3 :]
     half = len(warm) // 2
     problems = []
-    for what in ("driver", "all"):
-        before = statistics.median(getattr(look, what) for look in warm[:half])
-        after = statistics.median(getattr(look, what) for look in warm[half:])
-        if after > _MOST_GROWTH * before:
+    for name in ("driver", "all"):
+        before = statistics.median(getattr(sample, name) for sample in warm[:half])
+        after = statistics.median(getattr(sample, name) for sample in warm[half:])
+        if after > _MAX_GROWTH * before:
             problems.append(
-                f"memory ({what}) grew from {before / 2**20:.0f} to {after / 2**20:.0f} MB"
+                f"memory ({name}) grew from {before / 2**20:.0f} to {after / 2**20:.0f} MB"
             )
     for name in ("append", "upsert"):
-        waiting = statistics.median(look.waiting[name] for look in warm)
-        if waiting > _MOST_SECONDS_BEHIND * rate:
-            problems.append(f"{name}: {waiting:.0f} records waited, half of the time or more")
-        files = max(look.small_files[name] for look in warm)
-        if files > _MOST_SMALL_FILES:
+        waiting = statistics.median(sample.waiting[name] for sample in warm)
+        if waiting > _MAX_SECONDS_BEHIND * rate:
+            problems.append(f"{name}: a median of {waiting:.0f} records waited")
+        files = max(sample.small_files[name] for sample in warm)
+        if files > _MAX_SMALL_FILES:
             problems.append(f"{name}: {files} small files")
     return problems
 
@@ -278,12 +280,12 @@ def _differences(load: Load, s3: S3Server) -> list[str]:
 _HEADER = "minute  driver MB  all MB   waiting append/upsert  small files append/upsert  commits"
 
 
-def _line(look: Look) -> str:
-    waiting = "/".join(f"{n:,}" for n in look.waiting.values())
-    files = "/".join(str(n) for n in look.small_files.values())
-    commits = "/".join(str(n) for n in look.commits.values())
+def _line(sample: Sample) -> str:
+    waiting = "/".join(f"{n:,}" for n in sample.waiting.values())
+    files = "/".join(str(n) for n in sample.small_files.values())
+    commits = "/".join(str(n) for n in sample.commits.values())
     return (
-        f"{look.minute:6.1f}  {look.driver / 2**20:9.0f}  {look.all / 2**20:6.0f}  "
+        f"{sample.minute:6.1f}  {sample.driver / 2**20:9.0f}  {sample.all / 2**20:6.0f}  "
         f"{waiting:>22}  {files:>25}  {commits:>7}"
     )
 

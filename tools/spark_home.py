@@ -1,15 +1,15 @@
-"""Make the home in which the tests start Spark: its JVMs and Python workers start faster there.
+"""Create a SPARK_HOME for tests, in which JVMs and Python workers start faster.
 
 usage: spark_home.py FOLDER [--classes]
 
-FOLDER gets links to the programs and the JARs of the installed pyspark, and none to its
+FOLDER receives links to the programs and JARs of the installed pyspark, but not to its
 `python/lib/pyspark.zip`. Spark puts that file first on the path of its Python workers, and Python
-caches nothing that it compiles from a ZIP file, so that each worker would compile PySpark again
-(0.7 s). Without it they import the installed package.
+doesn't cache bytecode of ZIP files, so that each worker would compile PySpark again (0.7 s).
+Without the file, workers import the installed package.
 
-With `--classes` there is also `classes.jsa`, an archive for class data sharing. A small program
-that reads, writes, merges and streams a table runs, and its JVM writes the archive when it ends
-(`-XX:ArchiveClassesAtExit`). A JVM of another Java version, or with other JARs, ignores it.
+`--classes` also creates `classes.jsa`, an archive for class data sharing: a small program reads,
+writes, merges and streams a table, and its JVM writes the archive at exit
+(`-XX:ArchiveClassesAtExit`). JVMs of other Java versions or with other JARs ignore the archive.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LINKED = ("bin", "jars", "sbin")
 
 
 def main() -> int:
-    """Make the folder."""
+    """Create the folder; the exit code."""
     match sys.argv[1:]:
         case [folder]:
             _link(Path(folder).absolute())
@@ -49,7 +49,7 @@ def _link(home: Path) -> None:
 
 
 def _archive(archive: Path) -> int:
-    print("Archiving Spark's classes for the JVMs of the tests: about a minute.", flush=True)
+    print("Archiving Spark's classes for the tests' JVMs: about a minute.", flush=True)
     unfinished = archive.with_name(f"{archive.name}.{os.getpid()}")
     os.environ["SPARK_SUBMIT_OPTS"] = f"-XX:ArchiveClassesAtExit={unfinished} -Xlog:cds*=off"
     with tempfile.TemporaryDirectory(prefix="bayou-classes-") as folder:
@@ -57,13 +57,13 @@ def _archive(archive: Path) -> int:
     try:
         unfinished.replace(archive)
     except FileNotFoundError:
-        print("bayou: this Java wrote no archive of Spark's classes.", file=sys.stderr)
+        print("bayou: Java didn't write an archive of Spark's classes.", file=sys.stderr)
         return 1
     return 0
 
 
 def _use_spark(folder: Path) -> None:
-    """Do what most tests do, then wait until the JVM has exited."""
+    """Run the operations of most tests, and wait until the JVM has exited."""
     from pyspark import SparkContext
 
     from bayou.spark import DeltaTable, start_session

@@ -1,10 +1,10 @@
-"""Write docs/reference from the docstrings of the public modules.
+"""Generate docs/reference from the docstrings of the public modules.
 
 usage: write_reference.py
 
-The configuration's page comes from its models, that of expressions from the list of functions,
-that of table features from the code that knows them.
-`tools/check_docs.py` compares the pages with what this would write.
+The page of the configuration is generated from its models, the page of expressions from the list of
+functions, and the page of table features from their definitions. `tools/check_docs.py` checks that
+the pages are up to date.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ITEM = re.compile(r"(?P<names>[\w*][\w*., ]*?): (?P<text>.*)")
 
 
 def pages() -> dict[Path, str]:
-    """Every page: its file and its text."""
+    """The content of every page by its file."""
     written = {FOLDER / f"{name}.md": "".join(_page(name)) for name in MODULES}
     return written | {
         FOLDER / "configuration.md": configuration_reference.page(),
@@ -62,7 +62,7 @@ def _page(name: str) -> Iterator[str]:
 
 
 def _defined_in(module: ModuleType) -> Iterator[str]:
-    """Public classes and functions of a module without `__all__`, in their order."""
+    """Public classes and functions of a module without `__all__`, in definition order."""
     for name, value in vars(module).items():
         if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__:
             yield name
@@ -100,7 +100,7 @@ _PLAIN_BASES = {"object", "Exception", "Protocol", "Struct", "Generic", "Enum", 
 
 
 def _own_doc(value: type) -> str | None:
-    """The class's docstring, unless Python made it from the fields."""
+    """The class's docstring, unless Python generated it from the fields."""
     doc = vars(value).get("__doc__")
     return None if doc is None or doc.startswith(f"{value.__name__}(") else doc
 
@@ -110,18 +110,18 @@ def _signature(name: str, function: object) -> str:
         signature = inspect.signature(function)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return ""
-    kept = [p for p in signature.parameters.values() if p.name not in {"self", "cls"}]
-    parameters = [str(p).replace("'", "") for p in _with_markers(kept)]
+    visible = [p for p in signature.parameters.values() if p.name not in {"self", "cls"}]
+    parameters = [str(p).replace("'", "") for p in _with_markers(visible)]
     result = signature.return_annotation
-    shown = "" if result is inspect.Signature.empty else f" -> {_plain(result)}"
-    text = f"{name}({', '.join(parameters)}){shown}"
+    returns = "" if result is inspect.Signature.empty else f" -> {_plain(result)}"
+    text = f"{name}({', '.join(parameters)}){returns}"
     if len(text) > 96:
-        text = f"{name}(\n    " + ",\n    ".join(parameters) + f",\n){shown}"
+        text = f"{name}(\n    " + ",\n    ".join(parameters) + f",\n){returns}"
     return f"```text\n{text}\n```\n\n"
 
 
 def _with_markers(parameters: list[inspect.Parameter]) -> Iterator[object]:
-    """Parameters with the bare `*` and `/` of a signature between them."""
+    """Parameters of a signature, including bare `*` and `/`."""
     starred = False
     for number, parameter in enumerate(parameters):
         if parameter.kind is parameter.KEYWORD_ONLY and not starred:
@@ -141,7 +141,7 @@ def _plain(annotation: object) -> str:
 
 
 def _markdown(doc: str | None) -> str:
-    """A docstring in Google form as Markdown; indented text stays a code block."""
+    """A docstring in Google form as Markdown; indented text is a code block."""
     if not doc:
         return ""
     lines: list[str] = []
@@ -164,7 +164,7 @@ def _markdown(doc: str | None) -> str:
 
 
 def main() -> int:
-    """Write the pages; those of modules that are gone are removed."""
+    """Write the pages, and delete pages of removed modules; the exit code."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     written = pages()
     for path in FOLDER.glob("bayou*.md"):

@@ -1,8 +1,8 @@
-"""Delta Lake for PySpark without JARs: from a Kafka topic to a table anyone can query.
+"""Delta Lake for PySpark without JARs.
 
-`bayou.table(path)` reads and `bayou.write(path, data)` writes a Delta table, in one process,
-without Spark. `bayou.kernel` is the Delta protocol for connector authors, `bayou.spark` the Spark
-connector, `bayou.ingest` the pipeline from Kafka.
+`bayou.table(path)` reads and `bayou.write(path, data)` writes a Delta table in one process, without
+Spark. `bayou.kernel` implements the Delta protocol for connector authors, `bayou.spark` is the
+Spark connector, and `bayou.ingest` the pipeline that ingests Kafka topics.
 """
 
 from typing import TYPE_CHECKING

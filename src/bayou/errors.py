@@ -1,44 +1,44 @@
-"""The tree of errors: everything Bayou raises on purpose is a `BayouError`.
+"""Bayou's exceptions: every error that Bayou raises deliberately is a `BayouError`.
 
     BayouError
-    ├── TableError                        names the table it is about
+    ├── TableError                        an error of a table
     │   ├── TableNotFoundError            no Delta log at the path
-    │   ├── TableAlreadyExistsError       mode "error" or a create met an existing table
-    │   ├── VersionNotFoundError          version or timestamp outside of what the log can rebuild
+    │   ├── TableAlreadyExistsError       the table exists, and mode is "error" or it is created
+    │   ├── VersionNotFoundError          the log can't reconstruct a version or timestamp
     │   ├── ChangeDataFeedError           changes weren't recorded, or their schema changed
-    │   ├── StreamingSourceError          a stream of a table can't start or can't go on
-    │   ├── UnsupportedFeatureError       the protocol asks for something that isn't supported
-    │   ├── FeatureInUseError             a table feature can't be dropped: something needs it
-    │   ├── CorruptTableError             the log or a data file breaks PROTOCOL.md
+    │   ├── StreamingSourceError          a stream of a table can't start or continue
+    │   ├── UnsupportedFeatureError       the protocol requires an unsupported feature
+    │   ├── FeatureInUseError             a table feature can't be dropped because it is in use
+    │   ├── CorruptTableError             the log or a data file violates PROTOCOL.md
     │   ├── DataFileError                 a data file is missing or can't be read
-    │   ├── SchemaError                   a schema that isn't valid, or data that doesn't fit it
-    │   │   └── CorruptSchemaError        a schema in the log that can't be read
-    │   ├── TablePropertyError            a table property with an unusable value
-    │   ├── ConstraintViolationError      rows break NOT NULL, a CHECK or an invariant
+    │   ├── SchemaError                   an invalid schema, or data that doesn't fit the schema
+    │   │   └── CorruptSchemaError        a schema in the log can't be read
+    │   ├── TablePropertyError            a table property with an invalid value
+    │   ├── ConstraintViolationError      rows violate NOT NULL, a CHECK or an invariant
     │   ├── MultipleMatchesError          several source rows of a merge match one target row
-    │   ├── CommitConflictError           another writer won, and the changes don't commute
+    │   ├── CommitConflictError           the commit can't be rebased onto a winning commit
     │   │   ├── ProtocolChangedError
     │   │   ├── MetadataChangedError
     │   │   ├── ConcurrentTransactionError
     │   │   ├── ConcurrentAppendError
     │   │   ├── ConcurrentDeleteReadError
     │   │   └── ConcurrentDeleteDeleteError
-    │   └── CommitFailedError             a commit failed or its outcome could not be learned
-    ├── StorageError                      the store or the disk refused, names the path
-    │   └── FileMissingError              no such file
-    ├── PredicateError                    filter text or expression that can't be understood
-    │   └── EvaluationError               a value that an expression can't take: overflow, 1/0, ...
-    ├── StatementError                    a SQL statement that can't be understood or run
-    ├── ArgumentError                     an argument or option of ours with an unusable value
-    ├── SerializationError                bytes that this version of the package can't read back
-    ├── ConfigurationError                the pipeline's YAML: names file, line and key
-    ├── KafkaError                        broker, topic or offsets
-    │   └── RecordsLostError              records are gone from Kafka that were still to be read
-    ├── PipelineError                     a topic's pipeline had to stop
+    │   └── CommitFailedError             a commit failed, or its result is unknown
+    ├── StorageError                      an operation of the object store or disk failed
+    │   └── FileMissingError              a file or folder doesn't exist
+    ├── PredicateError                    a filter or expression can't be parsed or resolved
+    │   └── EvaluationError               an expression fails for a value: overflow, 1/0, ...
+    ├── StatementError                    a SQL statement can't be parsed or executed
+    ├── ArgumentError                     an argument or option with an invalid value
+    ├── SerializationError                bytes that this version of Bayou can't decode
+    ├── ConfigurationError                the pipeline's YAML is invalid
+    ├── KafkaError                        an error of brokers, topics or offsets
+    │   └── RecordsLostError              Kafka deleted records before they were read
+    ├── PipelineError                     a topic's pipeline stopped
     └── PrerequisiteError                 Java, Spark, a port or an extra is missing
 
-A message names the table (or file, or setting), says what is wrong, and what to do next. The same
-facts are attributes, so that a program doesn't have to read the text.
+A message names the table (or file, or setting), says what is wrong, and what to do. Attributes hold
+the same facts, so that programs don't have to parse messages.
 """
 
 from __future__ import annotations
@@ -88,15 +88,15 @@ __all__ = [
 
 
 class BayouError(Exception):
-    """Root of everything Bayou raises on purpose.
+    """Base class of all errors that Bayou raises deliberately.
 
-    Keyword arguments become attributes and survive pickling, so that an error raised in a Spark
-    worker arrives whole. Secrets are removed from the message, whoever wrote it.
+    Keyword arguments become attributes and are pickled, so that errors of Spark workers keep them.
+    Secrets are removed from the message.
     """
 
     def __init__(self, message: str, **facts: object) -> None:
         if not message.isascii():
-            # A path that isn't UTF-8 has lone surrogates, which no output could print.
+            # A path that isn't UTF-8 has lone surrogates, which can't be printed.
             message = message.encode("utf-8", "backslashreplace").decode()
         self.message = without_secrets(message)
         super().__init__(self.message)
@@ -115,7 +115,7 @@ def _rebuild(kind: type[BayouError], message: str, facts: dict[str, object]) -> 
 
 
 class TableError(BayouError):
-    """Something about one table. `table` is its path as the user gave it or as resolved."""
+    """An error of a table. `table` is its path, as the user passed it or resolved."""
 
     def __init__(self, message: str, *, table: str, **facts: object) -> None:
         super().__init__(message, table=table, **facts)
@@ -127,15 +127,15 @@ class TableNotFoundError(TableError):
 
 
 class TableAlreadyExistsError(TableError):
-    """There is a Delta table at the path already."""
+    """The Delta table already exists."""
 
 
 class VersionNotFoundError(TableError):
-    """The version or timestamp asked for can't be rebuilt from the log.
+    """The requested version or timestamp can't be reconstructed from the log.
 
     Attributes:
-        earliest: earliest version that can be rebuilt, None where unknown.
-        latest: latest version, None where unknown.
+        earliest: earliest version that can be reconstructed, None if unknown.
+        latest: latest version, None if unknown.
     """
 
     def __init__(
@@ -147,10 +147,10 @@ class VersionNotFoundError(TableError):
 
 
 class ChangeDataFeedError(TableError):
-    """The changes of a range can't be given: not recorded, or of a schema that doesn't fit.
+    """The changes of a range can't be read: they weren't recorded, or the schema is incompatible.
 
     Attributes:
-        version: where the feed is off, or where the schema changed.
+        version: version at which the feed is disabled or the schema changed.
     """
 
     def __init__(self, message: str, *, table: str, version: int) -> None:
@@ -159,11 +159,11 @@ class ChangeDataFeedError(TableError):
 
 
 class StreamingSourceError(TableError):
-    """A stream of a table can't start or can't go on; the message says what helps.
+    """A stream of a table can't start or continue; the message says what to do.
 
     Attributes:
-        condition: the name that delta-spark has for it, such as `DELTA_SOURCE_IGNORE_DELETE`.
-        version: the version at fault, None where it isn't one.
+        condition: delta-spark's error class, such as `DELTA_SOURCE_IGNORE_DELETE`.
+        version: version that caused the error, None if no single version did.
     """
 
     def __init__(
@@ -175,10 +175,10 @@ class StreamingSourceError(TableError):
 
 
 class UnsupportedFeatureError(TableError):
-    """The table's protocol needs features that aren't supported (PROTOCOL.md, Table Features).
+    """The table's protocol requires unsupported features (PROTOCOL.md, Table Features).
 
     Attributes:
-        features: the names, as they stand in the protocol action.
+        features: names of the features, as in the protocol action.
     """
 
     def __init__(self, message: str, *, table: str, features: Sequence[str]) -> None:
@@ -187,10 +187,10 @@ class UnsupportedFeatureError(TableError):
 
 
 class FeatureInUseError(TableError):
-    """A table feature can't be dropped: another one, the table or its older versions need it.
+    """A table feature can't be dropped: another feature, the table or older versions require it.
 
     Attributes:
-        feature: its name.
+        feature: name of the feature.
     """
 
     def __init__(self, message: str, *, table: str, feature: str) -> None:
@@ -199,7 +199,7 @@ class FeatureInUseError(TableError):
 
 
 class CorruptTableError(TableError):
-    """The log breaks PROTOCOL.md. `file` is the file at fault, if it is one file."""
+    """The log violates PROTOCOL.md. `file` is the corrupt file, if it is a single file."""
 
     def __init__(self, message: str, *, table: str, file: str | None = None) -> None:
         super().__init__(message, table=table, file=file)
@@ -207,7 +207,7 @@ class CorruptTableError(TableError):
 
 
 class DataFileError(TableError):
-    """A data file named by the log is missing or can't be read."""
+    """A data file in the log is missing or can't be read."""
 
     def __init__(self, message: str, *, table: str, file: str) -> None:
         super().__init__(message, table=table, file=file)
@@ -215,10 +215,10 @@ class DataFileError(TableError):
 
 
 class SchemaError(TableError):
-    """A schema that isn't valid, or data that doesn't fit the table's schema.
+    """The schema is invalid, or data doesn't fit the table's schema.
 
     Attributes:
-        column: the dotted name of the column at fault, where it is one column.
+        column: dotted name of the column, if the error is about a single column.
     """
 
     def __init__(self, message: str, *, table: str, column: str | None = None) -> None:
@@ -227,7 +227,7 @@ class SchemaError(TableError):
 
 
 class CorruptSchemaError(CorruptTableError, SchemaError):
-    """The schema in the log can't be read. `file` is the log file, where it is known."""
+    """The schema in the log can't be read. `file` is the log file, if it is known."""
 
     def __init__(self, message: str, *, table: str, file: str | None = None) -> None:
         TableError.__init__(self, message, table=table, file=file, column=None)
@@ -236,7 +236,7 @@ class CorruptSchemaError(CorruptTableError, SchemaError):
 
 
 class TablePropertyError(TableError):
-    """A table property with an unusable value."""
+    """A table property is unknown or has an invalid value. `key` is its key."""
 
     def __init__(self, message: str, *, table: str, key: str) -> None:
         super().__init__(message, table=table, key=key)
@@ -244,10 +244,10 @@ class TablePropertyError(TableError):
 
 
 class ConstraintViolationError(TableError):
-    """Rows break NOT NULL, a CHECK constraint or an invariant; nothing was written.
+    """Rows violate NOT NULL, a CHECK constraint or an invariant; nothing was committed.
 
     Attributes:
-        constraint: its name, or `NOT NULL column`.
+        constraint: name of the constraint, or `NOT NULL column`.
     """
 
     def __init__(self, message: str, *, table: str, constraint: str) -> None:
@@ -256,20 +256,20 @@ class ConstraintViolationError(TableError):
 
 
 class MultipleMatchesError(TableError):
-    """Several rows of a merge's source match one row of the target; nothing was changed.
+    """Several source rows of a merge match one target row; nothing was committed.
 
-    Delta's condition is DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE.
+    delta-spark's error class is DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE.
     """
 
 
 class CommitConflictError(TableError):
-    """Another writer's commit won, and ours can't be put behind it.
+    """The commit can't be rebased onto a winning commit of another writer.
 
     Attributes:
-        winning_version: the version that was committed by the other writer.
-        winning_operation: its operation, as in its commitInfo, None where it has none.
-        attempts: how often the commit was tried.
-        rule: the rule that failed, in a few words: `concurrent append`, ...
+        winning_version: version of the winning commit.
+        winning_operation: operation in the winning commit's commitInfo, None if it has none.
+        attempts: number of commit attempts.
+        rule: the violated rule in a few words, such as `concurrent append`.
     """
 
     def __init__(
@@ -297,37 +297,37 @@ class CommitConflictError(TableError):
 
 
 class ProtocolChangedError(CommitConflictError):
-    """The winner changed the protocol."""
+    """The winning commit changed the protocol."""
 
 
 class MetadataChangedError(CommitConflictError):
-    """The winner changed the table's metadata (schema, partitioning, properties)."""
+    """The winning commit changed the table's metadata (schema, partitioning, properties)."""
 
 
 class ConcurrentTransactionError(CommitConflictError):
-    """The winner wrote the transaction identifier or metadata domain that ours relies on."""
+    """The winning commit wrote a transaction identifier or metadata domain of this commit."""
 
 
 class ConcurrentAppendError(CommitConflictError):
-    """The winner added files that ours should have read."""
+    """The winning commit added files that this transaction should have read."""
 
 
 class ConcurrentDeleteReadError(CommitConflictError):
-    """The winner removed a file that ours has read."""
+    """The winning commit removed a file that this transaction read."""
 
 
 class ConcurrentDeleteDeleteError(CommitConflictError):
-    """The winner removed a file that ours removes too."""
+    """The winning commit removed a file that this commit removes too."""
 
 
 class CommitFailedError(TableError):
-    """The commit failed, or its outcome could not be learned; the message says which.
+    """The commit failed, or its result is unknown; the message says which.
 
     Attributes:
-        version: the version that it was to have.
-        attempts: how often it was tried.
-        winning_version, winning_operation: the commit that was there first the last time, None
-            where it didn't fail for that.
+        version: version of the failed commit.
+        attempts: number of commit attempts.
+        winning_version, winning_operation: the winning commit of the last attempt, None if there
+            was none.
     """
 
     def __init__(
@@ -355,7 +355,7 @@ class CommitFailedError(TableError):
 
 
 class StorageError(BayouError):
-    """The store or the disk refused. `path` is what was asked for."""
+    """An operation of the object store or disk failed. `path` is the path of the operation."""
 
     def __init__(self, message: str, *, path: str) -> None:
         super().__init__(message, path=path)
@@ -363,10 +363,10 @@ class StorageError(BayouError):
 
 
 class FileMissingError(StorageError):
-    """There is no such file or folder.
+    """A file or folder doesn't exist.
 
     Attributes:
-        obstacle: a file that stands where the path needs a folder, None where that isn't why.
+        obstacle: a file in the path where a folder is needed, None if there is no such file.
     """
 
     def __init__(self, message: str, *, path: str, obstacle: str | None = None) -> None:
@@ -376,10 +376,10 @@ class FileMissingError(StorageError):
 
 
 class PredicateError(BayouError):
-    """A filter or expression that can't be understood, or names what isn't there.
+    """A filter or expression can't be parsed or resolved.
 
     Attributes:
-        expression: the text or part at fault.
+        expression: the expression, or the part of it that is wrong.
     """
 
     def __init__(self, message: str, *, expression: str) -> None:
@@ -388,10 +388,10 @@ class PredicateError(BayouError):
 
 
 class StatementError(BayouError):
-    """A SQL statement that can't be understood, or that isn't one that can be run here.
+    """A SQL statement can't be parsed, or isn't supported.
 
     Attributes:
-        statement: its text.
+        statement: the SQL statement.
     """
 
     def __init__(self, message: str, *, statement: str) -> None:
@@ -400,15 +400,14 @@ class StatementError(BayouError):
 
 
 class EvaluationError(PredicateError):
-    """A row's value that an expression can't take: an overflow, a division by zero, a text that
-    isn't a number.
+    """An expression fails for a row: overflow, division by zero, a string that isn't a number.
 
-    Where Spark's ANSI mode fails a query, so does this.
+    Raised where Spark's ANSI mode fails a query.
     """
 
 
 class ArgumentError(BayouError, ValueError):
-    """An argument or option of ours with an unusable value. `argument` is its name."""
+    """An argument or option has an invalid value. `argument` is its name."""
 
     def __init__(self, message: str, *, argument: str) -> None:
         super().__init__(message, argument=argument)
@@ -416,16 +415,16 @@ class ArgumentError(BayouError, ValueError):
 
 
 class SerializationError(BayouError):
-    """Bytes that weren't written by us, or by a newer version of the package."""
+    """Bytes can't be decoded: they are damaged, or another version of Bayou wrote them."""
 
 
 class ConfigurationError(BayouError):
-    """The pipeline's configuration is wrong.
+    """The pipeline's configuration is invalid.
 
     Attributes:
         file: path of the YAML file.
-        line: its line, counted from 1, None where it isn't known.
-        key: the key's path, such as `connector.topics.user-events.kafka-topic`.
+        line: line in the file, counted from 1; None if unknown.
+        key: path of the key, such as `connector.topics.user-events.kafka-topic`.
     """
 
     def __init__(
@@ -438,7 +437,7 @@ class ConfigurationError(BayouError):
 
 
 class KafkaError(BayouError):
-    """Broker, topic or offsets. `topic` is the topic's name where it is one topic."""
+    """An error of brokers, topics or offsets. `topic` is set if it is about a single topic."""
 
     def __init__(self, message: str, *, topic: str | None = None) -> None:
         super().__init__(message, topic=topic)
@@ -446,11 +445,11 @@ class KafkaError(BayouError):
 
 
 class RecordsLostError(KafkaError):
-    """Records are gone from Kafka that were still to be read: by retention, or with their topic."""
+    """Kafka deleted records before they were read, by retention or together with their topic."""
 
 
 class PipelineError(BayouError):
-    """A topic's pipeline had to stop. `topic` is its key in the configuration."""
+    """A topic's pipeline stopped. `topic` is its key in the configuration."""
 
     def __init__(self, message: str, *, topic: str) -> None:
         super().__init__(message, topic=topic)

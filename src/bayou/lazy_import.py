@@ -1,17 +1,18 @@
-"""What a package offers is loaded when it is asked for: an import of the package costs nothing."""
+"""Lazy imports: a package loads the modules of its public names on first access."""
 
 import importlib
 from collections.abc import Callable, Mapping
 
 
 def loader(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
-    """The `__getattr__` of a package (PEP 562) whose names stand in other modules.
+    """The `__getattr__` of a package (PEP 562) whose names are defined in other modules.
 
-    `modules` has for each name the module, whole, that holds it. A name that isn't there is an
-    `AttributeError`, as for any module.
+    Args:
+        package: name of the package, for error messages.
+        modules: full name of the module that defines each name.
     """
 
-    def __getattr__(name: str) -> object:  # noqa: N807  # what the package binds it to
+    def __getattr__(name: str) -> object:  # noqa: N807  # the package assigns it to this name
         if name in modules:
             return getattr(importlib.import_module(modules[name]), name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)

@@ -1,6 +1,7 @@
-"""Secrets in text: one function removes them from whatever is shown.
+"""Removal of secrets from text that is displayed or logged.
 
-`BayouError` passes every message through it, the command line every line that isn't a table's rows.
+`without_secrets` is applied to every message of a `BayouError`, and to every line that the command
+line prints except rows of tables.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from collections.abc import Iterable
 __all__ = ["HIDDEN", "is_panic", "names_secret", "without_secrets"]
 
 HIDDEN = "***"
-"""What stands where a secret was."""
+"""Replacement of a secret."""
 
-_SHORTEST = 4
-"""A known value with fewer characters is no secret, and removing it would spoil the text."""
+_MIN_SECRET_LENGTH = 4
+"""Shorter known values aren't secrets, and removing them would garble the text."""
 
 _NAME = (
     r"(?:password|passphrase|passwd|secret|secret[._-]?(?:access[._-]?)?key|signature"
@@ -28,11 +29,11 @@ _SETTING = re.compile(
     re.IGNORECASE,
 )
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
-    # user:password@host: up to the last @, for a password may hold any character; a port is none
+    # user:password@host: up to the last @, because passwords may have any character; not host:port
     (re.compile(r"(\w://)[^\s/:@?#]*:(?!\d+(?:[/?#\s'\",]|$))\S{0,2000}@"), rf"\1{HIDDEN}@"),
-    # a token as the user; abfss://container@account has none
+    # token@host; not abfss://container@account, which isn't a secret
     (re.compile(r"(\bhttps?://)[^\s/?#]{1,2000}@", re.IGNORECASE), rf"\1{HIDDEN}@"),
-    # name=value of a query, of a connection string, of JAAS
+    # name=value in queries, connection strings and JAAS
     (
         re.compile(
             rf"((?:{_NAME}|\bsig)=)(?!(?:\*\*\*|\.\.\.)(?:[\s&;,'\")]|$))"
@@ -41,7 +42,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         rf"\1{HIDDEN}",
     ),
-    # "name": "value" of JSON and of Python, name = "value"
+    # "name": "value" in JSON and Python, name = "value"
     (
         re.compile(
             rf"((?:{_NAME}\\?[\"']\s{{0,9}}[:=]\s{{0,9}}|{_NAME}\s{{1,9}}=\s{{0,9}})){_QUOTED}",
@@ -49,7 +50,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         rf"\1{HIDDEN}",
     ),
-    # name -> value of Scala
+    # name -> value in Scala
     (re.compile(rf"({_NAME} -> )[^\s,)]+", re.IGNORECASE), rf"\1{HIDDEN}"),
     (
         re.compile(
@@ -67,33 +68,34 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 
 
-_MAY_HOLD = re.compile(r"://|=|:|->|-----BEGIN")
+_HAS_SEPARATOR = re.compile(r"://|=|:|->|-----BEGIN")
 
 
 def without_secrets(text: str, known: Iterable[str] = ()) -> str:
-    """A text without passwords in URLs, without values named as secrets, without known values.
+    """The text without passwords in URLs, values whose name marks them as secret, and known values.
 
     Args:
-        known: values that must not be shown, such as those of storage options.
+        text: the text.
+        known: secret values, such as those of storage options.
 
     Example:
         >>> without_secrets("can't reach http://bob:hunter2@host:9000/")
         "can't reach http://***@host:9000/"
     """
     for value in sorted(known, key=len, reverse=True):
-        if len(value) >= _SHORTEST:
+        if len(value) >= _MIN_SECRET_LENGTH:
             text = text.replace(value, HIDDEN)
-    if _MAY_HOLD.search(text):
-        for pattern, shown in _PATTERNS:
-            text = pattern.sub(shown, text)
+    if _HAS_SEPARATOR.search(text):
+        for pattern, replacement in _PATTERNS:
+            text = pattern.sub(replacement, text)
     return text
 
 
 def names_secret(key: str) -> bool:
-    """Whether the name of a setting, such as a Spark conf, says that its value is a secret."""
+    """Whether the name of a setting, such as a Spark conf, marks its value as a secret."""
     return _SETTING.search(key) is not None
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether a library written in Rust panicked: no `Exception`, so that handlers don't see it."""
+    """Whether an error is the panic of a Rust library, which isn't an `Exception`."""
     return type(error).__name__ == "PanicException" and not isinstance(error, Exception)

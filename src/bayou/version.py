@@ -1,4 +1,4 @@
-"""The version of the package, and how commits name it."""
+"""The version of the package, and the engine info of its commits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ENGINE_INFO", "VERSION"]
 def _installed() -> str:
     try:
         return version("bayou")
-    except PackageNotFoundError:  # run from a source tree that isn't installed
+    except PackageNotFoundError:  # a source tree without an installed package
         return "0.0.0"
 
 

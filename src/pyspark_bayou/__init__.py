@@ -1,4 +1,4 @@
-"""Where stock Spark finds the format `delta`: it looks into every installed `pyspark_*` module."""
+"""Registers the format `delta`: Spark finds `DefaultSource` in installed `pyspark_*` modules."""
 
 from bayou.spark.data_source import DeltaDataSource
 
@@ -6,4 +6,4 @@ __all__ = ["DefaultSource"]
 
 
 class DefaultSource(DeltaDataSource):
-    """Delta tables, under the name `delta`."""
+    """The data source for the format `delta`; Spark requires the class name."""

@@ -1,4 +1,4 @@
-"""Spark finds `DefaultSource` by this module's name, so `format("bayou-kafka")` just works."""
+"""Registers the format `bayou-kafka`: Spark finds `DefaultSource` by this module's name."""
 
 from bayou.spark.kafka import KafkaDataSource
 
@@ -6,4 +6,4 @@ __all__ = ["DefaultSource"]
 
 
 class DefaultSource(KafkaDataSource):
-    """The Kafka source; the name of the class is Spark's convention."""
+    """The data source for the format `bayou-kafka`; Spark requires the class name."""

@@ -207,7 +207,7 @@ BAD_TABLES: dict[str, BadTable] = {
     "no column but those of partitions": BadTable(
         wanted=columns(partition_by=("k",)), entrances=NEW, words=("all of its columns",)
     ),
-    "an unknown property": bad_property("delta.nosuchthing", "1", "there is no table property"),
+    "an unknown property": bad_property("delta.nosuchthing", "1", "unknown table property"),
     "a misspelled property": bad_property(
         "delta.enableChangeDataFed", "true", "did you mean 'delta.enableChangeDataFeed'?"
     ),

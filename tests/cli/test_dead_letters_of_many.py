@@ -60,4 +60,4 @@ def test_a_filter_that_means_nothing_is_said_once(file, events):
 def test_what_is_dropped_is_said_in_one_way(file, invoke, which):
     result = invoke("dlq", "drop", file, "good", *which)
     assert result.exit_code == 2
-    assert "one of them" in result.stderr
+    assert "either --where or --all" in result.stderr

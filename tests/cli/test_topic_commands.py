@@ -40,7 +40,7 @@ def test_a_mask_of_no_field_is_told_by_the_plan_and_before_the_run(small_pipelin
     small_pipeline.produce({"id": 1, "name": "x"})
     code, (notice, plan) = events("plan", small_pipeline.file)
     assert (code, plan["unseen_masks"]) == (0, ["naem"])
-    assert "topic 'events': masks: no field is called 'naem'" in notice["text"]
+    assert "topic 'events': masks: no record has the field 'naem'" in notice["text"]
     small_pipeline.take_in()
     code, told = events("run", small_pipeline.file, "--once")  # nothing waits: no Spark
     assert code == 0

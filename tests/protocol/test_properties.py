@@ -65,9 +65,9 @@ def test_uncompressed_is_another_word_for_none():
     ("configuration", "message"),
     [
         ({"delta.checkpointIntervall": "5"}, "did you mean 'delta.checkpointInterval'"),
-        ({"delta.nothingLikeIt.atAll": "5"}, "no table property"),
+        ({"delta.nothingLikeIt.atAll": "5"}, "unknown table property"),
         ({"delta.checkpointInterval": "0"}, "at least 1"),
-        ({"delta.checkpointInterval": "ten"}, "whole number"),
+        ({"delta.checkpointInterval": "ten"}, "an integer"),
         ({"delta.appendOnly": "yes"}, "true or false"),
         ({"delta.isolationLevel": "None"}, "one of Serializable"),
         ({"delta.logRetentionDuration": "interval 1 month"}, "no fixed length"),

@@ -91,7 +91,7 @@ def an_hour(store, clock):
     for task, result in (("compaction", "done"), ("vacuum", "nothing")):
         store.maintenance_finished(maintained("user-events", task, clock.now - 600, result))
     conflict = StorageError(
-        "can't write s3a://test-data-lake/tables/order_events/_delta_log/0032.json: "
+        "s3a://test-data-lake/tables/order_events/_delta_log/0032.json: can't write: "
         "the store answers 503 Slow Down",
         path="s3a://test-data-lake/tables/order_events",
     )

@@ -1,1 +1,1 @@
-"""The `bayou` command: thin, it prints what the layers below return."""
+"""The `bayou` command line: parses arguments, calls the other packages, and prints results."""

@@ -1,4 +1,4 @@
-"""`python -m bayou.cli`, where the command isn't on the PATH."""
+"""Runs the `bayou` command as `python -m bayou.cli`."""
 
 from bayou.cli.main import main
 

@@ -1,13 +1,4 @@
-"""Arguments that several commands have.
-
-The table that a command is about: by its path, or as a topic of a configuration.
-
-Moments as commands show them.
-
-`bayou completion`: the script that lets a shell complete commands and options.
-
-What is said of masks whose field nobody has seen.
-"""
+"""Arguments and messages that several commands share, and the command `bayou completion`."""
 
 from __future__ import annotations
 
@@ -52,7 +43,9 @@ Config: TypeAlias = Annotated[
 
 OnlyTopics: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--topic", metavar="TOPIC", help="Only this one; repeatable.", show_default=False),
+    typer.Option(
+        "--topic", metavar="TOPIC", help="Only this topic; repeatable.", show_default=False
+    ),
 ]
 
 Settings: TypeAlias = Annotated[
@@ -66,7 +59,7 @@ Settings: TypeAlias = Annotated[
 ]
 
 AsJson: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="One JSON object a line, for machines.")
+    bool, typer.Option("--json", help="Print one JSON object per line, for machines.")
 ]
 
 AtVersion: TypeAlias = Annotated[
@@ -89,7 +82,7 @@ TablePath: TypeAlias = Annotated[
     str,
     typer.Argument(
         metavar="TABLE",
-        help="A folder or s3://...; with --config also a topic of it.",
+        help="A folder or s3://... URI; with --config also a topic of the configuration.",
         show_default=False,
     ),
 ]
@@ -99,7 +92,7 @@ FromConfig: TypeAlias = Annotated[
     typer.Option(
         "--config",
         "-c",
-        help="A YAML file: TABLE may be one of its topics, its storage settings are used.",
+        help="A YAML file whose storage settings are used; TABLE may be one of its topics.",
         show_default=False,
     ),
 ]
@@ -108,12 +101,12 @@ FromConfig: TypeAlias = Annotated[
 def opened_table(
     table: str, config: Path | None = None, settings: Sequence[str] | None = None
 ) -> TableHandle:
-    """A handle on a table; nothing is read yet.
+    """A handle for a table, without reading it.
 
     Args:
-        table: a path, or where there is a configuration the name of a topic or table of it.
-        config: the YAML file that names topics and says how to reach their store.
-        settings: overrides of it.
+        table: a path; with a configuration also the name of one of its topics or tables.
+        config: the YAML file with topics and storage settings.
+        settings: overrides of keys of the YAML file.
 
     Raises:
         ArgumentError: settings without a configuration.
@@ -122,7 +115,9 @@ def opened_table(
 
     if config is None:
         if settings:
-            raise ArgumentError("--set needs --config: there is nothing to set.", argument="set")
+            raise ArgumentError(
+                "--set: there is no configuration to override. Add --config.", argument="set"
+            )
         return bayou.table(table)
     from bayou.ingest.config import load_configuration
 
@@ -133,10 +128,10 @@ def opened_table(
 
 
 def named_topics(configuration: Configuration, names: Sequence[str] | None) -> tuple[Topic, ...]:
-    """The topics of these names, or of tables of these names or paths; all where none are given.
+    """Topics by their names, or by the names or paths of their tables; all topics without names.
 
     Raises:
-        ArgumentError: a name that isn't one.
+        ArgumentError: an unknown name.
     """
     if not names:
         return configuration.topics
@@ -144,23 +139,23 @@ def named_topics(configuration: Configuration, names: Sequence[str] | None) -> t
 
 
 def of_topic(topic: str, message: str) -> str:
-    """A message that names its topic, as many do by themselves."""
+    """A message with its topic in front, unless the message already names it."""
     return message if message.startswith(f"topic {topic!r}") else f"topic {topic!r}: {message}"
 
 
 def utc_text(milliseconds: int | None) -> str:
-    """A moment since the epoch in UTC, to the second; empty for None."""
+    """A timestamp in ms since the epoch, formatted in UTC with seconds; empty for None."""
     if milliseconds is None:
         return ""
     return f"{dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC):%Y-%m-%d %H:%M:%S}"
 
 
 COMPLETE_VARIABLE = "_BAYOU_COMPLETE"
-"""Set by the script when the shell asks what may follow."""
+"""Environment variable that the completion script sets to request completions."""
 
 
 class Shell(StrEnum):
-    """Shells that completion is there for."""
+    """Shells with support for completion."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -168,9 +163,7 @@ class Shell(StrEnum):
 
 
 def completion(
-    shell: Annotated[
-        Shell, typer.Argument(metavar="SHELL", help="Which shell.", show_default=False)
-    ],
+    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="The shell.", show_default=False)],
 ) -> None:
     """Print the script that completes commands in a shell.
 
@@ -184,15 +177,15 @@ def completion(
 
 
 def prepare_completion() -> None:
-    """Have typer answer the script; it does so by itself only with options of its own."""
+    """Enable typer's completion, which typer enables only together with its own options."""
     from typer._completion_classes import completion_init
 
     completion_init()
 
 
 def told_unseen(paths: Sequence[str]) -> str:
-    """A warning, for a misspelt mask leaves its field in clear."""
+    """A warning about masks without a field: a misspelled mask leaves its field unmasked."""
     return (
-        f"masks: no field is called {', '.join(repr(path) for path in paths)}; if that is "
-        "misspelt, the field that was meant stays in clear"
+        f"masks: no record has the field {', '.join(repr(path) for path in paths)}. Check the "
+        "spelling: the field of a misspelled mask isn't masked"
     )

@@ -1,4 +1,4 @@
-"""`bayou demo`: the whole way, on real data, with nothing prepared."""
+"""`bayou demo`: ingest real data from a topic into a table, without any setup."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _SHOWN_COMMITS = 10
 
 def demo(
     folder: Annotated[
-        Path, typer.Option("--folder", help="Where the table and the configuration go.")
+        Path, typer.Option("--folder", help="Folder for the table and the configuration.")
     ] = Path("demo"),
     as_json: AsJson = False,
 ) -> None:
-    """Take 336,776 flights from a topic to a table, and query it."""
+    """Ingest 336,776 flights from a topic into a table, and query the table."""
     output = output_for(as_json=as_json)
     with explained(output):
         from bayou.ingest.demo import QUESTION, run_demo
@@ -47,7 +47,7 @@ def _show(output: Output, result: DemoResult, question: str) -> None:
             "produced": f"{result.produced:,} records, {result.produce_seconds:.1f} s",
             "ingested": f"{summary.rows:,} rows, {summary.seconds:.1f} s, "
             f"{summary.rows / max(summary.seconds, 1e-6):,.0f} rows/s",
-            "exactly once": f"{summary.rows:,} rows are {summary.rows:,} distinct offsets; "
+            "exactly once": f"{summary.rows:,} rows have {summary.rows:,} distinct offsets; "
             f"{summary.dead_letters} dead letters",
             "table": f"{result.table_path}: {summary.commits} commits, {result.files} files, "
             f"{result.bytes / 1e6:.1f} MB",
@@ -62,12 +62,12 @@ def _show(output: Output, result: DemoResult, question: str) -> None:
 
 
 def _commands(result: DemoResult) -> list[str]:
-    """Two commands that work as they stand, activated environment or not."""
+    """Two commands that work whether or not the virtual environment is activated."""
     on_path = shutil.which("bayou")
     bin_folder = Path(sys.executable).parent
-    here = Path.cwd()
-    shown = bin_folder.relative_to(here) if bin_folder.is_relative_to(here) else bin_folder
-    prefix = "" if on_path and Path(on_path).parent == bin_folder else f"{shown}/"
+    cwd = Path.cwd()
+    folder = bin_folder.relative_to(cwd) if bin_folder.is_relative_to(cwd) else bin_folder
+    prefix = "" if on_path and Path(on_path).parent == bin_folder else f"{folder}/"
     question = (
         f'import bayou; print(bayou.table("{result.table_path}")'
         '.to_arrow(filter="month = 12").num_rows)'

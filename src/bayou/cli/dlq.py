@@ -1,4 +1,4 @@
-"""`bayou dlq`: the dead letters of a topic, looked at, put right, let go."""
+"""`bayou dlq`: list, show, replay and drop the dead letters of topics."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 __all__ = ["dlq"]
 
 dlq = typer.Typer(
-    help="Dead letters: records that became no row.",
+    help="List, show, replay or drop dead letters: records that couldn't become rows.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 TopicName: TypeAlias = Annotated[
-    str, typer.Argument(metavar="TOPIC", help="A topic of the file.", show_default=False)
+    str, typer.Argument(metavar="TOPIC", help="A topic of the configuration.", show_default=False)
 ]
 Where: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--where",
-        help="SQL over reason, partition, offset, timestamp: only these.",
+        help="SQL condition on reason, partition, offset and timestamp.",
         show_default=False,
     ),
 ]
@@ -38,7 +38,7 @@ Where: TypeAlias = Annotated[
 def list_(
     config: Config, where: Where = None, settings: Settings = None, as_json: AsJson = False
 ) -> None:
-    """Count the dead letters of every topic by their reason."""
+    """Count the dead letters of each topic by reason."""
     output = output_for(as_json=as_json)
     with explained(output):
         from bayou.errors import StorageError, TableError
@@ -47,12 +47,12 @@ def list_(
 
         configuration = load_configuration(config, settings=settings or ())
         rows: list[dict[str, Any]] = []
-        unread: dict[str, TableError | StorageError] = {}
+        failures: dict[str, TableError | StorageError] = {}
         for topic in configuration.topics:
             try:
                 groups = group_letters(TopicTables.of(configuration, topic), where=where)
-            except (TableError, StorageError) as error:  # those of others can be counted
-                unread[topic.key] = error
+            except (TableError, StorageError) as error:  # continue with the other topics
+                failures[topic.key] = error
                 continue
             rows += [
                 {
@@ -64,11 +64,11 @@ def list_(
                 }
                 for group in groups
             ]
-        if rows or not unread:
+        if rows or not failures:
             output.rows("", rows, event="dead_letters", empty="no dead letters")
-        for key, refused in unread.items():
-            output.error(of_topic(key, refused.message), kind=type(refused).__name__)
-        if unread:
+        for key, failure in failures.items():
+            output.error(of_topic(key, failure.message), kind=type(failure).__name__)
+        if failures:
             raise typer.Exit(FAILED)
 
 
@@ -77,35 +77,37 @@ def show(
     config: Config,
     topic: TopicName,
     where: Where = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most letters.")] = 10,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="Maximum number of dead letters.")
+    ] = 10,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show dead letters whole: reason, place, headers, key, value."""
+    """Show dead letters in full: reason, offset, headers, key and value."""
     output = output_for(as_json=as_json)
     with explained(output):
         from bayou.ingest.inspection import TopicTables, list_letters
 
-        configuration, found = _topic(config, topic, settings)
-        tables = TopicTables.of(configuration, found)
-        letters = list_letters(tables, where=where, limit=limit)
-        if not letters:
+        configuration, topic_config = _topic(config, topic, settings)
+        tables = TopicTables.of(configuration, topic_config)
+        dead_letters = list_letters(tables, where=where, limit=limit)
+        if not dead_letters:
             output.rows("", [], event="dead_letter", empty="no dead letters")
-        for letter in letters:
-            headers = [(name, _text(value)) for name, value in letter.headers]
+        for dead_letter in dead_letters:
+            headers = [(name, _decoded(value)) for name, value in dead_letter.headers]
             facts: dict[str, Any] = {
-                "partition": letter.partition,
-                "offset": letter.offset if as_json else str(letter.offset),
-                "timestamp": letter.timestamp,
-                "reason": letter.reason,
-                "key": _text(letter.key),
-                "value": _text(letter.value),
+                "partition": dead_letter.partition,
+                "offset": dead_letter.offset if as_json else str(dead_letter.offset),
+                "timestamp": dead_letter.timestamp,
+                "reason": dead_letter.reason,
+                "key": _decoded(dead_letter.key),
+                "value": _decoded(dead_letter.value),
             }
             if as_json:
-                facts |= {"topic": found.key, "headers": headers}
+                facts |= {"topic": topic_config.key, "headers": headers}
             else:
                 facts |= {f"header {name}": value for name, value in headers}
-            output.facts(found.key, facts, event="dead_letter")
+            output.facts(topic_config.key, facts, event="dead_letter")
 
 
 @dlq.command()
@@ -114,39 +116,39 @@ def replay(
     topic: TopicName,
     where: Where = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Change nothing, say what would become of them.")
+        bool, typer.Option("--dry-run", help="Print the result without changing anything.")
     ] = False,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Decide dead letters once more by today's schema.
+    """Process dead letters again with the current schema.
 
-    Those that fit become rows, exactly once. A running pipeline isn't disturbed. Killed in the
-    middle, run it again.
+    Dead letters that fit the schema become rows, exactly once. The pipeline may be running. Run
+    the command again if it is interrupted.
     """
     output = output_for(as_json=as_json)
     with explained(output):
         from bayou.ingest.dead_letters.dead_letter_replay import replay_letters
 
-        configuration, found = _topic(config, topic, settings)
-        outcome = replay_letters(configuration, found, where=where, dry_run=dry_run)
+        configuration, topic_config = _topic(config, topic, settings)
+        result = replay_letters(configuration, topic_config, where=where, dry_run=dry_run)
         output.facts(
-            "Would be" if dry_run else "Replayed",
+            "Would be replayed" if dry_run else "Replayed",
             {
-                "topic": found.key,
-                "became rows": outcome.replayed,
-                "were rows already": outcome.already,
-                "still refused": outcome.refused,
-                "left to the pipeline": outcome.left,
-                "version": outcome.version,
+                "topic": topic_config.key,
+                "became rows": result.replayed,
+                "were rows already": result.already,
+                "still refused": result.refused,
+                "left to the pipeline": result.left,
+                "version": result.version,
                 **({"dry run": dry_run} if as_json else {}),
             },
             event="replayed",
         )
-        if outcome.reasons:
+        if result.reasons:
             output.rows(
-                "Why not",
-                [{"letters": count, "reason": reason} for reason, count in outcome.reasons.items()],
+                "Reasons",
+                [{"letters": count, "reason": reason} for reason, count in result.reasons.items()],
                 event="still_refused",
             )
 
@@ -156,30 +158,30 @@ def drop(
     config: Config,
     topic: TopicName,
     where: Where = None,
-    every: Annotated[bool, typer.Option("--all", help="All of them, in place of --where.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Drop all dead letters.")] = False,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete dead letters. Earlier versions of their table keep them until it is vacuumed."""
+    """Delete dead letters. Earlier versions of their table keep them until VACUUM."""
     output = output_for(as_json=as_json)
     with explained(output):
         if (where is None) is not every:
-            output.error("say which with --where, or --all: one of them", kind="UsageError")
+            output.error("dlq drop: use either --where or --all", kind="UsageError")
             raise typer.Exit(WRONG_USAGE)
         from bayou.ingest.dead_letters.dead_letter_replay import drop_letters
 
-        configuration, found = _topic(config, topic, settings)
-        dropped = drop_letters(configuration, found, where=where)
-        output.facts("Dropped", {"topic": found.key, "letters": dropped}, event="dropped")
+        configuration, topic_config = _topic(config, topic, settings)
+        dropped = drop_letters(configuration, topic_config, where=where)
+        output.facts("Dropped", {"topic": topic_config.key, "letters": dropped}, event="dropped")
 
 
 def _topic(config: Any, topic: str, settings: Any) -> tuple[Configuration, Topic]:
     from bayou.ingest.config import load_configuration
 
     configuration = load_configuration(config, settings=settings or ())
-    (found,) = named_topics(configuration, [topic])
-    return configuration, found
+    (topic_config,) = named_topics(configuration, [topic])
+    return configuration, topic_config
 
 
-def _text(value: bytes | None) -> str | None:
+def _decoded(value: bytes | None) -> str | None:
     return None if value is None else value.decode(errors="backslashreplace")

@@ -1,8 +1,8 @@
-"""Exit codes, and the one place where errors become words.
+"""Exit codes, and the translation of exceptions into messages and exit codes.
 
 | code | |
 |---|---|
-| 0 | fine |
+| 0 | success |
 | 1 | failed |
 | 2 | wrong usage or configuration |
 | 130 | stopped by Ctrl-C |
@@ -37,19 +37,19 @@ INTERRUPTED = 130
 
 @contextlib.contextmanager
 def explained(output: Output) -> Iterator[None]:
-    """Turn whatever goes wrong inside into a sentence and an exit code.
+    """Print exceptions as one-line errors, and exit with their exit code.
 
-    With `BAYOU_DEBUG` set in the environment errors come with their stack.
+    If the environment variable `BAYOU_DEBUG` is set, exceptions are raised with their traceback.
     """
     try:
         yield
     except typer.Exit:
         raise
     except KeyboardInterrupt as error:
-        output.notice("stopped; run the same command again to go on")
+        output.notice("stopped. Run the same command again to continue")
         raise typer.Exit(INTERRUPTED) from error
-    except UnreadError as error:  # `| head` has seen enough
-        _let_go_of_stdout()
+    except UnreadError as error:  # a reader such as `head` closed the pipe
+        _discard_stdout()
         raise typer.Exit(FAILED) from error
     except BaseException as error:
         if not isinstance(error, Exception) and not is_panic(error):
@@ -57,22 +57,22 @@ def explained(output: Output) -> Iterator[None]:
         if os.environ.get("BAYOU_DEBUG"):
             raise
         try:
-            output.error(_sentence(error), kind=type(error).__name__)
-        except OSError:  # stdout has no room for it, which may be the error itself
-            _let_go_of_stdout()
-            typer.echo(f"error: {_sentence(error)}", err=True)
+            output.error(_message(error), kind=type(error).__name__)
+        except OSError:  # stdout is full, which may be the error itself
+            _discard_stdout()
+            typer.echo(f"error: {_message(error)}", err=True)
         raise typer.Exit(_code(error)) from error
 
 
-def _let_go_of_stdout() -> None:
-    """What it still holds would be an error of the interpreter's, at its end."""
+def _discard_stdout() -> None:
+    """Redirect stdout to /dev/null, so that the interpreter doesn't fail to flush it at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _code(error: BaseException) -> int:
     match error:
-        case EvaluationError():  # of a row: the expression is one
+        case EvaluationError():  # an error of a row; the expression is valid
             return FAILED
         case ConfigurationError() | ArgumentError() | PredicateError():
             return WRONG_USAGE
@@ -80,27 +80,27 @@ def _code(error: BaseException) -> int:
             return FAILED
 
 
-def _sentence(error: BaseException) -> str:
-    return without_secrets(_described(error))
+def _message(error: BaseException) -> str:
+    return without_secrets(_describe(error))
 
 
-def _described(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     match error:
         case BayouError():
             return error.message
         case ImportError(name=str() as name) if not name.startswith("bayou"):
             return (
-                f"The Python package {name.split('.')[0]!r} is missing; install what this command "
-                "needs with: pip install 'bayou[all]'"
+                f"Python package {name.split('.')[0]!r}: not installed, and this command needs it. "
+                "Install it with: pip install 'bayou[all]'"
             )
         case OSError(errno=errno.ENOSPC):
-            where = f" for {error.filename}" if error.filename else ""
-            return f"There is no space left on the disk{where}; free some and run it again."
+            disk = f"{error.filename}: " if error.filename else ""
+            return f"{disk}no space left on the disk. Free some space and run the command again."
         case OSError():
-            return f"The system refused: {error}"
+            return f"operating system error: {error}"
         case _:
-            first = (str(error).strip().splitlines() or ["no text"])[0]
+            first_line = (str(error).strip().splitlines() or ["no message"])[0]
             return (
-                f"Unexpected {type(error).__name__}: {first}. This is a bug in Bayou; "
-                "BAYOU_DEBUG=1 shows where."
+                f"Unexpected {type(error).__name__}: {first_line}. This is a bug in Bayou. Set "
+                "BAYOU_DEBUG=1 to print the traceback."
             )

@@ -1,4 +1,4 @@
-"""`bayou history`: the commits of a table."""
+"""`bayou history`: print the commits of a table."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ __all__ = ["history", "history_rows"]
 def history(
     table: TablePath,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, help="Newest commits only.")
+        int | None,
+        typer.Option("--limit", "-n", min=1, help="Number of newest commits; all by default."),
     ] = None,
     config: FromConfig = None,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show who changed a table, when and how."""
+    """Print the commits of a table, newest first."""
     output = output_for(as_json=as_json)
     with explained(output):
         commits = opened_table(table, config, settings).history(limit=limit)
@@ -32,7 +33,7 @@ def history(
 
 
 def history_rows(commits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What fits a line: version, time, operation and the counts that people look for."""
+    """Commits as short table rows: version, time, operation, counts and engine."""
     return [
         {
             "version": str(commit["version"]),
@@ -49,8 +50,7 @@ def history_rows(commits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _metric(commit: Mapping[str, Any], *names: str) -> int | None:
     metrics = commit.get("operationMetrics") or {}
     for name in names:
-        with contextlib.suppress(
-            KeyError, TypeError, ValueError
-        ):  # other writers write what they like
+        # Metrics of other writers may be missing or malformed.
+        with contextlib.suppress(KeyError, TypeError, ValueError):
             return int(metrics[name])
     return None

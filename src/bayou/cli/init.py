@@ -1,4 +1,4 @@
-"""`bayou init`: a first configuration for a topic."""
+"""`bayou init`: write a configuration and a schema for a topic."""
 
 from __future__ import annotations
 
@@ -26,41 +26,42 @@ def init(
         typer.Option(
             "--bootstrap-servers",
             "-b",
-            help="host:port. Default: KAFKA_BOOTSTRAP_SERVERS, or localhost:9092.",
+            help="Brokers as host:port. Default: KAFKA_BOOTSTRAP_SERVERS, or localhost:9092.",
         ),
     ] = None,
     security_protocol: Annotated[
         str | None,
-        typer.Option(help="SSL, SASL_PLAINTEXT or SASL_SSL, where brokers want TLS or a password."),
+        typer.Option(help="SSL, SASL_PLAINTEXT or SASL_SSL, for TLS or authentication."),
     ] = None,
     sasl_mechanism: Annotated[
         str | None, typer.Option(help="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.")
     ] = None,
     username: Annotated[
-        str | None, typer.Option(help="SASL user name; the password is taken from KAFKA_PASSWORD.")
+        str | None, typer.Option(help="SASL user name; the password is read from KAFKA_PASSWORD.")
     ] = None,
     ca_location: Annotated[
-        str | None, typer.Option(help="File of the CA certificates that brokers are checked by.")
+        str | None, typer.Option(help="File of CA certificates that verify the brokers.")
     ] = None,
     folder: Annotated[
-        Path, typer.Option("--folder", help="Where the files go.", show_default="this one")
+        Path,
+        typer.Option("--folder", help="Folder for the files.", show_default="current folder"),
     ] = Path(),
     table: Annotated[
         str | None,
-        typer.Option("--table", help="Where the table goes. Default: lake/TOPIC in the folder."),
+        typer.Option("--table", help="Path of the table. Default: lake/TOPIC in the folder."),
     ] = None,
     samples: Annotated[
         int,
         typer.Option(
-            min=0, help="Newest records of a partition to infer a schema from; 0 for none."
+            min=0, help="Newest records per partition to infer a schema from; 0 for none."
         ),
     ] = 1000,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a first configuration and a schema for a topic.
+    """Write a configuration and a schema for a topic.
 
-    The configuration is commented; the JSON Schema is inferred from the topic's newest records.
+    The configuration has comments. The JSON Schema is inferred from the topic's newest records.
     """
     output = output_for(as_json=as_json)
     with explained(output):
@@ -87,12 +88,12 @@ def init(
             "Written",
             {
                 "configuration": str(written.file),
-                "schema": "none: no record to look at"
+                "schema": "none: the topic has no records"
                 if written.schema_file is None
                 else str(written.schema_file),
                 "columns": ", ".join(written.columns),
                 "looked at": f"{written.sampled:,} records, "
-                f"{written.refused:,} of them no JSON objects",
+                f"{written.refused:,} of them aren't JSON objects",
             },
             event="written",
         )
@@ -109,8 +110,8 @@ def _password() -> str:
     password = os.environ.get("KAFKA_PASSWORD")
     if password is None:
         raise ArgumentError(
-            "--username needs a password: set KAFKA_PASSWORD in the environment. It isn't written "
-            "into the file, which takes it from there too.",
+            "--username: no password. Set KAFKA_PASSWORD in the environment; the configuration "
+            "reads it from there too.",
             argument="username",
         )
     return password

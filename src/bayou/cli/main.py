@@ -59,23 +59,23 @@ app.command()(migrate)
 
 
 def main() -> None:
-    """Run the command that the arguments name; ends the process."""
-    if sys.version_info < (3, 11):  # noqa: UP036  # pip checks it, a copied tree doesn't
+    """Run the command of the arguments, and exit."""
+    if sys.version_info < (3, 11):  # noqa: UP036  # pip checks it, a copied source tree doesn't
         sys.stderr.write("error: Bayou needs Python 3.11 or newer.\n")
         raise SystemExit(1)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # what the locale's encoding can't say
+            stream.reconfigure(errors="backslashreplace")  # for characters outside the encoding
     if not os.environ.get("BAYOU_DEBUG"):
-        # What the libraries log about an error, the command says in a sentence.
+        # Commands print errors themselves: suppress the logs of libraries.
         logging.basicConfig(handlers=[logging.NullHandler()])
     if COMPLETE_VARIABLE in os.environ:
         prepare_completion()
     app(prog_name="bayou")
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"bayou {VERSION}")
         raise typer.Exit
 
@@ -89,8 +89,8 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """Kafka topics to Delta tables, exactly once; no JARs.
+    """Ingest Kafka topics into Delta tables, exactly once, without JARs.
 
-    `bayou init TOPIC` writes a first configuration, `bayou demo` needs none. Exit codes: 0 fine, 1
+    `bayou init TOPIC` writes a configuration; `bayou demo` needs none. Exit codes: 0 success, 1
     failed, 2 wrong usage or configuration, 130 stopped by Ctrl-C.
     """

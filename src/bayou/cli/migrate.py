@@ -1,4 +1,4 @@
-"""`bayou migrate`: JSON files into a topic's table."""
+"""`bayou migrate`: load JSON files into a topic's table."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def migrate(
     json_path: Annotated[
         str,
         typer.Argument(
-            metavar="JSON_PATH", help="Folder or file of JSON, local or s3://.", show_default=False
+            metavar="JSON_PATH", help="JSON file or folder, local or s3://.", show_default=False
         ),
     ],
     table: Annotated[
         str,
         typer.Argument(
             metavar="TABLE",
-            help="The topic in the configuration, or its table.",
+            help="A topic of the configuration, or its table.",
             show_default=False,
         ),
     ],
@@ -33,15 +33,15 @@ def migrate(
         str, typer.Option("--config", "-c", help="The YAML file.", show_default=False)
     ],
     verify: Annotated[
-        bool, typer.Option("--verify", help="Then compare every file with the table.")
+        bool, typer.Option("--verify", help="Compare every file with the table afterwards.")
     ] = False,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Move JSON files into a topic's table.
+    """Load JSON files into a topic's table.
 
-    JSON arrays (batch_*.json) and JSON lines, .gz too. It can be repeated and killed at any time:
-    what is in the table stays there, once.
+    Reads JSON arrays (batch_*.json) and JSON lines, also with .gz. The command can be interrupted
+    and repeated at any time: each record is loaded exactly once.
     """
     output = output_for(as_json=as_json)
     with explained(output):
@@ -50,12 +50,12 @@ def migrate(
 
         configuration = load_configuration(config, settings=settings or ())
         configuration.check_supported()
-        found = TopicTable(configuration, table)
-        report = found.migrate(json_path, told=lambda so_far: output.step(_so_far(so_far)))
+        topic_table = TopicTable(configuration, table)
+        report = topic_table.migrate(json_path, told=lambda so_far: output.step(_progress(so_far)))
         if not report.files and not report.known:
-            output.notice(f"no JSON files in {report.source}: .json, .jsonl, .ndjson, or those .gz")
+            output.notice(f"{report.source}: no JSON files (.json, .jsonl, .ndjson, also with .gz)")
         output.facts(
-            f"{report.source} is in {found.topic.table_path}",
+            f"{report.source} is loaded into {topic_table.topic.table_path}",
             {
                 "files": report.files,
                 "known files": report.known,
@@ -71,9 +71,9 @@ def migrate(
         )
         if not verify:
             return
-        checks = found.verify_migration(json_path)
+        checks = topic_table.verify_migration(json_path)
         output.rows(
-            "Files beside the table",
+            "Files compared with the table",
             [
                 {
                     "file": check.file,
@@ -88,11 +88,14 @@ def migrate(
             empty="no files",
         )
         if any(check.problem for check in checks):
-            output.error("files and table don't agree", kind="PipelineError")
+            output.error(
+                f"{topic_table.topic.table_path}: the table differs from the files",
+                kind="PipelineError",
+            )
             raise typer.Exit(FAILED)
 
 
-def _so_far(report: MigrationReport) -> str:
+def _progress(report: MigrationReport) -> str:
     return (
         f"version {report.version}: {report.records:,} records read, {report.rows:,} rows, "
         f"{report.dead_letters:,} dead letters"

@@ -1,4 +1,4 @@
-"""`bayou optimize`: small files packed into larger ones."""
+"""`bayou optimize`: compact small files, or cluster rows along a Z-order."""
 
 from __future__ import annotations
 
@@ -17,41 +17,43 @@ def optimize(
     table: TablePath,
     where: Annotated[
         str | None,
-        typer.Option("--where", help="SQL over partition columns: only these partitions."),
+        typer.Option("--where", help="SQL condition on partition columns."),
     ] = None,
     zorder: Annotated[
         str | None,
-        typer.Option("--zorder", help="Columns, separated by commas, to order rows along."),
+        typer.Option("--zorder", help="Comma-separated columns of the Z-order."),
     ] = None,
     target_size: Annotated[
         int | None,
-        typer.Option("--target-size", min=1, help="Bytes of a file. Default: as the table says."),
+        typer.Option(
+            "--target-size", min=1, help="File size in bytes. Default: the table's property."
+        ),
     ] = None,
     config: FromConfig = None,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Pack small files into larger ones; safe while others write."""
+    """Compact small files into larger ones. Other writers may be active."""
     output = output_for(as_json=as_json)
     with explained(output):
         handle = opened_table(table, config, settings)
         if zorder is None:
-            done = handle.optimize(where, target_size)
+            metrics = handle.optimize(where, target_size)
         else:
-            done = handle.zorder([c.strip() for c in zorder.split(",")], where, target_size)
+            metrics = handle.zorder([c.strip() for c in zorder.split(",")], where, target_size)
         output.facts(
-            "Nothing to do" if done.version is None else "Optimized",
+            "Nothing to do" if metrics.version is None else "Optimized",
             {
-                "version": done.version,
-                "files": f"{done.num_files_removed} became {done.num_files_added}"
+                "version": metrics.version,
+                "files": f"{metrics.num_files_removed} became {metrics.num_files_added}"
                 if not as_json
-                else done.num_files_added,
-                "files removed": done.num_files_removed,
-                "bytes removed": done.files_removed.total_size,
-                "bytes added": done.files_added.total_size,
-                "partitions": done.partitions_optimized,
-                "files left as they were": done.total_files_skipped,
-                "seconds": round((done.end_time_ms - done.start_time_ms) / 1000, 1),
+                else metrics.num_files_added,
+                "files removed": metrics.num_files_removed,
+                "bytes removed": metrics.files_removed.total_size,
+                "bytes added": metrics.files_added.total_size,
+                "partitions": metrics.partitions_optimized,
+                "files left as they were": metrics.total_files_skipped,
+                "seconds": round((metrics.end_time_ms - metrics.start_time_ms) / 1000, 1),
             },
             event="optimized",
         )

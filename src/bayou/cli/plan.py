@@ -1,4 +1,4 @@
-"""`bayou plan`: what a run would do."""
+"""`bayou plan`: show what a run would do."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def plan(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a run would do; nothing is written.
+    """Show what a run would do, without writing anything.
 
-    Offsets, sizes, commits, files, new columns, and why a topic would refuse. Sizes, files, new
-    columns and dead letters come from a look at the first 1,000 records a partition.
+    Shows offsets, sizes, commits, files, new columns, and errors of topics. Sizes, files, new
+    columns and dead letters are estimated from the first 1,000 records of each partition.
     """
     output = output_for(as_json=as_json)
     with explained(output):
@@ -47,67 +47,67 @@ def plan(
             output.notice(notice.text)
         configuration.check_runnable()
         plans = plan_run(configuration, named_topics(configuration, topic))
-        for found in plans:
-            if found.unseen_masks:
-                output.notice(of_topic(found.topic, told_unseen(found.unseen_masks)))
+        for topic_plan in plans:
+            if topic_plan.unseen_masks:
+                output.notice(of_topic(topic_plan.topic, told_unseen(topic_plan.unseen_masks)))
             if as_json:
-                output.facts("", _for_machines(found), event="plan")
+                output.facts("", _json_row(topic_plan), event="plan")
             else:
-                _show(output, found)
-        if any(found.error is not None for found in plans):
+                _show(output, topic_plan)
+        if any(topic_plan.error is not None for topic_plan in plans):
             raise typer.Exit(FAILED)
 
 
-def _show(output: Output, found: TopicPlan) -> None:
-    if found.error is not None:
-        output.error(of_topic(found.topic, found.error), kind="TopicError")
+def _show(output: Output, topic_plan: TopicPlan) -> None:
+    if topic_plan.error is not None:
+        output.error(of_topic(topic_plan.topic, topic_plan.error), kind="TopicError")
         return
-    refused = sum(found.refused.values())
+    dead_letters = sum(topic_plan.refused.values())
     facts: dict[str, Any] = {
-        "from": f"Kafka topic {found.kafka_topic}, {len(found.spans)} partitions",
-        "to": f"{found.table_path}{', which will be made' if found.creates else ''}",
-        "reads": f"{found.records:,} offsets, about {found.bytes / 1e6:,.1f} MB of values",
-        "commits": f"about {found.commits:,}",
-        "writes": _cost(found),
-        "new columns": ", ".join(f"{n} {k}" for n, k in found.new_columns.items()) or "none",
-        "dead letters": f"{refused:,} of {found.sampled:,} records looked at",
+        "from": f"Kafka topic {topic_plan.kafka_topic}, {len(topic_plan.spans)} partitions",
+        "to": f"{topic_plan.table_path}{', which will be created' if topic_plan.creates else ''}",
+        "reads": f"{topic_plan.records:,} offsets, about {topic_plan.bytes / 1e6:,.1f} MB",
+        "commits": f"about {topic_plan.commits:,}",
+        "writes": _cost(topic_plan),
+        "new columns": ", ".join(f"{n} {k}" for n, k in topic_plan.new_columns.items()) or "none",
+        "dead letters": f"{dead_letters:,} of {topic_plan.sampled:,} sampled records",
     }
-    if found.lost:
-        lost = sum(span.end - span.start for span in found.lost.values())
-        facts["lost"] = f"{lost:,} offsets that Kafka's retention took before they were read"
-    output.facts(found.topic, facts, event="plan")
+    if topic_plan.lost:
+        lost = sum(span.end - span.start for span in topic_plan.lost.values())
+        facts["lost"] = f"{lost:,} offsets that Kafka's retention deleted before they were read"
+    output.facts(topic_plan.topic, facts, event="plan")
     output.rows(
         "Offsets",
         [
             {"partition": p, "from": str(s.start), "to": str(s.end), "offsets": s.end - s.start}
-            for p, s in found.spans.items()
+            for p, s in topic_plan.spans.items()
         ],
         event="plan",
     )
-    if found.refused:
+    if topic_plan.refused:
         output.rows(
             "Would be dead letters",
-            [{"records": n, "reason": r} for r, n in list(found.refused.items())[:_SHOWN]],
+            [{"records": n, "reason": r} for r, n in list(topic_plan.refused.items())[:_SHOWN]],
             event="plan",
         )
 
 
-def _cost(found: TopicPlan) -> str:
-    cost = found.cost
+def _cost(topic_plan: TopicPlan) -> str:
+    cost = topic_plan.cost
     if cost is None or not cost.data_files:
         return "nothing"
     return (
-        f"about {cost.data_bytes / 1e6:,.1f} MB in {_files(cost.data_files)} of rows, "
+        f"about {cost.data_bytes / 1e6:,.1f} MB in {_files(cost.data_files)} of rows and "
         f"{_files(cost.log_files)} of the log"
     )
 
 
-def _files(number: int) -> str:
-    return f"{number:,} file" if number == 1 else f"{number:,} files"
+def _files(count: int) -> str:
+    return f"{count:,} file" if count == 1 else f"{count:,} files"
 
 
-def _for_machines(found: TopicPlan) -> dict[str, Any]:
+def _json_row(topic_plan: TopicPlan) -> dict[str, Any]:
     import msgspec
 
-    row: dict[str, Any] = msgspec.to_builtins(found, str_keys=True)
-    return {**row, "records": found.records}
+    row: dict[str, Any] = msgspec.to_builtins(topic_plan, str_keys=True)
+    return {**row, "records": topic_plan.records}

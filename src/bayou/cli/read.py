@@ -1,4 +1,4 @@
-"""`bayou read`: rows of a table, now or as they were."""
+"""`bayou read`: print rows of the latest or an earlier version of a table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bayou.cli.output import output_for
 
 __all__ = ["cell", "read"]
 
-_MOST_TEXT = 60
+_MAX_CELL_LENGTH = 60
 
 
 def read(
@@ -31,19 +31,19 @@ def read(
     timestamp: AtTime = None,
     filter: Annotated[
         str | None,
-        typer.Option("--filter", "-f", help="SQL, such as \"day = '05' AND id > 3\"."),
+        typer.Option("--filter", "-f", help="SQL condition such as \"day = '05' AND id > 3\"."),
     ] = None,
     columns: Annotated[
-        str | None, typer.Option("--columns", help="Names, separated by commas; all unless given.")
+        str | None, typer.Option("--columns", help="Comma-separated columns; all by default.")
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=0, help="Most rows; 0 for no limit.")
+        int, typer.Option("--limit", "-n", min=0, help="Maximum number of rows; 0 for no limit.")
     ] = 20,
     config: FromConfig = None,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print rows of a table, now or as they were."""
+    """Print rows of the latest or an earlier version of a table."""
     output = output_for(as_json=as_json)
     with explained(output):
         from bayou.api.arrow_stream import python_rows
@@ -52,23 +52,24 @@ def read(
         names = None if columns is None else [c.strip() for c in columns.split(",")]
         reader = snapshot.to_batches(names, filter, limit or None)
         if as_json:
-            for batch in reader:  # beside `event` a column of that name would be lost
+            for batch in reader:  # nested, because a column may be named `event`
                 output.rows("", [{"row": row} for row in python_rows(batch)], event="row")
             return
         rows = [row for batch in reader for row in python_rows(batch)]
-        shown = len(rows)
         output.rows(
             "",
             [{name: cell(value) for name, value in row.items()} for row in rows],
             event="row",
-            empty="no such row" if filter else "the table has no rows",
+            empty="no row matches the filter" if filter else "the table has no rows",
         )
-        if limit and shown == limit:
-            output.notice(f"version {snapshot.version}; {limit} rows shown, --limit 0 shows all")
+        if limit and len(rows) == limit:
+            output.notice(
+                f"version {snapshot.version}: only {limit} rows are shown. Use --limit 0 for all"
+            )
 
 
 def cell(value: Any) -> Any:
-    """A value of a row as a line has room for it."""
+    """A value of a row, shortened to fit into a table cell."""
     match value:
         case bool() | None | float():
             return value
@@ -77,9 +78,9 @@ def cell(value: Any) -> Any:
         case dt.datetime():
             return value.isoformat(sep=" ")
         case bytes():
-            text = value.decode(errors="backslashreplace")
+            string = value.decode(errors="backslashreplace")
         case dict() | list():
-            text = msgspec.json.encode(value, enc_hook=str).decode()
+            string = msgspec.json.encode(value, enc_hook=str).decode()
         case _:
-            text = str(value)
-    return text if len(text) <= _MOST_TEXT else f"{text[: _MOST_TEXT - 1]}…"
+            string = str(value)
+    return string if len(string) <= _MAX_CELL_LENGTH else f"{string[: _MAX_CELL_LENGTH - 1]}…"

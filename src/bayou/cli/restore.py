@@ -1,4 +1,4 @@
-"""`bayou restore`: an earlier version of a table, once more."""
+"""`bayou restore`: restore a table to an earlier version."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def restore(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make the next version what an earlier one was.
+    """Restore a table to an earlier version.
 
-    What came between stays in the table's history, and can be restored likewise.
+    The versions in between stay in the table's history and can be restored too.
     """
     output = output_for(as_json=as_json)
     with explained(output):
         if (version is None) == (timestamp is None):
-            output.error("give --version or --timestamp, one of them", kind="UsageError")
+            output.error("restore: use either --version or --timestamp", kind="UsageError")
             raise typer.Exit(WRONG_USAGE)
         handle = opened_table(table, config, settings)
         before = handle.snapshot()
@@ -56,11 +56,11 @@ def restore(
         if config is not None:
             undo += ["--config", str(config)]
         undo += [part for setting in settings or () for part in ("--set", _without_secret(setting))]
-        output.notice(f"to undo it: {shlex.join(undo)}")
+        output.notice(f"to undo the restore, run: {shlex.join(undo)}")
         if any(app.startswith("kafka/") for app in before.transactions):
             output.notice(
-                "a pipeline writes to this table and stops at a RESTORE: see accept-restore in "
-                "docs/operations/recovery.md"
+                f"{table}: a pipeline writes to this table and stops at a RESTORE. See "
+                "accept-restore in docs/operations/recovery.md"
             )
 
 

@@ -1,4 +1,4 @@
-"""`bayou run`: the pipeline of a configuration."""
+"""`bayou run`: run the pipeline of a configuration."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ __all__ = ["run"]
 def run(
     config: Config,
     once: Annotated[
-        bool, typer.Option("--once", help="Take in what is there now, then end.")
+        bool, typer.Option("--once", help="Ingest the records that exist now, then exit.")
     ] = False,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run every topic until stopped, or with --once until drained."""
+    """Run all topics until stopped; with --once until all existing records are ingested."""
     output = output_for(as_json=as_json)
     with explained(output):
         from bayou.ingest.config import load_configuration
@@ -50,20 +50,23 @@ def run(
         stop, unread = threading.Event(), threading.Event()
         signal.signal(signal.SIGTERM, lambda *_: stop.set())
 
-        def nobody_reads() -> None:
+        def stop_unread() -> None:
             unread.set()
             stop.set()
 
         with monitored(configuration, watch=output.is_live and not once) as monitor:
             if monitor.url is not None:
                 output.notice(f"status page: {monitor.url}")
-            with output.run() if once else output.watch(monitor) as shown:
-                told: tuple[Reporter, ...] = (_Complaints(output),)
-                if shown is not monitor.store:
-                    told = (shown, *told)
-                heard = (Unheard(listener, nobody_reads) for listener in told)
+            with output.run() if once else output.watch(monitor) as progress:
+                reporters: tuple[Reporter, ...] = (_ErrorReporter(output),)
+                if progress is not monitor.store:
+                    reporters = (progress, *reporters)
+                listeners = (Unheard(reporter, stop_unread) for reporter in reporters)
                 summaries = run_pipeline(
-                    configuration, once=once, reporter=Listeners(monitor.store, *heard), stop=stop
+                    configuration,
+                    once=once,
+                    reporter=Listeners(monitor.store, *listeners),
+                    stop=stop,
                 )
         if unread.is_set():
             raise UnreadError
@@ -71,38 +74,38 @@ def run(
             raise typer.Exit(FAILED)
 
 
-class _Complaints:
-    """Says at once why a topic stopped, for others may go on for days; implements `Reporter`.
+class _ErrorReporter:
+    """A `Reporter` that prints the error of a topic when it stops, while other topics continue.
 
-    What stops several topics alike, such as brokers that don't answer, is said once; and what stops
-    one again, when it has been read in between.
+    An error that stops several topics, such as unreachable brokers, is printed once. It is printed
+    again if a topic restarts and stops with it again.
     """
 
     def __init__(self, output: Output) -> None:
         self._output = output
-        self._told: dict[str, str] = {}  # by topic
+        self._printed: dict[str, str] = {}  # error messages by topic
 
     def topic_started(self, event: TopicStarted) -> None:
-        self._told.pop(event.topic, None)
+        self._printed.pop(event.topic, None)
         if event.unseen_masks:
             self._output.notice(of_topic(event.topic, told_unseen(event.unseen_masks)))
 
     def batch_committed(self, event: BatchReport) -> None:
-        """Nothing to complain about."""
+        """Not an error."""
 
     def attempt_failed(self, event: AttemptFailed) -> None:
-        """It goes on; the progress says it."""
+        """Not an error: the attempt is retried, and the progress shows it."""
 
     def records_lost(self, event: RecordsLost) -> None:
-        """It is meant; the progress says it."""
+        """Not an error: the configuration allows it, and the progress shows it."""
 
     def migrated(self, event: MigrationReport) -> None:
-        """Nothing to complain about."""
+        """Not an error."""
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:
-        """The table is complete without it; status and log say it."""
+        """Not printed: the table is complete without maintenance; status and log show errors."""
 
     def topic_finished(self, event: TopicSummary) -> None:
-        if event.error is not None and event.error.message not in self._told.values():
-            self._told[event.topic] = event.error.message
+        if event.error is not None and event.error.message not in self._printed.values():
+            self._printed[event.topic] = event.error.message
             self._output.error(event.error.message, kind=type(event.error).__name__)

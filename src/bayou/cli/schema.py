@@ -1,4 +1,4 @@
-"""`bayou schema show` and `bayou schema diff`: the columns of a table."""
+"""`bayou schema show` and `bayou schema diff`: print and compare the columns of a table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["schema"]
 
 schema = typer.Typer(
-    help="The columns of a table, and how they changed.",
+    help="Show the columns of a table, or their changes.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -40,17 +40,17 @@ def show(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the columns of a table, now or as they were."""
+    """Show the columns of the latest or an earlier version of a table."""
     output = output_for(as_json=as_json)
     with explained(output):
         from bayou.ingest.inspection import schema_rows
 
         snapshot = opened_table(table, config, settings).snapshot(version, timestamp)
-        partitioned = set(snapshot.partition_columns)
+        partition_columns = set(snapshot.partition_columns)
         output.rows(
             "",
             [
-                {**row, "partition": row["column"] in partitioned}
+                {**row, "partition": row["column"] in partition_columns}
                 for row in schema_rows(snapshot.schema)
             ],
             event="column",
@@ -62,25 +62,25 @@ def diff(
     table: TablePath,
     before: Annotated[
         int | None,
-        typer.Option("--from", min=0, help="A version; default: the first that can be read."),
+        typer.Option("--from", min=0, help="A version. Default: the first that can be read."),
     ] = None,
     after: Annotated[
-        int | None, typer.Option("--to", min=0, help="A version; default: the latest.")
+        int | None, typer.Option("--to", min=0, help="A version. Default: the latest.")
     ] = None,
     schema_file: Annotated[
         bool,
         typer.Option(
             "--schema-file",
-            help="With --config: what the topic's schema file would change about the table.",
+            help="With --config: compare the table with the topic's schema file.",
         ),
     ] = False,
     config: FromConfig = None,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what differs between two versions of a table.
+    """Show the differences between the schemas of two versions of a table.
 
-    Exit code 1 where anything does.
+    The exit code is 1 if they differ.
     """
     output = output_for(as_json=as_json)
     with explained(output):
@@ -89,11 +89,13 @@ def diff(
         handle = opened_table(table, config, settings)
         if schema_file:
             if config is None:
-                output.error("--schema-file needs --config", kind="UsageError")
+                output.error("--schema-file: no configuration. Add --config", kind="UsageError")
                 raise typer.Exit(WRONG_USAGE)
             if before is not None or after is not None:
-                told = "--schema-file compares with the latest version: leave --from and --to out"
-                output.error(told, kind="UsageError")
+                output.error(
+                    "--schema-file: compares with the latest version. Remove --from and --to",
+                    kind="UsageError",
+                )
                 raise typer.Exit(WRONG_USAGE)
             from bayou.ingest.config import load_configuration
             from bayou.ingest.inspection import schema_file_changes
@@ -115,12 +117,12 @@ def diff(
 
 
 def _first(handle: TableHandle) -> SnapshotHandle:
-    """The earliest version that can be read; commits before it may still be there."""
+    """The earliest version that can be read; earlier commits may still exist."""
     from bayou.errors import VersionNotFoundError
 
     try:
         return handle.snapshot(handle.history()[-1]["version"])
-    except VersionNotFoundError as gone:
-        if gone.earliest is None:
+    except VersionNotFoundError as error:
+        if error.earliest is None:
             raise
-        return handle.snapshot(gone.earliest)
+        return handle.snapshot(error.earliest)

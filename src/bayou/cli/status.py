@@ -1,4 +1,4 @@
-"""`bayou status`: where every topic stands, asked of tables and brokers."""
+"""`bayou status`: show the status of topics, read from tables and brokers."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def status(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show where topics stand, whether a pipeline runs or not.
+    """Show the status of topics, whether or not a pipeline is running.
 
-    Lag, freshness, dead letters, maintenance. Exit code 1 where a topic can't be looked at, or
-    misses its objective.
+    Shows lag, freshness, dead letters and maintenance. The exit code is 1 if the status of a topic
+    can't be read, or a topic misses its freshness objective.
     """
     output = output_for(as_json=as_json)
     with explained(output):
@@ -42,58 +42,58 @@ def status(
 
         configuration = load_configuration(config, settings=settings or ())
         configuration.check_runnable()
-        standings = topic_standings(configuration, named_topics(configuration, topic))
-        shown = [_for_machines(s) if as_json else _for_people(s) for s in standings]
+        statuses = topic_standings(configuration, named_topics(configuration, topic))
+        shown = [_json_row(s) if as_json else _table_row(s) for s in statuses]
         output.rows("", shown, event="topic_status")
-        for standing in standings:
-            if standing.error is not None:
-                output.error(of_topic(standing.topic, standing.error), kind="TopicError")
-            for task, run in standing.maintenance.items():
+        for topic_status in statuses:
+            if topic_status.error is not None:
+                output.error(of_topic(topic_status.topic, topic_status.error), kind="TopicError")
+            for task, run in topic_status.maintenance.items():
                 if run.reason is not None:
                     failed = f"{task} failed at {utc_text(run.at)}: {run.reason}"
-                    output.notice(of_topic(standing.topic, failed))
-        if any(s.error is not None or s.late for s in standings):
+                    output.notice(of_topic(topic_status.topic, failed))
+        if any(s.error is not None or s.late for s in statuses):
             raise typer.Exit(FAILED)
 
 
-def _for_people(standing: TopicStanding) -> dict[str, Any]:
+def _table_row(topic_status: TopicStanding) -> dict[str, Any]:
     return {
-        "topic": standing.topic,
-        "pipeline": "runs here" if standing.running else "",
-        "version": None if standing.version is None else str(standing.version),
-        "rows": _counted(standing.rows),
-        "files": _counted(standing.files),
-        "waiting": _counted(standing.waiting),
-        "freshness": _freshness(standing),
-        "last commit (UTC)": utc_text(standing.last_commit),
-        "dead letters": _counted(standing.dead_letters),
-        "optimized": _last_run(standing, "optimize", "compaction"),
-        "vacuumed": _last_run(standing, "vacuum"),
+        "topic": topic_status.topic,
+        "pipeline": "runs here" if topic_status.running else "",
+        "version": None if topic_status.version is None else str(topic_status.version),
+        "rows": _count(topic_status.rows),
+        "files": _count(topic_status.files),
+        "waiting": _count(topic_status.waiting),
+        "freshness": _freshness(topic_status),
+        "last commit (UTC)": utc_text(topic_status.last_commit),
+        "dead letters": _count(topic_status.dead_letters),
+        "optimized": _last_run(topic_status, "optimize", "compaction"),
+        "vacuumed": _last_run(topic_status, "vacuum"),
     }
 
 
-def _for_machines(standing: TopicStanding) -> dict[str, Any]:
+def _json_row(topic_status: TopicStanding) -> dict[str, Any]:
     import msgspec
 
-    row: dict[str, Any] = msgspec.to_builtins(standing)
-    return {**row, "waiting": standing.waiting, "late": standing.late}
+    row: dict[str, Any] = msgspec.to_builtins(topic_status)
+    return {**row, "waiting": topic_status.waiting, "late": topic_status.late}
 
 
-def _counted(number: int | None) -> int | str:
+def _count(number: int | None) -> int | str:
     return "?" if number is None else number
 
 
-def _freshness(standing: TopicStanding) -> str:
-    if standing.freshness_seconds is None:
+def _freshness(topic_status: TopicStanding) -> str:
+    if topic_status.freshness_seconds is None:
         return "?"
-    text = f"{standing.freshness_seconds:,.0f} s"
-    if standing.objective_seconds is not None:
-        text += f" of {standing.objective_seconds:g} s"
-    return f"{text} LATE" if standing.late else text
+    freshness = f"{topic_status.freshness_seconds:,.0f} s"
+    if topic_status.objective_seconds is not None:
+        freshness += f" of {topic_status.objective_seconds:g} s"
+    return f"{freshness} LATE" if topic_status.late else freshness
 
 
-def _last_run(standing: TopicStanding, *tasks: str) -> str:
-    runs = [run for task, run in standing.maintenance.items() if task in tasks]
+def _last_run(topic_status: TopicStanding, *tasks: str) -> str:
+    runs = [run for task, run in topic_status.maintenance.items() if task in tasks]
     if not runs:
         return ""
     last = max(runs, key=lambda run: run.at)

@@ -1,4 +1,4 @@
-"""`bayou topics`: what the brokers have, and which of it the configuration takes in."""
+"""`bayou topics`: list the brokers' topics and those that the configuration ingests."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["topics"]
 def topics(
     config: Config,
     every: Annotated[
-        bool, typer.Option("--all", help="Also topics that the configuration doesn't take in.")
+        bool, typer.Option("--all", help="Include topics that the configuration doesn't ingest.")
     ] = False,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the topics of a configuration as the brokers have them."""
+    """List the topics of a configuration with their partitions and offsets at the brokers."""
     output = output_for(as_json=as_json)
     with explained(output):
         from bayou.ingest.config import load_configuration
@@ -33,14 +33,14 @@ def topics(
             "",
             [
                 {
-                    "kafka topic": found.kafka_topic,
-                    "topic": found.topic,
-                    "table": found.table_path,
-                    "partitions": found.partitions,
-                    "offsets": found.offsets,
-                    "at the brokers": found.partitions is not None,
+                    "kafka topic": topic.kafka_topic,
+                    "topic": topic.topic,
+                    "table": topic.table_path,
+                    "partitions": topic.partitions,
+                    "offsets": topic.offsets,
+                    "at the brokers": topic.partitions is not None,
                 }
-                for found in list_topics(configuration, every=every)
+                for topic in list_topics(configuration, every=every)
             ],
             event="topic",
         )

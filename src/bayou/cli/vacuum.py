@@ -1,4 +1,4 @@
-"""`bayou vacuum`: files that no version within the retention needs, deleted."""
+"""`bayou vacuum`: delete files that no version within the retention references."""
 
 from __future__ import annotations
 
@@ -18,43 +18,46 @@ _SHOWN = 20
 def vacuum(
     table: TablePath,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Delete nothing, say what would be deleted.")
+        bool, typer.Option("--dry-run", help="List the files without deleting them.")
     ] = False,
     retention_hours: Annotated[
         float | None,
         typer.Option(
-            "--retention-hours", min=0, help="Not below the table's own, a week unless set."
+            "--retention-hours",
+            min=0,
+            help="At least the table's retention, which is a week by default.",
         ),
     ] = None,
     lite: Annotated[
-        bool, typer.Option("--lite", help="Look at the log only: quicker, leaves stray files.")
+        bool,
+        typer.Option("--lite", help="Find files in the log only: faster, keeps untracked files."),
     ] = False,
     config: FromConfig = None,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete files that no version within the retention needs.
+    """Delete files that no version within the retention references.
 
-    Time travel beyond the retention ends.
+    Versions beyond the retention can't be read afterwards.
     """
     output = output_for(as_json=as_json)
     with explained(output):
         handle = opened_table(table, config, settings)
-        done = handle.vacuum(retention_hours, dry_run=dry_run, lite=lite)
+        result = handle.vacuum(retention_hours, dry_run=dry_run, lite=lite)
         if dry_run:
-            files = done.inventory.select(["path", "size"])
+            files = result.inventory.select(["path", "size"])
             shown = files if as_json else files.slice(0, _SHOWN)
-            output.rows("", shown.to_pylist(), event="file", empty="no file")
+            output.rows("", shown.to_pylist(), event="file", empty="no files")
             if not as_json and files.num_rows > _SHOWN:
-                output.notice(f"{files.num_rows - _SHOWN:,} more; --json lists all")
+                output.notice(f"{files.num_rows - _SHOWN:,} more files. Use --json to list all")
         output.facts(
             "Would be deleted" if dry_run else "Deleted",
             {
-                "files and empty folders": done.num_files_to_delete
+                "files and empty folders": result.num_files_to_delete
                 if dry_run
-                else done.num_deleted_files,
-                "bytes": done.size_of_data_to_delete,
-                "folders looked at": done.num_vacuumed_directories,
+                else result.num_deleted_files,
+                "bytes": result.size_of_data_to_delete,
+                "folders looked at": result.num_vacuumed_directories,
                 **({"dry run": dry_run} if as_json else {}),
             },
             event="vacuumed",

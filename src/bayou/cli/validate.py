@@ -20,7 +20,10 @@ def validate(
     ] = None,
     settings: Settings = None,
     print_schema: Annotated[
-        bool, typer.Option("--print-schema", help="Print the JSON Schema of the file, for editors.")
+        bool,
+        typer.Option(
+            "--print-schema", help="Print the JSON Schema of configurations, for editors."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -33,7 +36,7 @@ def validate(
             typer.echo(json.dumps(PipelineConfig.model_json_schema(), indent=2))
             return
         if config is None:
-            output.error("name the YAML file to check", kind="UsageError")
+            output.error("validate: no configuration. Pass the YAML file", kind="UsageError")
             raise typer.Exit(WRONG_USAGE)
 
         configuration = load_configuration(config, settings=settings or ())
@@ -53,15 +56,15 @@ def validate(
             check_retention(configuration)
         except ConfigurationError:
             raise
-        except BayouError as unreachable:
-            output.notice(f"how long tables keep files wasn't checked: {unreachable.message}")
+        except BayouError as error:
+            output.notice(f"retention of the tables' files: not checked: {error.message}")
         try:
             for key, paths in masks_without_field(configuration).items():
                 output.notice(of_topic(key, told_unseen(paths)))
-        except BayouError as unreachable:
-            output.notice(f"whether masks name fields wasn't checked: {unreachable.message}")
+        except BayouError as error:
+            output.notice(f"fields of the masks: not checked: {error.message}")
         output.rows(
-            f"{config} is fine",
+            f"{config} is valid",
             [
                 {
                     "topic": topic.key,

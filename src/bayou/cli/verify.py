@@ -1,4 +1,4 @@
-"""`bayou verify`: whether a table is one, and whether it has its topic's records exactly once."""
+"""`bayou verify`: check that tables are Delta tables, and have each record exactly once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def verify(
         list[str] | None,
         typer.Argument(
             metavar="TABLE",
-            help="Folders or s3://...; with --config topics of it, all unless named.",
+            help="Folders or s3://... URIs; with --config topics, all by default.",
             show_default=False,
         ),
     ] = None,
@@ -37,25 +37,32 @@ def verify(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what tables are; with --config prove exactly once.
+    """Check Delta tables; with --config prove exactly-once ingestion.
 
-    A proof compares a table with its topic: no record is missing, none there twice. Exit code 1
-    where what is named is no Delta table, or a proof fails.
+    The proof compares a table with its topic: no record is missing, and none is duplicated. The
+    exit code is 1 if a path isn't a Delta table, or a proof fails.
     """
     output = output_for(as_json=as_json)
     with explained(output):
         if not tables and config is None:
-            output.error("name a table, or a configuration with --config", kind="UsageError")
+            output.error(
+                "verify: no table. Pass a table, or a configuration with --config",
+                kind="UsageError",
+            )
             raise typer.Exit(WRONG_USAGE)
         if config is None:
-            fine = [_is_table(output, path, settings, as_json=as_json) for path in tables or ()]
+            results = [
+                _verify_path(output, path, settings, as_json=as_json) for path in tables or ()
+            ]
         else:
-            fine = _of_configuration(output, config, settings, tables, as_json=as_json)
-        if not all(fine):
+            results = _verify_topics(output, config, settings, tables, as_json=as_json)
+        if not all(results):
             raise typer.Exit(FAILED)
 
 
-def _is_table(output: Output, path: str, settings: Sequence[str] | None, *, as_json: bool) -> bool:
+def _verify_path(
+    output: Output, path: str, settings: Sequence[str] | None, *, as_json: bool
+) -> bool:
     from bayou.ingest.inspection import table_report
 
     report = table_report(path, opened_table(path, settings=settings))
@@ -63,7 +70,7 @@ def _is_table(output: Output, path: str, settings: Sequence[str] | None, *, as_j
     return report.error is None
 
 
-def _of_configuration(
+def _verify_topics(
     output: Output,
     config: Path,
     settings: Sequence[str] | None,
@@ -77,36 +84,35 @@ def _of_configuration(
     from bayou.ingest.topic_errors import topic_error
 
     configuration = load_configuration(config, settings=settings or ())
-    fine: list[bool] = []
+    results: list[bool] = []
     brokers_answer = True
     for topic in named_topics(configuration, names):
         tables = TopicTables.of(configuration, topic)
         report = table_report(topic.table_path, tables.target)
         _show_report(output, report, as_json=as_json)
         if report.error is not None:
-            fine.append(False)
+            results.append(False)
             continue
         configuration.check_runnable()
-        if not brokers_answer:  # each would be waited for again
-            fine.append(False)
+        if not brokers_answer:  # avoid another timeout
+            results.append(False)
             continue
         try:
             proof = prove_offsets(configuration, topic)
-        except Exception as fault:  # noqa: BLE001  # a topic ends no proof of the others
+        except Exception as fault:  # noqa: BLE001  # continue with the other topics
             error = topic_error(fault, topic.key)
             output.error(error.message, kind=type(error).__name__)
             brokers_answer = not (isinstance(error, KafkaError) and error.topic is None)
-            fine.append(False)
+            results.append(False)
             continue
         _show_proof(output, proof, as_json=as_json)
-        fine.append(proof.holds)
-    return fine
+        results.append(proof.holds)
+    return results
 
 
 def _show_report(output: Output, report: TableReport, *, as_json: bool) -> None:
     if isinstance(report.error, TableNotFoundError):
-        told = f"{report.path} isn't a Delta table: {report.error.message}"
-        output.error(told, kind="NotATable")
+        output.error(f"{report.path}: not a Delta table: {report.error.message}", kind="NotATable")
         return
     if report.error is not None:
         output.error(f"{report.path}: {report.error.message}", kind=type(report.error).__name__)
@@ -134,7 +140,7 @@ def _show_report(output: Output, report: TableReport, *, as_json: bool) -> None:
     columns = [{"column": name, "type": kind} for name, kind in report.schema.items()]
     output.rows("Columns", columns, event="column")
     sample = [{name: cell(value) for name, value in row.items()} for row in report.sample]
-    output.rows("Sample", sample, event="row", empty="it has no rows")
+    output.rows("Sample", sample, event="row", empty="the table has no rows")
     output.rows("History", history_rows(report.history), event="commit")
 
 
@@ -161,27 +167,30 @@ def _show_proof(output: Output, proof: OffsetProof, *, as_json: bool) -> None:
         event="proof",
     )
     if proof.double_keys:
-        output.error(f"{proof.double_keys:,} rows have a key that another has", kind="DoubleKeys")
+        output.error(
+            f"{proof.table_path}: {proof.double_keys:,} rows have a duplicate key",
+            kind="DoubleKeys",
+        )
     for part in proof.partitions:
         if not part.holds:
             output.error(
                 f"topic {proof.topic!r}: partition {part.partition} of {proof.table_path}: "
-                f"{_verdict(part.gaps, 'missing')}{_verdict(part.doubles, 'there twice')}"
-                f"{_verdict(part.ahead, 'there before they are covered')}"
-                f"{_verdict(part.stale, 'there although a newer one of their key came')}"
+                f"{_problem(part.gaps, 'missing')}{_problem(part.doubles, 'duplicated')}"
+                f"{_problem(part.ahead, 'present before their offsets are committed')}"
+                f"{_problem(part.stale, 'present despite a newer record with their key')}"
                 "see docs/operations/runbook.md#gap-or-double",
                 kind="NotExactlyOnce",
             )
 
 
-def _verdict(spans: Sequence[OffsetSpan], what: str) -> str:
+def _problem(spans: Sequence[OffsetSpan], problem: str) -> str:
     count = sum(span.end - span.start for span in spans)
-    return f"{count:,} records {what} (offsets {_spans(spans)}); " if spans else ""
+    return f"{count:,} records {problem} (offsets {_spans(spans)}); " if spans else ""
 
 
 def _spans(spans: Sequence[OffsetSpan]) -> str:
-    texts = [
+    ranges = [
         str(s.start) if s.end - s.start == 1 else f"{s.start}-{s.end - 1}" for s in spans[:_SHOWN]
     ]
     more = [f"and {len(spans) - _SHOWN} more"] if len(spans) > _SHOWN else []
-    return ", ".join(texts + more)
+    return ", ".join(ranges + more)

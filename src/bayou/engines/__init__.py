@@ -1,6 +1,6 @@
 """Engines: implementations of `bayou.kernel.engine` for storage, JSON, Parquet and expressions.
 
-`arrow` is the default engine, `memory` keeps its files in the process. Start at
+`arrow` is the default engine; `memory` stores files in the process's memory. Start at
 `selection.for_path`.
 """
 

@@ -1,4 +1,4 @@
-"""Parquet field ids, for tables whose columns are found by them (PROTOCOL.md, Column Mapping)."""
+"""Check of Parquet field ids for tables with column mapping by id (PROTOCOL.md, Column Mapping)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from bayou.kernel.engine import FIELD_ID_KEY
 __all__ = ["check_field_ids"]
 
 
-def check_field_ids(file_schema: pa.Schema, wanted: pa.Schema, path: str) -> None:
-    """Refuse a file without any field id where a column is to be found by one.
+def check_field_ids(file_schema: pa.Schema, requested: pa.Schema, path: str) -> None:
+    """Reject a file without field ids if a requested column is matched by field id.
 
     Raises:
-        SchemaError: such a file; names it.
+        SchemaError: the file has no field ids; the message names the file.
     """
     if not len(file_schema) or _has_id(file_schema):
         return
-    for field in wanted:
+    for field in requested:
         if FIELD_ID_KEY in (field.metadata or {}):
             raise SchemaError(
-                f"{path} has no field ids, and column {field.name!r} is to be found by its id, "
-                f"{(field.metadata or {})[FIELD_ID_KEY].decode()}: the file's writer doesn't know "
-                "column mapping by id",
+                f"{path}: the file has no field ids, and column {field.name!r} is matched by its "
+                f"id {(field.metadata or {})[FIELD_ID_KEY].decode()}. Rewrite the file with a "
+                "writer that supports column mapping by id.",
                 table=path,
                 column=field.name,
             )

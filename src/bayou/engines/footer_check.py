@@ -1,11 +1,9 @@
-"""Parquet footers that pyarrow can't be trusted with: they end the process.
+"""Validation of Parquet footers whose damage would make pyarrow abort the process.
 
-pyarrow makes a column chunk's metadata and statistics in C++ functions that may throw, and calls
-them from Python without catching it. What they throw at is looked for here first: a column of
-another physical type than the schema's, missing or encrypted columns, bounds of a wrong length,
-histograms of a wrong size. Only footers that are damaged and still Thrift come so far.
-
-What a Parquet file's writer tells of its statistics.
+pyarrow builds the metadata and statistics of a column chunk in C++ functions that may throw, and
+doesn't catch their exceptions. The causes are checked here first: a column whose physical type
+differs from the schema's, missing or encrypted columns, bounds of a wrong length, histograms of a
+wrong size. Footers that aren't valid Thrift fail earlier.
 """
 
 from __future__ import annotations
@@ -29,23 +27,23 @@ __all__ = ["FooterError", "check_footer", "counts_nan", "footer_range"]
 
 
 _WIDTHS = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
-"""Bytes of a plain value by physical type: boolean, int32, int64, int96, float, double."""
+"""Width of a value in bytes by physical type: boolean, int32, int64, int96, float, double."""
 
 _BYTE_ARRAY, _FIXED = 6, 7
 _BOUNDS = (1, 2, 5, 6)
-"""Fields of `Statistics`: the bounds of old and new writers."""
+"""Field numbers of the bounds in `Statistics`, deprecated and current."""
 
 
-_MOST_BYTES = 4 << 20
-"""Larger footers aren't looked at: that would take as long as reading their columns."""
+_MAX_BYTES = 4 << 20
+"""Larger footers aren't checked: a check would take as long as reading their columns."""
 
 
 class FooterError(ValueError):
-    """A footer that is damaged."""
+    """A damaged footer."""
 
 
 class _Leaf(NamedTuple):
-    """A column of the schema; `width` is None where values have no fixed one."""
+    """A leaf column of the schema; `width` is None for values of variable width."""
 
     physical_type: int
     width: int | None
@@ -54,22 +52,22 @@ class _Leaf(NamedTuple):
 
 
 def footer_range(tail: bytes, size: int) -> tuple[int, int] | None:
-    """Offset and length of the footer's Thrift bytes; None where they aren't to be checked.
+    """Offset and length of the footer's Thrift bytes; None if the footer isn't checked.
 
     Args:
         tail: the last 8 bytes of the file.
-        size: bytes of the file.
+        size: size of the file in bytes.
     """
     length = int.from_bytes(tail[:4], "little")
     start = size - 8 - length
-    return (start, length) if start >= 4 and length <= _MOST_BYTES else None
+    return (start, length) if start >= 4 and length <= _MAX_BYTES else None
 
 
 def check_footer(data: bytes) -> None:
     """Check the Thrift bytes of a footer.
 
     Raises:
-        FooterError: it is damaged; says how.
+        FooterError: the footer is damaged.
     """
     try:
         footer = decode_struct(data)
@@ -87,16 +85,16 @@ def check_footer(data: bytes) -> None:
 def _leaves(
     elements: Iterator[ThriftStruct], repetition: int, definition: int, *, is_root: bool = False
 ) -> Iterator[_Leaf]:
-    """The leaf columns below the next element of a schema, which stands depth first."""
+    """The leaf columns below the next element of a schema in depth-first order."""
     element = next(elements)
     if not is_root:
         kind = to_number(element.get((3, INT32), 0))
         if kind not in (0, 1, 2):  # required, optional, repeated
-            raise FooterError("a column of its schema is neither optional nor required")
+            raise FooterError("a column of its schema has an unknown repetition type")
         repetition += kind == 2
         definition += kind != 0
     if definition > MOST_NESTED:
-        raise FooterError("its schema is nested without end")
+        raise FooterError("its schema is nested too deeply")
     children = to_number(element.get((5, INT32), 0))
     if children > 0 or is_root:
         for _ in range(children):
@@ -118,7 +116,7 @@ def _check_row_group(group: ThriftStruct, leaves: Sequence[_Leaf]) -> None:
             raise FooterError("a column is encrypted")
         metadata = column[3, STRUCT]
         if to_number(metadata[1, INT32]) != leaf.physical_type:
-            raise FooterError("a column has another physical type than the schema says")
+            raise FooterError("a column has another physical type than in the schema")
         statistics = metadata.get((12, STRUCT), {})
         for number in _BOUNDS:
             bound = statistics.get((number, BINARY))
@@ -131,7 +129,7 @@ def _check_row_group(group: ThriftStruct, leaves: Sequence[_Leaf]) -> None:
 
 def _check_sizes(sizes: ThriftStruct, leaf: _Leaf) -> None:
     if (1, INT64) in sizes and leaf.physical_type != _BYTE_ARRAY:
-        raise FooterError("a column that isn't of bytes has a number of bytes")
+        raise FooterError("a column of fixed width has a byte array size")
     for number, level in ((2, leaf.repetition_level), (3, leaf.definition_level)):
         kind, histogram = sizes.get((number, LIST), (INT64, []))
         if histogram and (kind != INT64 or len(histogram) != level + 1):
@@ -142,14 +140,14 @@ def _structs(fields: ThriftStruct, number: int) -> list[ThriftStruct]:
     kind, values = fields[number, LIST]
     if values and kind != STRUCT:
         raise FooterError("its footer is damaged")
-    found: list[ThriftStruct] = values
-    return found
+    structs: list[ThriftStruct] = values
+    return structs
 
 
 def counts_nan(created_by: str | None) -> bool:
-    """Whether the writer takes NaN for the largest number, so that another maximum excludes it.
+    """Whether the writer orders NaN above all numbers: a maximum that is a number excludes NaN.
 
-    parquet-mr does, which Spark writes with; Arrow's writer, and whoever isn't known, may leave NaN
-    out of the bounds.
+    This holds for parquet-mr, with which Spark writes. Arrow and unknown writers may leave NaN out
+    of the bounds.
     """
     return created_by is not None and created_by.startswith("parquet-mr")

@@ -1,12 +1,12 @@
-"""Dates and timestamps that Spark wrote in its old calendar: Julian before 1582-10-15.
+"""Rebasing of dates and timestamps that Spark wrote in its legacy calendar; INT96 timestamps.
 
-Spark 2 counted days in the calendar of `java.util.GregorianCalendar`, and so does a later Spark in
-its LEGACY mode. The footer's key-value metadata tell: a version before 3.0.0 (INT96: 3.1.0), or the
-key of the mode (Spark's `DataSourceUtils.datetimeRebaseSpec`). What such a file means by a day or a
-moment is the date and the clock that were shown, so those are kept. Files without Spark's version
-are taken as they are, which is Spark's default since 4.0 (CORRECTED).
+Spark 2, and later versions in LEGACY mode, count days in the hybrid calendar of
+`java.util.GregorianCalendar`, which is Julian before 1582-10-15. The footer's key-value metadata
+identify these files: a Spark version before 3.0.0 (INT96: 3.1.0), or the key of the mode (Spark's
+`DataSourceUtils.datetimeRebaseSpec`). Rebasing keeps the displayed date and time of day. Files
+without a Spark version are read unchanged, as in Spark since 4.0 (CORRECTED).
 
-INT96 timestamps of Parquet files: instants, whatever Arrow's type for them says.
+INT96 timestamps are instants, although Arrow reads them without a time zone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["int96_leaves", "legacy_time_zone", "marked", "rebased", "with_instan
 pc: Any = pyarrow.compute
 
 _Type: TypeAlias = Any
-"""A `pa.DataType` whose kind is known from asking."""
+"""A `pa.DataType`; `pa.types.is_struct` and similar functions don't narrow its type."""
 
 _MARK = b"bayou.legacyCalendar"
 _VERSION = b"org.apache.spark.version"
@@ -35,66 +35,68 @@ _LEGACY_KEYS = {
     False: (b"3.0.0", b"org.apache.spark.legacyDateTime"),
     True: (b"3.1.0", b"org.apache.spark.legacyINT96"),
 }
-"""For INT96 or not: the first version with the new calendar, and the key of the LEGACY mode."""
+"""By INT96: the first version with the new calendar, and the metadata key of the LEGACY mode."""
 
 _CUTOVER = -141_427
-"""Days since the epoch: 1582-10-15, the first one in the Gregorian calendar."""
+"""Days since the epoch of 1582-10-15, the first day of the Gregorian calendar."""
 
 _JULIAN_YEAR_0 = -719_470
-"""Days since the epoch: March 1 of the year 0 in the Julian calendar."""
+"""Days since the epoch of March 1 of year 0 in the Julian calendar."""
 
 _DAY = 86_400_000_000
 _STANDARD_TIME = -25_567 * _DAY
-"""1900-01-01: before it Java's old classes know standard time only, the new ones local time."""
+"""1900-01-01: for earlier times, Java's legacy classes use standard time, java.time local time."""
 
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d))?(?::?(\d\d))?|Z|UTC|GMT|UT")
 
 
 def marked(schema: pa.Schema, parquet: pq.ParquetSchema) -> pa.Schema:
-    """A file's schema, with a mark at each date or timestamp that needs `rebased`.
+    """A file's schema with metadata on each date or timestamp field that `rebased` must convert.
 
     Args:
-        schema: with the footer's key-value metadata.
-        parquet: the same in Parquet's terms.
+        schema: the Arrow schema, with the footer's key-value metadata.
+        parquet: the Parquet schema.
     """
     footer: Any = schema.metadata or {}
     zones = [_legacy_zone(footer, int96=kind) for kind in (False, True)]
     if zones == [None, None]:
         return schema
     int96 = {i for i in range(len(parquet)) if parquet.column(i).physical_type == "INT96"}
-    marks: list[pa.Field[Any]] = []
+    fields: list[pa.Field[Any]] = []
     leaf = 0
     for field in schema:
-        new, leaf = _marked_field(field, leaf, int96, zones)
-        marks.append(new)
-    return pa.schema(marks, footer)
+        marked_field, leaf = _marked_field(field, leaf, int96, zones)
+        fields.append(marked_field)
+    return pa.schema(fields, footer)
 
 
 def legacy_time_zone(field: pa.Field[Any]) -> str | None:
-    """The time zone for `rebased`; None for a field without a mark."""
+    """The time zone for `rebased`; None for a field that needs no rebasing."""
     zone = (field.metadata or {}).get(_MARK)
     return None if zone is None else zone.decode(errors="replace")
 
 
 def rebased(array: Any, time_zone: str) -> Any:
-    """The dates or timestamps with the same date and clock in the proleptic Gregorian calendar.
+    """Rebase dates or timestamps to the proleptic Gregorian calendar.
 
-    A day that this calendar hasn't (1000-02-29) is the one after it.
+    The date and time of day stay the same.
+
+    A date that the calendar lacks (1000-02-29) becomes the next day.
 
     Args:
-        array: date32, or timestamps of at most microseconds.
-        time_zone: the writer's, in which its timestamps have their clocks.
+        array: date32, or timestamps in microseconds or a coarser unit.
+        time_zone: the writer's time zone, in which timestamps keep their time of day.
 
     Raises:
-        pa.ArrowInvalid: a time zone that nobody knows.
+        pa.ArrowInvalid: an unknown time zone.
     """
     if pa.types.is_date(array.type):
         days = pc.cast(pc.cast(array, pa.int32()), pa.int64())
         if not _any_before(days, _CUTOVER):
             return array
         return pc.cast(pc.cast(_gregorian(days), pa.int32()), array.type)
-    moments = pc.cast(array, pa.timestamp("us", array.type.tz))
-    micros = pc.cast(moments, pa.int64())
+    timestamps = pc.cast(array, pa.timestamp("us", array.type.tz))
+    micros = pc.cast(timestamps, pa.int64())
     if not _any_before(micros, _STANDARD_TIME):
         return array
     standard, local_zone = _offset(time_zone)
@@ -108,11 +110,11 @@ def rebased(array: Any, time_zone: str) -> Any:
         zoned = pc.assume_timezone(clocks, local_zone, ambiguous="latest", nonexistent="latest")
         instants = pc.cast(zoned, pa.int64())
     old = pc.less(micros, _STANDARD_TIME)
-    return pc.cast(pc.if_else(old, instants, micros), moments.type)
+    return pc.cast(pc.if_else(old, instants, micros), timestamps.type)
 
 
 def _legacy_zone(footer: Mapping[bytes, bytes], *, int96: bool) -> str | None:
-    """The time zone of a file in the old calendar, UTC if it doesn't say; None for a new file."""
+    """Time zone of a file in the legacy calendar, by default UTC; None for the new calendar."""
     version = footer.get(_VERSION)
     first_new, key = _LEGACY_KEYS[int96]
     if version is None or (version >= first_new and key not in footer):
@@ -123,7 +125,7 @@ def _legacy_zone(footer: Mapping[bytes, bytes], *, int96: bool) -> str | None:
 def _marked_field(
     field: pa.Field[Any], leaf: int, int96: Collection[int], zones: list[str | None]
 ) -> tuple[pa.Field[Any], int]:
-    """The field with its marks, and the index of the leaf behind it."""
+    """The field with its metadata, and the index of the next leaf."""
     kind: _Type = field.type
     types = pa.types
     if types.is_struct(kind):
@@ -134,15 +136,15 @@ def _marked_field(
         return field.with_type(pa.struct(fields)), leaf
     if types.is_list(kind) or types.is_large_list(kind):
         element, leaf = _marked_field(kind.value_field, leaf, int96, zones)
-        make: Any = pa.large_list if types.is_large_list(kind) else pa.list_
-        return field.with_type(make(element)), leaf
+        list_type: Any = pa.large_list if types.is_large_list(kind) else pa.list_
+        return field.with_type(list_type(element)), leaf
     if types.is_map(kind):
         key, leaf = _marked_field(kind.key_field, leaf, int96, zones)
         value, leaf = _marked_field(kind.item_field, leaf, int96, zones)
         return field.with_type(pa.map_(key, value)), leaf
     old = leaf in int96
     zone = zones[old]
-    # TIMESTAMP_NTZ is younger than the new calendar, and in it in every mode.
+    # TIMESTAMP_NTZ is newer than the new calendar, and always written in it.
     dated = types.is_date(kind) or (types.is_timestamp(kind) and (old or kind.tz is not None))
     if zone is not None and dated:
         metadata: Any = field.metadata or {}
@@ -151,15 +153,15 @@ def _marked_field(
 
 
 def _any_before(values: Any, bound: int) -> bool:
-    least = pc.min(values).as_py()
-    return least is not None and least < bound
+    minimum = pc.min(values).as_py()
+    return minimum is not None and minimum < bound
 
 
 def _gregorian(days: Any) -> Any:
-    """Days since the epoch of the same dates.
+    """Days since the epoch of the same dates in the Gregorian calendar.
 
-    Both calendars have years of 365 days that begin in March and end in a day in four years more.
-    The Gregorian one leaves that out in three of four centuries.
+    Years are counted from March, so that the leap day of every fourth year is their last day. The
+    Gregorian calendar leaves it out in three of four century years.
     """
     since = pc.subtract(days, _JULIAN_YEAR_0)
     year = _floor_divide(pc.add(pc.multiply(since, 4), 3), 1_461)
@@ -174,7 +176,7 @@ def _floor_divide(values: Any, divisor: int) -> Any:
 
 
 def _offset(time_zone: str) -> tuple[int, str | None]:
-    """Standard time in microseconds east of UTC; the zone, where that wasn't always its time."""
+    """Standard offset from UTC in microseconds, and the time zone unless its offset is fixed."""
     fixed = _OFFSET.fullmatch(time_zone)
     if fixed is not None:
         sign, hours, minutes, seconds = fixed.groups()
@@ -193,7 +195,7 @@ _INSTANT = pa.timestamp("us", "UTC")
 
 
 def int96_leaves(footer: pq.FileMetaData) -> frozenset[int]:
-    """Indices of the leaf columns that hold INT96."""
+    """Indices of the INT96 leaf columns."""
     columns: Any = footer.schema
     return frozenset(
         i for i in range(footer.num_columns) if columns.column(i).physical_type == "INT96"
@@ -201,7 +203,7 @@ def int96_leaves(footer: pq.FileMetaData) -> frozenset[int]:
 
 
 def with_instants(schema: pa.Schema, leaves: frozenset[int]) -> pa.Schema:
-    """A file's Arrow schema where these leaf columns are timestamps with a zone."""
+    """A file's Arrow schema in which these leaf columns are timestamps with time zone UTC."""
     if not leaves:
         return schema
     numbers = iter(range(1 << 30))

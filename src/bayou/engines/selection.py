@@ -1,4 +1,4 @@
-"""Which engine serves a path, and how a worker builds the engine of its driver."""
+"""Choice of the engine for a path, and creation of the driver's engine in a worker."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ __all__ = ["for_path", "from_description"]
 
 
 def for_path(path: str, storage_options: Mapping[str, str] | None = None) -> Engine:
-    """The engine for a table's path: `memory://` for tests, else local disk or object store."""
+    """The engine for a table's path: `MemoryEngine` for `memory://`, else `ArrowEngine`."""
     if path.startswith("memory://"):
         return MemoryEngine()
     return ArrowEngine(storage_options)
 
 
 def from_description(description: EngineDescription) -> Engine:
-    """An engine equivalent to the one whose `description()` this is.
+    """Create an engine equivalent to the one that `Engine.description` describes.
 
     Raises:
-        SerializationError: a kind of engine that this version doesn't know, or a factory that this
-            process can't import.
+        SerializationError: an unknown kind of engine, or a factory that this process can't import.
     """
     match description.kind:
         case ArrowEngine.KIND:
@@ -36,8 +35,8 @@ def from_description(description: EngineDescription) -> Engine:
             factory = description.factory()
             if factory is None:
                 raise SerializationError(
-                    f"Unknown kind of engine {other!r}; the driver runs another version of Bayou. "
-                    "Run the same version in every process."
+                    f"engine {other!r}: unknown kind, because the driver runs another version of "
+                    "Bayou. Run the same version in every process."
                 )
             engine: Engine = factory(description.options)
             return engine

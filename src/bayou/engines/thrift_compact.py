@@ -1,7 +1,7 @@
-"""Thrift's compact protocol, as far as Parquet footers need it, without a schema.
+"""Thrift's compact protocol without a schema, as far as Parquet footers need it.
 
-A struct is what its bytes say: values by number and type of the field. `encode_struct` gives the
-bytes that `decode_struct` was given, in the form that Parquet's writers choose.
+A struct is decoded into values by field number and type. `encode_struct` returns the bytes that
+`decode_struct` decoded, if they have the form that Parquet writers produce.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = [
 ]
 
 ThriftStruct: TypeAlias = dict[tuple[int, int], Any]
-"""Values of a struct by number and type of the field, in the order of the bytes.
+"""Values of a struct by field number and type, in the order of the bytes.
 
-Whole numbers are as they stand, in zigzag order (`to_number`); a list is the type of its elements
-and their values, a map the types of both and its pairs, a double its 8 bytes.
+Integers are zigzag-encoded (see `to_number`). A list is a pair of element type and values, a map a
+pair of key and value types and pairs, a double its 8 bytes.
 """
 
 _TRUE, _FALSE, _BYTE, _DOUBLE, _SET, _MAP, _INT16 = 1, 2, 3, 7, 10, 11, 4
@@ -41,35 +41,35 @@ _LONG_LIST = 15
 
 
 def decode_struct(data: bytes) -> ThriftStruct:
-    """The struct that bytes begin with.
+    """Decode the struct at the beginning of the bytes.
 
     Raises:
-        ValueError: they aren't one; says why.
-        IndexError: they are cut off.
+        ValueError: the bytes aren't a struct.
+        IndexError: the bytes are truncated.
     """
     return _struct(data, 0, 0)[0]
 
 
 def encode_struct(fields: ThriftStruct) -> bytes:
-    """The bytes of a struct whose fields ascend."""
+    """Encode a struct whose field numbers ascend."""
     out = bytearray()
     _put_struct(out, fields)
     return bytes(out)
 
 
 def to_number(zigzag: int) -> int:
-    """The number that a whole number's zigzag form stands for."""
+    """Decode a zigzag-encoded integer."""
     return zigzag >> 1 if zigzag & 1 == 0 else -(zigzag >> 1) - 1
 
 
 def from_number(number: int) -> int:
-    """The inverse of `to_number`."""
+    """Encode an integer in zigzag form, the inverse of `to_number`."""
     return number << 1 if number >= 0 else (-number << 1) - 1
 
 
 def _struct(data: bytes, at: int, depth: int) -> tuple[ThriftStruct, int]:
     if depth > MOST_NESTED:
-        raise ValueError("its footer is nested without end")
+        raise ValueError("its footer is nested too deeply")
     fields: ThriftStruct = {}
     number = 0
     while (head := data[at]) != 0:
@@ -93,7 +93,7 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind == BINARY:
         length, at = _varint(data, at)
         if at + length > len(data):
-            raise ValueError("its footer is cut off")
+            raise ValueError("its footer is truncated")
         return data[at : at + length], at + length
     if kind == STRUCT:
         return _struct(data, at, depth + 1)
@@ -115,7 +115,7 @@ def _list(data: bytes, at: int, depth: int) -> tuple[tuple[int, list[Any]], int]
     if count == _LONG_LIST:
         count, at = _varint(data, at)
     if count > len(data) - at:
-        raise ValueError("its footer is cut off")
+        raise ValueError("its footer is truncated")
     values = []
     for _ in range(count):
         value, at = _value(data, at, kind, depth)
@@ -130,7 +130,7 @@ def _map(data: bytes, at: int, depth: int) -> tuple[tuple[int, list[tuple[Any, A
     kinds = data[at]
     at += 1
     if count > len(data) - at:
-        raise ValueError("its footer is cut off")
+        raise ValueError("its footer is truncated")
     pairs = []
     for _ in range(count):
         key, at = _value(data, at, kinds >> 4, depth)
@@ -152,7 +152,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             return value, at + 1
         shift += 7
         if shift > 63:
-            raise ValueError("its footer has a number of more than 64 bits")
+            raise ValueError("its footer has an integer of more than 64 bits")
 
 
 def _put_struct(out: bytearray, fields: ThriftStruct) -> None:
@@ -178,22 +178,22 @@ def _put_value(out: bytearray, kind: int, value: Any) -> None:
     elif kind == STRUCT:
         _put_struct(out, value)
     elif kind in (LIST, _SET):
-        of, values = value
+        element_kind, values = value
         if len(values) < _LONG_LIST:
-            out.append(len(values) << 4 | of)
+            out.append(len(values) << 4 | element_kind)
         else:
-            out.append(_LONG_LIST << 4 | of)
+            out.append(_LONG_LIST << 4 | element_kind)
             _put_varint(out, len(values))
-        for one in values:
-            _put_value(out, of, one)
+        for element in values:
+            _put_value(out, element_kind, element)
     elif kind == _MAP:
         kinds, pairs = value
         _put_varint(out, len(pairs))
         if pairs:
             out.append(kinds)
-        for key, one in pairs:
+        for key, element in pairs:
             _put_value(out, kinds >> 4, key)
-            _put_value(out, kinds & 15, one)
+            _put_value(out, kinds & 15, element)
     elif kind == _DOUBLE:
         out += value
     else:

@@ -1,8 +1,8 @@
-"""Shredded variants put together (PROTOCOL.md, Variant Shredding; Parquet's Variant Shredding).
+"""Reassembly of shredded variants (PROTOCOL.md, Variant Shredding; Parquet's Variant Shredding).
 
-A shredded variant is a struct of `metadata`, `value` and `typed_value`: where `typed_value` has
-something, that is the value, or for an object the part of it that has columns of its own. Objects
-nest the pair of `value` and `typed_value` in their fields, arrays in their elements.
+A shredded variant is a struct of `metadata`, `value` and `typed_value`. A `typed_value` that isn't
+null is the value, or the shredded fields of an object. The fields of objects and the elements of
+arrays are pairs of `value` and `typed_value` again.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ from bayou.protocol.variant import VariantError
 __all__ = ["is_shredded", "put_together", "put_together_row"]
 
 _Type: TypeAlias = Any
-"""A `pa.DataType` whose kind is known from asking."""
+"""A `pa.DataType`; `pa.types.is_struct` and similar functions don't narrow its type."""
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 
 def is_shredded(data_type: _Type) -> bool:
-    """Whether a file's struct of a variant isn't simply `metadata` and `value`."""
+    """Whether a variant's struct in a file has other fields than `metadata` and `value`."""
     return pa.types.is_struct(data_type) and (
         data_type.get_field_index("typed_value") >= 0 or data_type.get_field_index("value") < 0
     )
 
 
-def put_together(array: Any, wanted: _Type) -> pa.Array[Any]:
-    """Variants of type `wanted`, a struct of `metadata` and `value`, out of shredded ones.
+def put_together(array: Any, variant_type: _Type) -> pa.Array[Any]:
+    """Reassemble shredded variants into `variant_type`, a struct of `metadata` and `value`.
 
     Raises:
-        VariantError: a shredded variant that breaks the specification.
+        VariantError: a shredded variant that violates the specification.
     """
     rows = [put_together_row(row, array.type) for row in array.to_pylist()]
-    result: pa.Array[Any] = pa.array(rows, wanted)
+    result: pa.Array[Any] = pa.array(rows, variant_type)
     return result
 
 
 def put_together_row(row: Mapping[str, Any] | None, shredded: _Type) -> dict[str, bytes] | None:
-    """One variant out of a shredded one, as Python values.
+    """Reassemble one shredded variant, as Python values.
 
     Args:
-        row: None for a row that is NULL.
-        shredded: the type in the file.
+        row: the shredded variant, None for NULL.
+        shredded: the variant's type in the file.
 
     Raises:
-        VariantError: a shredded variant that breaks the specification.
+        VariantError: a shredded variant that violates the specification.
     """
     if row is None:
         return None
@@ -70,7 +70,7 @@ def _ids(metadata: bytes) -> Mapping[str, int]:
 
 
 def _value(pair: Mapping[str, Any], kind: _Type, ids: Mapping[str, int]) -> bytes | None:
-    """The value of a pair of `value` and `typed_value`; None where there is none."""
+    """The value of a pair of `value` and `typed_value`; None if both are null."""
     value: bytes | None = pair.get("value")
     typed = pair.get("typed_value")
     if typed is None:
@@ -79,7 +79,7 @@ def _value(pair: Mapping[str, Any], kind: _Type, ids: Mapping[str, int]) -> byte
     if pa.types.is_struct(typed_kind):
         return _object(value, typed, typed_kind, ids)
     if value is not None:
-        raise VariantError("a value that isn't an object is there twice")
+        raise VariantError("a value that isn't an object is in both `value` and `typed_value`")
     if _is_list(typed_kind):
         element = typed_kind.value_type
         return variant.array([_element(item, element, ids) for item in typed])
@@ -132,7 +132,7 @@ def _primitive(value: Any, kind: _Type) -> bytes:
     if types.is_time(kind):
         since_midnight = dt.datetime.combine(_EPOCH.date(), value, dt.UTC) - _EPOCH
         return variant.number("time", since_midnight // _MICROSECOND)
-    raise VariantError(f"{kind} is no type of a shredded value")
+    raise VariantError(f"{kind} isn't a type of shredded values")
 
 
 def _is_list(kind: _Type) -> bool:

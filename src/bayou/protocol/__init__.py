@@ -1,6 +1,6 @@
-"""What is on disk: actions, schema, features, properties, statistics, names (PROTOCOL.md).
+"""Entities of PROTOCOL.md: actions, schema, features, properties, statistics and file names.
 
-One module an entity of PROTOCOL.md, each naming its section. No I/O, no Arrow.
+One module for each entity; its docstring names the section. No I/O, no Arrow.
 """
 
 __all__: list[str] = []

@@ -1,9 +1,8 @@
-"""The actions of a commit and their JSON lines (PROTOCOL.md, Actions).
+"""The actions of a commit, their JSON lines, and the columns of the change data feed.
 
-Unknown fields are ignored on read, as PROTOCOL.md asks; `commitInfo` is kept as it is. Attribute
-names are those of the wire, in snake case; `msgspec` renames them.
-
-The change data feed's own columns and property (PROTOCOL.md, Change Data Files).
+PROTOCOL.md, Actions and Change Data Files. Unknown fields are ignored on read, as the
+specification requires; `commitInfo` is kept unchanged. Attributes are the field names of the log
+in snake case; `msgspec` renames them.
 """
 
 from __future__ import annotations
@@ -52,21 +51,21 @@ __all__ = [
 
 
 def _always(value: Any) -> Any:
-    """A default that is written out all the same: `omit_defaults` leaves out only plain ones."""
+    """A default that is always written: `omit_defaults` doesn't omit values of a factory."""
     return msgspec.field(default_factory=lambda: value)
 
 
 Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-"""A number of the log: one that doesn't fit isn't an action."""
+"""An integer of the log. An action with a number out of range is invalid."""
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Base of everything on the wire."""
+    """Base class of the structs in the log."""
 
 
 class DeletionVectorDescriptor(_Wire, frozen=True, kw_only=True):
-    """PROTOCOL.md, Deletion Vector Descriptor Schema."""
+    """Location, size and cardinality of a deletion vector (Deletion Vector Descriptor Schema)."""
 
     storage_type: str
     path_or_inline_dv: str
@@ -77,12 +76,12 @@ class DeletionVectorDescriptor(_Wire, frozen=True, kw_only=True):
     @property
     def unique_id(self) -> str:
         """Derived field `uniqueId`: the second part of a logical file's key."""
-        text = self.storage_type + self.path_or_inline_dv
-        return text if self.offset is None else f"{text}@{self.offset}"
+        unique_id = self.storage_type + self.path_or_inline_dv
+        return unique_id if self.offset is None else f"{unique_id}@{self.offset}"
 
 
 class AddFile(_Wire, frozen=True, kw_only=True):
-    """A logical file that is part of the table from this version on (Add File and Remove File)."""
+    """Adds a logical file to the table (Add File and Remove File)."""
 
     path: str
     partition_values: dict[str, str | None]
@@ -98,13 +97,13 @@ class AddFile(_Wire, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, str | None]:
-        """(canonical path, dvId), the primary key of reconciliation."""
+        """Primary key of action reconciliation: canonical path and deletion vector id."""
         dv = self.deletion_vector
         return canonical_path(self.path), None if dv is None else dv.unique_id
 
 
 class RemoveFile(_Wire, frozen=True, kw_only=True):
-    """A logical file that is no longer part of the table (Add File and Remove File)."""
+    """Removes a logical file from the table (Add File and Remove File)."""
 
     path: str
     deletion_timestamp: Int64 | None = None
@@ -120,7 +119,7 @@ class RemoveFile(_Wire, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, str | None]:
-        """(canonical path, dvId), the primary key of reconciliation."""
+        """Primary key of action reconciliation: canonical path and deletion vector id."""
         dv = self.deletion_vector
         return canonical_path(self.path), None if dv is None else dv.unique_id
 
@@ -136,7 +135,7 @@ class AddCDCFile(_Wire, frozen=True, kw_only=True):
 
 
 class Format(_Wire, frozen=True, kw_only=True):
-    """Encoding of the data files (Format Specification); always Parquet today."""
+    """Encoding of the data files (Format Specification); always Parquet."""
 
     provider: str = _always("parquet")
     options: dict[str, str] = msgspec.field(default_factory=lambda: {})
@@ -145,7 +144,7 @@ class Format(_Wire, frozen=True, kw_only=True):
 class Metadata(_Wire, frozen=True, kw_only=True):
     """The table's metadata (Change Metadata).
 
-    `schema_string` is the schema's JSON text; it is empty where a table has no schema yet.
+    `schema_string` is the schema as JSON; it is empty while the table has no schema.
     """
 
     id: str
@@ -159,7 +158,7 @@ class Metadata(_Wire, frozen=True, kw_only=True):
 
 
 class Protocol(_Wire, frozen=True, kw_only=True):
-    """What reader and writer must be able to do (Protocol Evolution)."""
+    """Versions and features that readers and writers must support (Protocol Evolution)."""
 
     min_reader_version: Int32
     min_writer_version: Int32
@@ -176,7 +175,7 @@ class Transaction(_Wire, frozen=True, kw_only=True):
 
 
 class DomainMetadata(_Wire, frozen=True, kw_only=True):
-    """A named configuration of a feature or user (Domain Metadata)."""
+    """The configuration of a metadata domain, owned by a feature or a user (Domain Metadata)."""
 
     domain: str
     configuration: str
@@ -184,7 +183,7 @@ class DomainMetadata(_Wire, frozen=True, kw_only=True):
 
 
 class SidecarFile(_Wire, frozen=True, kw_only=True):
-    """A part of a V2 checkpoint (Sidecar File Information)."""
+    """A sidecar file of a V2 checkpoint (Sidecar File Information)."""
 
     path: str
     size_in_bytes: Int64
@@ -193,28 +192,28 @@ class SidecarFile(_Wire, frozen=True, kw_only=True):
 
 
 class CheckpointMetadata(_Wire, frozen=True, kw_only=True):
-    """Describes a V2 checkpoint (Checkpoint Metadata)."""
+    """Version and tags of a V2 checkpoint (Checkpoint Metadata)."""
 
     version: Int64
     tags: dict[str, str | None] | None = None
 
 
 class CommitInfo(msgspec.Struct, frozen=True):
-    """Provenance of a commit, any JSON object (Commit Provenance Information); kept as it is."""
+    """Provenance of a commit: any JSON object, unchanged (Commit Provenance Information)."""
 
     values: Mapping[str, Any]
 
     def get(self, key: str) -> Any:
-        """The value under a key such as `operation`, None where there is none."""
+        """The value of a key such as `operation`, None if the key is missing."""
         return self.values.get(key)
 
     def string(self, key: str) -> str | None:
-        """The value under a key, None where it isn't a string."""
+        """The value of a key, None unless it is a string."""
         value = self.values.get(key)
         return value if isinstance(value, str) else None
 
     def integer(self, key: str) -> int | None:
-        """The value under a key, None where it isn't a whole number of 64 bits."""
+        """The value of a key, None unless it is a 64-bit integer."""
         value = self.values.get(key)
         if not isinstance(value, int) or isinstance(value, bool):
             return None
@@ -236,7 +235,7 @@ Action: TypeAlias = (
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One line of a commit: an object with one key. All None: an action that we don't know."""
+    """One line of a commit: an object with one key. An unknown action leaves every field None."""
 
     commit_info: dict[str, Any] | None = None
     protocol: Protocol | None = None
@@ -290,12 +289,12 @@ def encode_action(action: Action) -> bytes:
 
 
 def encode_actions(actions: Iterable[Action]) -> bytes:
-    """JSON lines, each ended by a newline; how actions travel between processes too."""
+    """JSON lines with newlines, as in a commit file; also used between processes."""
     return b"".join(encode_action(action) + b"\n" for action in actions)
 
 
 def decode_action(line: bytes | str) -> Action | None:
-    """The action of a JSON line, None for a kind of action that PROTOCOL.md doesn't name.
+    """The action of a JSON line, None for a kind of action that PROTOCOL.md doesn't define.
 
     Raises:
         msgspec.DecodeError: not JSON, or not an action (msgspec.ValidationError).
@@ -304,17 +303,17 @@ def decode_action(line: bytes | str) -> Action | None:
 
 
 def decode_actions(data: bytes, kinds: Collection[type] | None = None) -> Iterator[Action]:
-    """The actions of a commit's bytes, in order; empty lines and unknown actions are left out.
+    """The actions of a commit file, in order, without empty lines and unknown actions.
 
     Args:
-        data: JSON lines, decoded one by one as they are asked for.
-        kinds: types of the actions wanted, None for all. The others are passed over, which takes
-            less time; that they are JSON is all that is looked at.
+        data: JSON lines; each is decoded when the iterator reaches it.
+        kinds: types of the actions to return, None for all. Other actions are skipped, which is
+            faster; they are only checked to be JSON.
 
     Raises:
         msgspec.DecodeError: not JSON, or not an action (msgspec.ValidationError).
     """
-    decode = _decode_line if kinds is None else _decoding(frozenset(kinds))
+    decode = _decode_line if kinds is None else _decoder_of(frozenset(kinds))
     for line in io.BytesIO(data):
         if not line.isspace():
             action = decode(line)
@@ -326,14 +325,14 @@ def _decode_line(line: bytes | str) -> Action | None:
     try:
         return _DECODER.decode(line).action()
     except msgspec.ValidationError:
-        found = _without_null_schema(decode_json(line, object))
-        if found is None:
+        fixed = _without_null_schema(decode_json(line, object))
+        if fixed is None:
             raise
-        return msgspec.convert(found, _Line).action()
+        return msgspec.convert(fixed, _Line).action()
 
 
 def _without_null_schema(line: Any) -> dict[str, Any] | None:
-    """A line whose metaData has a `schemaString` that is null, without it; else None."""
+    """A `metaData` line without its `schemaString` if that is null; None for any other line."""
     metadata = line.get("metaData") if isinstance(line, dict) else None
     if not isinstance(metadata, dict) or metadata.get("schemaString", "") is not None:
         return None
@@ -341,8 +340,8 @@ def _without_null_schema(line: Any) -> dict[str, Any] | None:
 
 
 @cache
-def _decoding(kinds: frozenset[type]) -> Callable[[bytes], Action | None]:
-    """`_decode_line` for some kinds of actions."""
+def _decoder_of(kinds: frozenset[type]) -> Callable[[bytes], Action | None]:
+    """`_decode_line` restricted to some kinds of actions."""
     names = {"commitInfo": CommitInfo, **{name: kind for kind, name in _WIRE_NAMES.items()}}
     fields = [
         (field.name, field.type, None)
@@ -354,8 +353,8 @@ def _decoding(kinds: frozenset[type]) -> Callable[[bytes], Action | None]:
     def decode(line: bytes) -> Action | None:
         if Metadata in kinds and b'"schemaString":null' in line:
             return _decode_line(line)
-        found = msgspec.structs.astuple(decoder.decode(line))
-        value: Any = next((v for v in found if v is not None), None)
+        values = msgspec.structs.astuple(decoder.decode(line))
+        value: Any = next((v for v in values if v is not None), None)
         return CommitInfo(value) if isinstance(value, dict) else value
 
     return decode
@@ -377,14 +376,14 @@ CHANGE_COLUMNS = StructType(
         StructField(name=COMMIT_TIMESTAMP, data_type=TIMESTAMP),
     )
 )
-"""What a row of changes has besides the table's columns. Only the first stands in files."""
+"""Columns of the change data feed after the table's own. Files contain only the first."""
 
 
 def is_feed_enabled(configuration: Mapping[str, str]) -> bool:
-    """Whether table properties have changes recorded."""
+    """Whether the table properties enable the change data feed."""
     return configuration.get("delta.enableChangeDataFeed", "").strip().lower() == "true"
 
 
 def reserved_columns(schema: StructType) -> tuple[str, ...]:
-    """Top-level columns of a schema whose names belong to the feed, in whatever case."""
+    """Top-level columns whose names the change data feed reserves, compared without case."""
     return tuple(name for name in schema.names if name.lower() in CHANGE_COLUMNS.names)

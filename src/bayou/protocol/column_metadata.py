@@ -1,4 +1,4 @@
-"""What the schema and the properties declare of columns: for writers, readable by anyone.
+"""Column declarations in the schema and table properties, as read-only values.
 
 PROTOCOL.md, Generated Columns, Default Columns, Identity Columns, Column Invariants, CHECK
 Constraints, Clustered Table.
@@ -42,13 +42,13 @@ _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentityColumn:
-    """How values of an identity column are made.
+    """How the values of an identity column are generated.
 
     Attributes:
         start: the first value.
-        step: from one to the next, never 0.
-        high_water_mark: the last value made, None before the first.
-        allow_explicit_insert: writers may be given values.
+        step: the difference between two values, never 0.
+        high_water_mark: the last generated value, None before the first.
+        allow_explicit_insert: whether rows may bring their own values.
     """
 
     start: int
@@ -58,78 +58,78 @@ class IdentityColumn:
 
 
 def check_constraints(configuration: Mapping[str, str]) -> dict[str, str]:
-    """SQL of each CHECK constraint by its name."""
+    """SQL of each CHECK constraint by constraint name."""
     return {
-        key.removeprefix(_CONSTRAINT_PREFIX): text
-        for key, text in configuration.items()
+        key.removeprefix(_CONSTRAINT_PREFIX): sql
+        for key, sql in configuration.items()
         if key.lower().startswith(_CONSTRAINT_PREFIX)
     }
 
 
 def generation_expressions(schema: StructType) -> dict[str, str]:
-    """SQL of each generated column by its name."""
-    return {f.name: str(value) for f, value in _marked(schema, _GENERATION_EXPRESSION)}
+    """SQL of each generated column by column name."""
+    return {f.name: str(value) for f, value in _with_metadata(schema, _GENERATION_EXPRESSION)}
 
 
 def column_defaults(schema: StructType) -> dict[str, str]:
-    """SQL of each column's current default by its name."""
-    return {f.name: str(value) for f, value in _marked(schema, _CURRENT_DEFAULT)}
+    """SQL of each column's current default by column name."""
+    return {f.name: str(value) for f, value in _with_metadata(schema, _CURRENT_DEFAULT)}
 
 
 def column_invariants(schema: StructType) -> dict[str, str]:
-    """SQL of each column's invariant by the column's name; what isn't one is left out."""
-    found = {}
-    for field, value in _marked(schema, _INVARIANTS):
+    """SQL of each column's invariant by column name, without malformed invariants."""
+    invariants = {}
+    for field, value in _with_metadata(schema, _INVARIANTS):
         try:
             wire = decode_json(str(value), _Invariant)
         except msgspec.DecodeError:
             continue
-        found[field.name] = wire.expression.expression
-    return found
+        invariants[field.name] = wire.expression.expression
+    return invariants
 
 
 def identity_columns(schema: StructType) -> dict[str, IdentityColumn]:
-    """Identity columns by their name; one whose numbers can't be read is left out."""
-    found = {}
-    for field, start in _marked(schema, _IDENTITY_START):
+    """Identity columns by name, without those whose metadata isn't numeric."""
+    identities = {}
+    for field, start in _with_metadata(schema, _IDENTITY_START):
         step = field.metadata.get(_IDENTITY_STEP)
         mark = field.metadata.get(_IDENTITY_HIGH_WATER_MARK)
         if isinstance(start, int) and isinstance(step, int):
-            found[field.name] = IdentityColumn(
+            identities[field.name] = IdentityColumn(
                 start=start,
                 step=step,
                 high_water_mark=mark if isinstance(mark, int) else None,
                 allow_explicit_insert=field.metadata.get(_IDENTITY_EXPLICIT) is True,
             )
-    return found
+    return identities
 
 
 def clustering_columns(schema: StructType, configuration: str) -> tuple[tuple[str, ...], ...]:
-    """Logical paths of the clustering columns, in their order.
+    """Logical paths of the clustering columns, in order.
 
     Args:
-        schema: the table's.
-        configuration: of the domain `delta.clustering`. Columns stand in it by physical names, as
-            one name or as the path of a nested one.
+        schema: the table's schema.
+        configuration: configuration of the domain `delta.clustering`. It names columns by their
+            physical names: one name, or the path of a nested column.
 
     Raises:
-        ValueError: it isn't one, or names a column that the schema lacks.
+        ValueError: the configuration is malformed, or names a column that the schema lacks.
     """
     columns = physical_clustering_columns(configuration)
     return tuple(_logical_path(schema, column) for column in columns)
 
 
 def physical_clustering_columns(configuration: str) -> tuple[tuple[str, ...], ...]:
-    """Physical paths of the clustering columns, in their order, out of `delta.clustering`.
+    """Physical paths of the clustering columns, in order, from `delta.clustering`.
 
     Raises:
-        ValueError: it can't be read.
+        ValueError: the configuration is malformed.
     """
     try:
         wire = decode_json(configuration, _Clustering)
     except msgspec.DecodeError as error:
         raise ValueError(
-            f"the configuration of {CLUSTERING_DOMAIN} can't be read: {error}"
+            f"configuration of domain {CLUSTERING_DOMAIN} is malformed: {error}"
         ) from error
     return tuple(
         (column,) if isinstance(column, str) else tuple(column)
@@ -149,8 +149,8 @@ class _Clustering(msgspec.Struct, rename="camel"):
     clustering_columns: list[str | list[str]] = []
 
 
-def _marked(schema: StructType, key: str) -> Iterator[tuple[StructField, Any]]:
-    """Top-level columns with a key in their metadata, and its value."""
+def _with_metadata(schema: StructType, key: str) -> Iterator[tuple[StructField, Any]]:
+    """Top-level columns whose metadata has a key, with the key's value."""
     for field in schema:
         if key in field.metadata:
             yield field, field.metadata[key]

@@ -27,21 +27,21 @@ def commit_info(
     in_commit_timestamp: int | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> CommitInfo:
-    """Build the action.
+    """Build the `commitInfo` action.
 
     Args:
-        timestamp: of the commit, ms since the epoch.
-        operation: its name, such as `WRITE`.
-        operation_parameters: plain values; see `operation_parameters_in_log` for their form.
-        engine_info: who commits, `bayou/0.1.0`.
-        txn_id: unique for the attempt, by which a writer knows its own commit.
-        is_blind_append: it only adds files, and read none.
-        read_version: the version it was made from; None for a new table.
-        isolation_level: of the commit.
-        operation_metrics: numbers, written as strings; None where there are none.
+        timestamp: timestamp of the commit, ms since the epoch.
+        operation: name of the operation, such as `WRITE`.
+        operation_parameters: Python values; `operation_parameters_in_log` encodes them.
+        engine_info: name and version of the writer, such as `bayou/0.1.0`.
+        txn_id: unique id of the commit attempt, by which a writer recognizes its own commit.
+        is_blind_append: the commit only adds files, and the transaction read none.
+        read_version: the version that the transaction read; None for a new table.
+        isolation_level: isolation level of the commit.
+        operation_metrics: numbers, written as strings; None for no metrics.
         user_metadata: free text of the user.
-        in_commit_timestamp: the commit's own timestamp, where the table has them.
-        tags: of delta-spark's, by which a commit says more of itself.
+        in_commit_timestamp: the in-commit timestamp, if the table has the feature.
+        tags: the commit's tags, as delta-spark writes them.
     """
     values: dict[str, Any] = {}
     if in_commit_timestamp is not None:
@@ -65,10 +65,10 @@ def commit_info(
 
 
 def operation_parameters_in_log(parameters: Mapping[str, object]) -> dict[str, object]:
-    """Parameters in their form in the log.
+    """Operation parameters as the log stores them.
 
-    Strings, numbers, true, false and null stay what they are (`"auto":false`); lists and objects
-    become JSON text in a string (`"partitionBy":"[]"`).
+    Strings, numbers, booleans and null are stored unchanged (`"auto":false`). Lists and objects
+    are stored as a string of JSON (`"partitionBy":"[]"`).
     """
     return {
         key: value

@@ -1,7 +1,7 @@
 """Deletion vectors on disk and in the log (PROTOCOL.md, Deletion Vectors, Deletion Vector Format).
 
-From a descriptor to the bytes of its 64-bit Roaring bitmap: where they are, Z85, file framing,
-checksum, magic number; and the structure of a bitmap, checked before a library is trusted with it.
+Turns a descriptor into the bytes of its 64-bit Roaring bitmap: path, Z85, file framing, checksum
+and magic number. `check_bitmap` validates a bitmap before a library decodes it.
 """
 
 from __future__ import annotations
@@ -36,30 +36,31 @@ FORMAT_VERSION = 1
 
 _MAGIC = 1681511377
 _NATIVE_MAGIC = 1681511376
-"""Of an older format: a count, then size and bytes of one 32-bit bitmap a key. delta-spark reads it
-in little-endian order, the inline example of PROTOCOL.md has it in big-endian order."""
+"""Magic number of the older native format: a count, then the size and bytes of one 32-bit bitmap
+for each key. delta-spark reads it in little-endian order; the inline example of PROTOCOL.md is in
+big-endian order."""
 
 _UUID_CHARACTERS = 20
 _FRAME_BYTES = 8
-"""Size before and checksum behind a vector in a file."""
+"""Bytes of the size before a vector in a file and of the checksum after it."""
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _Z85_VALUES = {character: value for value, character in enumerate(_Z85)}
 
 
 class DeletionVectorError(ValueError):
-    """A descriptor or vector that breaks the format; the kernel names the table and file."""
+    """An invalid descriptor or vector; the kernel adds the table and file to the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredVector:
-    """Where a vector's frame is.
+    """Location of a vector's frame in a file.
 
     Attributes:
-        path: relative to the table's root, or an absolute URI, encoded as `add.path` is.
-        is_absolute: which of the two.
+        path: path relative to the table's root, or an absolute URI; encoded like `add.path`.
+        is_absolute: whether `path` is an absolute URI.
         offset: first byte of the frame (see `unframe`).
-        length: bytes of the frame.
+        length: length of the frame in bytes.
     """
 
     path: str
@@ -69,23 +70,23 @@ class StoredVector:
 
 
 def stored_vector(descriptor: DeletionVectorDescriptor) -> StoredVector:
-    """Where a vector of storage type `u` or `p` is.
+    """Location of a vector with storage type `u` or `p`.
 
-    A descriptor without offset means the file's first vector, which begins behind the version.
+    A descriptor without an offset refers to the file's first vector, which follows the version.
 
     Raises:
-        DeletionVectorError: another storage type, or a text that isn't what its type asks for.
+        DeletionVectorError: another storage type, or a path that is invalid for its type.
     """
     _check_sizes(descriptor)
     offset = descriptor.offset or FORMAT_VERSION
     if offset < 0:
         raise DeletionVectorError(f"the offset {offset} is negative")
-    text = descriptor.path_or_inline_dv
+    encoded = descriptor.path_or_inline_dv
     match descriptor.storage_type:
         case "p":
-            path, is_absolute = text, True
+            path, is_absolute = encoded, True
         case "u":
-            path, is_absolute = _relative_path(text), False
+            path, is_absolute = _relative_path(encoded), False
         case other:
             raise DeletionVectorError(f"unknown storage type {other!r}")
     return StoredVector(
@@ -102,11 +103,11 @@ def vector_in_file(
     """The descriptor of a vector in a file of the table, storage type `u`.
 
     Args:
-        file: what the file is named after; see `file_path`.
-        prefix: name of its folder, "" for the table's own.
+        file: UUID in the file's name; see `file_path`.
+        prefix: name of the file's folder, "" for the table's root.
         offset: first byte of the vector's frame.
-        size: bytes of the vector without its frame.
-        cardinality: rows that it deletes.
+        size: length of the vector without its frame, in bytes.
+        cardinality: number of rows that the vector deletes.
     """
     return DeletionVectorDescriptor(
         storage_type="u",
@@ -118,31 +119,31 @@ def vector_in_file(
 
 
 def file_path(file: uuid.UUID, prefix: str = "") -> str:
-    """Path of a file of deletion vectors, relative to the table's root."""
+    """Path of a deletion vector file, relative to the table's root."""
     name = f"deletion_vector_{file}.bin"
     return f"{prefix}/{name}" if prefix else name
 
 
 def inline_data(descriptor: DeletionVectorDescriptor) -> bytes:
-    """The bytes of a vector of storage type `i`.
+    """The bytes of a vector with storage type `i`.
 
     Raises:
-        DeletionVectorError: not Z85, or not as many bytes as the descriptor says.
+        DeletionVectorError: not Z85, or of another size than the descriptor's.
     """
     _check_sizes(descriptor)
     data = z85_decode(descriptor.path_or_inline_dv)
     size = descriptor.size_in_bytes
-    # Z85 knows groups of four bytes only: writers fill up the last one.
+    # Z85 encodes groups of four bytes: writers pad the last group.
     if not size <= len(data) < size + 4:
         raise DeletionVectorError(f"it has {len(data)} bytes, the log says {size}")
     return data[:size]
 
 
 def unframe(data: bytes, descriptor: DeletionVectorDescriptor) -> bytes:
-    """A vector's bytes out of its frame in a file: size, data, CRC-32, big-endian.
+    """A vector's bytes, taken out of its frame: size, data, CRC-32; the numbers are big-endian.
 
     Raises:
-        DeletionVectorError: cut off, another size than the log says, or a wrong checksum.
+        DeletionVectorError: truncated, of another size than the log's, or a wrong checksum.
     """
     size = descriptor.size_in_bytes
     if len(data) < size + _FRAME_BYTES:
@@ -154,21 +155,21 @@ def unframe(data: bytes, descriptor: DeletionVectorDescriptor) -> bytes:
         raise DeletionVectorError(f"the file gives its size as {stored} bytes, the log as {size}")
     body = data[4 : 4 + size]
     (expected,) = struct.unpack_from(">I", data, 4 + size)
-    found = zlib.crc32(body)
-    if found != expected:
+    actual = zlib.crc32(body)
+    if actual != expected:
         raise DeletionVectorError(
-            f"its checksum is {found:08x}, the file says {expected:08x}: the file is damaged"
+            f"its checksum is {actual:08x}, the file says {expected:08x}: the file is damaged"
         )
     return body
 
 
 def frame(body: bytes) -> bytes:
-    """The inverse of `unframe`: what stands in a file at the vector's offset."""
+    """The inverse of `unframe`: the bytes that a file stores at the vector's offset."""
     return struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
 
 
 def bitmap_of(body: bytes) -> bytes:
-    """A vector's bytes without the magic number: a portable 64-bit Roaring bitmap.
+    """The portable 64-bit Roaring bitmap of a vector: its bytes without the magic number.
 
     Raises:
         DeletionVectorError: another magic number.
@@ -188,30 +189,32 @@ def with_magic(bitmap: bytes) -> bytes:
     return _MAGIC.to_bytes(4, "little") + bitmap
 
 
-def z85_decode(text: str) -> bytes:
-    """Bytes of a Z85 text.
+def z85_decode(string: str) -> bytes:
+    """The bytes that a Z85 string encodes.
 
     Raises:
         DeletionVectorError: not Z85.
     """
-    if len(text) % 5:
-        raise DeletionVectorError(f"a Z85 text of {len(text)} characters isn't made of groups of 5")
+    if len(string) % 5:
+        raise DeletionVectorError(
+            f"the length of its Z85 string is {len(string)}, not a multiple of 5"
+        )
     result = bytearray()
-    for start in range(0, len(text), 5):
+    for start in range(0, len(string), 5):
         number = 0
-        for character in text[start : start + 5]:
+        for character in string[start : start + 5]:
             value = _Z85_VALUES.get(character)
             if value is None:
-                raise DeletionVectorError(f"{character!r} isn't a character of Z85")
+                raise DeletionVectorError(f"{character!r} isn't a Z85 character")
             number = number * 85 + value
         if number >> 32:
-            raise DeletionVectorError(f"{text[start : start + 5]!r} isn't a group of Z85")
+            raise DeletionVectorError(f"{string[start : start + 5]!r} isn't a Z85 group")
         result += number.to_bytes(4, "big")
     return bytes(result)
 
 
 def z85_encode(data: bytes) -> str:
-    """Z85 text of bytes, filled up with zeros to a multiple of four."""
+    """The Z85 string of bytes, padded with zeros to a multiple of four bytes."""
     padded = data + bytes(-len(data) % 4)
     result: list[str] = []
     for start in range(0, len(padded), 4):
@@ -225,12 +228,12 @@ def z85_encode(data: bytes) -> str:
 
 
 def check_bitmap(bitmap: bytes) -> None:
-    """Check a portable 64-bit Roaring bitmap: every container's header and contents.
+    """Validate a portable 64-bit Roaring bitmap: every container's header and contents.
 
-    A library that reads it trusts the counts in it, and writes beyond its memory where they lie.
+    Libraries trust the counts in a bitmap: a wrong count makes them write out of bounds.
 
     Raises:
-        DeletionVectorError: cut off, more bytes than it has, or not in order.
+        DeletionVectorError: truncated, with extra bytes, or unsorted.
     """
     try:
         (count,) = struct.unpack_from("<Q", bitmap)
@@ -238,25 +241,25 @@ def check_bitmap(bitmap: bytes) -> None:
         for _ in range(count):
             (key,) = struct.unpack_from("<I", bitmap, position)
             if key <= last or key >> 31:
-                raise DeletionVectorError("the keys of its buckets aren't in order")
+                raise DeletionVectorError("the keys of its buckets aren't sorted")
             last = key
             position = _check_bucket(bitmap, position + 4)
     except struct.error as error:
-        raise DeletionVectorError("its bitmap is cut off") from error
+        raise DeletionVectorError("its bitmap is truncated") from error
     if position != len(bitmap):
         raise DeletionVectorError(f"its bitmap has {len(bitmap) - position} bytes too many")
 
 
-# The 32-bit format: a cookie, one (key, cardinality - 1) pair a container, offsets, containers.
+# The 32-bit format: a cookie, a (key, cardinality - 1) pair per container, offsets, containers.
 _COOKIE_WITHOUT_RUNS = 12346
 _COOKIE_WITH_RUNS = 12347
-_OFFSETS_FROM = 4
+_MIN_CONTAINERS_WITH_OFFSETS = 4
 _MAX_ARRAY = 4096
 _BITSET_BYTES = 8192
 
 
 def _check_bucket(bitmap: bytes, start: int) -> int:
-    """Position behind the 32-bit bitmap that begins at `start`."""
+    """Position after the 32-bit bitmap that begins at `start`."""
     cookie: int = struct.unpack_from("<I", bitmap, start)[0]
     position = start + 4
     run_flags = 0
@@ -275,8 +278,8 @@ def _check_bucket(bitmap: bytes, start: int) -> int:
     descriptions = struct.unpack_from(f"<{2 * count}H", bitmap, position)
     position += 4 * count
     if any(a >= b for a, b in pairwise(descriptions[::2])):
-        raise DeletionVectorError("the keys of its containers aren't in order")
-    if cookie == _COOKIE_WITHOUT_RUNS or count >= _OFFSETS_FROM:
+        raise DeletionVectorError("the keys of its containers aren't sorted")
+    if cookie == _COOKIE_WITHOUT_RUNS or count >= _MIN_CONTAINERS_WITH_OFFSETS:
         offsets = struct.unpack_from(f"<{count}I", bitmap, position)
         position += 4 * count
     else:
@@ -298,33 +301,33 @@ def _check_runs(bitmap: bytes, position: int, cardinality: int) -> int:
     count: int = struct.unpack_from("<H", bitmap, position)[0]
     numbers = struct.unpack_from(f"<{2 * count}H", bitmap, position + 2)
     end = -1
-    for first, more in zip(numbers[::2], numbers[1::2], strict=True):
+    for first, length in zip(numbers[::2], numbers[1::2], strict=True):
         if first <= end:
-            raise DeletionVectorError("the runs of a container aren't in order")
-        end = first + more
+            raise DeletionVectorError("the runs of a container aren't sorted")
+        end = first + length
     if end >= 1 << 16 or sum(numbers[1::2]) + count != cardinality:
-        raise DeletionVectorError("the runs of a container aren't as many rows as it says")
+        raise DeletionVectorError("the runs of a container don't match its cardinality")
     return position + 2 + 4 * count
 
 
 def _check_bitset(bitmap: bytes, position: int, cardinality: int) -> int:
     words = bitmap[position : position + _BITSET_BYTES]
     if len(words) < _BITSET_BYTES:
-        raise DeletionVectorError("its bitmap is cut off")
+        raise DeletionVectorError("its bitmap is truncated")
     if int.from_bytes(words, "little").bit_count() != cardinality:
-        raise DeletionVectorError("a container hasn't as many rows as it says")
+        raise DeletionVectorError("the rows of a container don't match its cardinality")
     return position + _BITSET_BYTES
 
 
 def _check_array(bitmap: bytes, position: int, cardinality: int) -> int:
     numbers = struct.unpack_from(f"<{cardinality}H", bitmap, position)
     if any(a >= b for a, b in pairwise(numbers)):
-        raise DeletionVectorError("the rows of a container aren't in order")
+        raise DeletionVectorError("the rows of a container aren't sorted")
     return position + 2 * cardinality
 
 
 def _portable(body: bytes, order: str) -> bytes:
-    """A bitmap of the older format in the portable one."""
+    """The portable form of a bitmap in the older native format."""
     try:
         (count,) = struct.unpack_from(f"{order}I", body, 4)
         position = 8
@@ -333,20 +336,20 @@ def _portable(body: bytes, order: str) -> bytes:
             (size,) = struct.unpack_from(f"{order}I", body, position)
             position += 4 + size
             if position > len(body):
-                raise DeletionVectorError("its bitmap is cut off")
+                raise DeletionVectorError("its bitmap is truncated")
             buckets.append(struct.pack("<I", key) + body[position - size : position])
     except struct.error as error:
-        raise DeletionVectorError("its bitmap is cut off") from error
+        raise DeletionVectorError("its bitmap is truncated") from error
     if position != len(body):
         raise DeletionVectorError(f"its bitmap has {len(body) - position} bytes too many")
     return struct.pack("<Q", count) + b"".join(buckets)
 
 
-def _relative_path(text: str) -> str:
-    if len(text) < _UUID_CHARACTERS:
-        raise DeletionVectorError(f"{text!r} is too short for the name of a file")
-    prefix, encoded = text[:-_UUID_CHARACTERS], text[-_UUID_CHARACTERS:]
-    return file_path(uuid.UUID(bytes=z85_decode(encoded)), prefix)
+def _relative_path(encoded: str) -> str:
+    if len(encoded) < _UUID_CHARACTERS:
+        raise DeletionVectorError(f"{encoded!r} is too short for a file name")
+    prefix, file = encoded[:-_UUID_CHARACTERS], encoded[-_UUID_CHARACTERS:]
+    return file_path(uuid.UUID(bytes=z85_decode(file)), prefix)
 
 
 def _check_sizes(descriptor: DeletionVectorDescriptor) -> None:

@@ -1,6 +1,6 @@
-"""Table features: what a protocol action asks of readers and writers (PROTOCOL.md, Table Features).
+"""Table features that a protocol requires of readers and writers (PROTOCOL.md, Table Features).
 
-Legacy protocol versions imply features; only those that the table really uses matter then.
+Legacy protocol versions imply features; only the features that the table uses matter then.
 """
 
 from __future__ import annotations
@@ -81,13 +81,14 @@ FEATURE_PREFIX = "delta.feature."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFeature:
-    """A feature by its name on the wire, and what is supported of it.
+    """A table feature and whether Bayou supports it.
 
     Attributes:
-        kind: whether readers must know it, or writers only.
-        min_reader, min_writer: legacy versions that imply it; 3 and 7 where only a list does.
-        read: tables that use it can be read.
-        write: tables that use it can be appended to and overwritten.
+        name: name of the feature in the log.
+        kind: whether readers and writers must support the feature, or only writers.
+        min_reader, min_writer: legacy versions that imply the feature; 3 and 7 if none does.
+        read: whether tables that use the feature can be read.
+        write: whether tables that use the feature can be appended to and overwritten.
     """
 
     name: str
@@ -132,12 +133,12 @@ FEATURES: Mapping[str, TableFeature] = {
         _reader_writer(DELETION_VECTORS, read=True, write=True),
         _writer(ROW_TRACKING, write=True),
         _reader_writer(TIMESTAMP_NTZ_FEATURE, read=True, write=True),
-        # Off-spec name that real tables carry.
+        # Not in PROTOCOL.md, but existing tables list this name.
         _reader_writer("timestampWithoutTimezone", read=True),
         _writer(DOMAIN_METADATA, write=True),
-        # A listed feature alone changes nothing: the kernel looks at the checkpoint itself.
+        # Listing the feature changes nothing: the kernel inspects the checkpoint.
         _reader_writer(V2_CHECKPOINT, read=True, write=True),
-        # Whether a catalog is at hand is for the kernel to say.
+        # The kernel checks whether a catalog is available.
         _reader_writer(CATALOG_MANAGED, read=True, write=True),
         _reader_writer(CATALOG_MANAGED_PREVIEW, read=True),
         _reader_writer(CATALOG_OWNED_PREVIEW, read=True),
@@ -150,14 +151,14 @@ FEATURES: Mapping[str, TableFeature] = {
         _reader_writer(TYPE_WIDENING_PREVIEW, read=True, write=True),
         _reader_writer(VARIANT_TYPE, read=True, write=True),
         _reader_writer(VARIANT_TYPE_PREVIEW, read=True, write=True),
-        # Writers may shred variants, and needn't: ours doesn't.
+        # Shredding is optional for writers; Bayou doesn't shred variants.
         _reader_writer(VARIANT_SHREDDING, read=True, write=True),
         _reader_writer(VARIANT_SHREDDING_PREVIEW, read=True, write=True),
         _writer(CHECKPOINT_PROTECTION, write=True),
         _writer(MATERIALIZE_PARTITION_COLUMNS, write=True),
     )
 }
-"""Every feature that is known by name."""
+"""All known features by name."""
 
 PASSED_BY_WRITES = frozenset(
     {
@@ -174,9 +175,10 @@ PASSED_BY_WRITES = frozenset(
         VACUUM_PROTOCOL_CHECK,
     }
 )
-"""Features that a protocol may gain while a commit is on its way, without stopping that commit.
+"""Features that a winning commit may add to the protocol without failing a concurrent commit.
 
-Row tracking isn't one, though delta-spark passes it: the files of such a commit would have no ids.
+Row tracking isn't one of them, unlike in delta-spark: the concurrent commit's files would have no
+row ids.
 """
 
 _REQUIRES: Mapping[str, tuple[str, ...]] = {
@@ -193,11 +195,11 @@ _PREVIEWS: Mapping[str, str] = {
     VARIANT_TYPE: VARIANT_TYPE_PREVIEW,
     VARIANT_SHREDDING: VARIANT_SHREDDING_PREVIEW,
 }
-"""The names that features had before; either does."""
+"""Preview names of features; both names are accepted."""
 
 
 def reader_features(protocol: Protocol) -> tuple[str, ...]:
-    """Features that a reader must know: those listed, or those its version implies."""
+    """Features that readers must support: the listed ones, or those that the version implies."""
     if protocol.min_reader_version >= TABLE_FEATURES_READER_VERSION:
         return tuple(protocol.reader_features or ())
     return tuple(
@@ -208,7 +210,7 @@ def reader_features(protocol: Protocol) -> tuple[str, ...]:
 
 
 def writer_features(protocol: Protocol) -> tuple[str, ...]:
-    """Features that a writer must know: those listed, or those its version implies."""
+    """Features that writers must support: the listed ones, or those that the version implies."""
     if protocol.min_writer_version >= TABLE_FEATURES_WRITER_VERSION:
         return tuple(protocol.writer_features or ())
     return tuple(
@@ -221,92 +223,91 @@ def writer_features(protocol: Protocol) -> tuple[str, ...]:
 def unsupported_for_read(
     protocol: Protocol, configuration: Mapping[str, str], schema: StructType
 ) -> list[str]:
-    """What keeps a table from being read, by name; empty where nothing does.
+    """Names of the features that keep a table from being read; empty if it can be read.
 
-    Unknown writer features don't matter here. A feature that is listed but not used by the table
-    doesn't either, where that can be seen from metadata. V2 checkpoints and changes of
-    types are for the kernel to judge where it meets them.
+    Unknown writer features are ignored, and so are listed features that the table's metadata
+    shows to be unused. The kernel checks V2 checkpoints and type changes when it reads them.
     """
     if protocol.min_reader_version > TABLE_FEATURES_READER_VERSION:
         return [f"reader version {protocol.min_reader_version}"]
-    found = []
+    unsupported = []
     for name in reader_features(protocol):
         feature = FEATURES.get(name)
         if feature is None or (not feature.read and _is_active(name, configuration, schema)):
-            found.append(name)
-    return found
+            unsupported.append(name)
+    return unsupported
 
 
 def unsupported_for_write(
     protocol: Protocol, configuration: Mapping[str, str], schema: StructType
 ) -> list[str]:
-    """What keeps a table from being written to, by name; empty where nothing does.
+    """Names of the features that keep a table from being written to; empty if it can be written.
 
-    Includes what keeps it from being read: a writer must be a reader.
+    Includes the features that keep it from being read: writers must be able to read.
     """
-    found = unsupported_for_read(protocol, configuration, schema)
-    # Off-spec: real tables have the mode on and the feature not listed.
+    unsupported = unsupported_for_read(protocol, configuration, schema)
+    # Against PROTOCOL.md, some tables enable the mode and don't list the feature.
     mapped = _is_active(COLUMN_MAPPING, configuration, schema)
-    if mapped and COLUMN_MAPPING not in (*found, *all_features(protocol)):
-        found.append(COLUMN_MAPPING)
+    if mapped and COLUMN_MAPPING not in (*unsupported, *all_features(protocol)):
+        unsupported.append(COLUMN_MAPPING)
     variant_features = {VARIANT_TYPE, VARIANT_TYPE_PREVIEW}
     if VARIANT in _types(schema) and variant_features.isdisjoint(all_features(protocol)):
-        found.append(VARIANT_TYPE)
+        unsupported.append(VARIANT_TYPE)
     if protocol.min_writer_version > TABLE_FEATURES_WRITER_VERSION:
-        found.append(f"writer version {protocol.min_writer_version}")
-        return found
+        unsupported.append(f"writer version {protocol.min_writer_version}")
+        return unsupported
     for name in (*writer_features(protocol), *reader_features(protocol)):
         feature = FEATURES.get(name)
         refused = feature is None or (not feature.write and _is_active(name, configuration, schema))
-        if refused and name not in found:
-            found.append(name)
-    return found
+        if refused and name not in unsupported:
+            unsupported.append(name)
+    return unsupported
 
 
 def all_features(protocol: Protocol) -> tuple[str, ...]:
-    """Reader and writer features of a protocol, each once."""
+    """Reader and writer features of a protocol, without duplicates."""
     return tuple(dict.fromkeys((*writer_features(protocol), *reader_features(protocol))))
 
 
 def protocol_for(schema: StructType, configuration: Mapping[str, str]) -> Protocol:
-    """The least protocol that a new table of this schema and these properties needs.
+    """The lowest protocol that a new table with this schema and these properties needs.
 
-    It may name features that aren't supported: `unsupported_for_write` finds them.
+    It may list unsupported features: `unsupported_for_write` returns them.
     """
-    least = Protocol(min_reader_version=1, min_writer_version=2)
-    protocol = upgraded(least, features_in_use(schema, configuration))
+    lowest = Protocol(min_reader_version=1, min_writer_version=2)
+    protocol = upgraded(lowest, features_in_use(schema, configuration))
     return with_asked_versions(protocol, configuration)
 
 
 def with_asked_versions(protocol: Protocol, configuration: Mapping[str, str]) -> Protocol:
-    """The protocol at the versions that properties ask for, `delta.minReaderVersion` and such."""
+    """The protocol raised to the properties `delta.minReaderVersion` and `minWriterVersion`."""
     reader = _version(configuration, "delta.minReaderVersion")
     writer = _version(configuration, "delta.minWriterVersion")
     return with_versions(protocol, reader, writer) if reader or writer else protocol
 
 
 def upgraded(protocol: Protocol, names: Iterable[str]) -> Protocol:
-    """The least protocol with the features of another and some more, and what these require.
+    """The lowest protocol with the features of another, more features, and their requirements.
 
-    Legacy versions where one stands for exactly those features, else lists of them. A protocol
-    that lists its features goes on doing so.
+    It has legacy versions if a version implies exactly these features, else it lists them. A
+    protocol that lists its features keeps doing so.
     """
     before = all_features(protocol)
-    wanted = dict.fromkeys((*before, *_with_required(names)))
-    if set(wanted) == set(before):
+    required = dict.fromkeys((*before, *_with_required(names)))
+    if set(required) == set(before):
         return protocol
     if protocol.min_writer_version < TABLE_FEATURES_WRITER_VERSION:
         for reader, writer in _LEGACY_VERSIONS:
             legacy = Protocol(min_reader_version=reader, min_writer_version=writer)
-            if reader >= protocol.min_reader_version and set(all_features(legacy)) == set(wanted):
+            if reader >= protocol.min_reader_version and set(all_features(legacy)) == set(required):
                 return legacy
-    return _listing(wanted, protocol.min_reader_version)
+    return _listing(required, protocol.min_reader_version)
 
 
 def with_versions(protocol: Protocol, reader: int = 0, writer: int = 0) -> Protocol:
-    """The protocol at versions of at least these; what it can do never shrinks.
+    """The protocol raised to at least these versions; it never loses a feature.
 
-    At reader 3 and writer 7 features are listed: those that the versions before implied.
+    At reader version 3 and writer version 7, it lists the features that the old versions implied.
     """
     reader = max(reader, protocol.min_reader_version)
     writer = max(writer, protocol.min_writer_version)
@@ -320,35 +321,36 @@ def with_versions(protocol: Protocol, reader: int = 0, writer: int = 0) -> Proto
 
 
 def without(protocol: Protocol, name: str) -> Protocol:
-    """The protocol without a feature, in legacy versions where one stands for what is left."""
-    left = [feature for feature in all_features(protocol) if feature != name]
+    """The protocol without a feature, in legacy versions if one implies the remaining features."""
+    remaining = [feature for feature in all_features(protocol) if feature != name]
     for reader, writer in _LEGACY_VERSIONS:
         legacy = Protocol(min_reader_version=reader, min_writer_version=writer)
-        if set(all_features(legacy)) == set(left):
+        if set(all_features(legacy)) == set(remaining):
             return legacy
-    return _listing(left, 1)
+    return _listing(remaining, 1)
 
 
 def requiring(name: str) -> tuple[str, ...]:
-    """Features that need another one."""
-    return tuple(other for other, needed in _REQUIRES.items() if name in needed)
+    """Names of the features that require a feature."""
+    return tuple(feature for feature, required in _REQUIRES.items() if name in required)
 
 
 _LEGACY_VERSIONS = ((1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6))
 
 
-def _listing(names: Iterable[str], least_reader: int) -> Protocol:
-    found = [FEATURES.get(n) or _reader_writer(n, read=False) for n in names]
-    for_readers = [f for f in found if f.kind == "reader_writer"]
+def _listing(names: Iterable[str], min_reader: int) -> Protocol:
+    """A protocol that lists its features."""
+    features = [FEATURES.get(n) or _reader_writer(n, read=False) for n in names]
+    for_readers = [f for f in features if f.kind == "reader_writer"]
     reader = max((f.min_reader for f in for_readers), default=1)
-    reader = max(reader, least_reader)
+    reader = max(reader, min_reader)
     return Protocol(
         min_reader_version=reader,
         min_writer_version=TABLE_FEATURES_WRITER_VERSION,
         reader_features=[f.name for f in for_readers]
         if reader == TABLE_FEATURES_READER_VERSION
         else None,
-        writer_features=[f.name for f in found],
+        writer_features=[f.name for f in features],
     )
 
 
@@ -365,40 +367,42 @@ def _version(configuration: Mapping[str, str], key: str) -> int:
 def features_in_use(
     schema: StructType, configuration: Mapping[str, str], protocol: Protocol | None = None
 ) -> list[str]:
-    """Features that a schema and properties make use of, `delta.feature.*` included, by name.
+    """Names of the features that a schema and properties use, including `delta.feature.*`.
 
     Args:
-        protocol: the table's so far; where it has a feature under the name of its preview, the
-            feature isn't given.
+        schema: the table's schema.
+        configuration: the table's properties.
+        protocol: the table's current protocol. A feature that it has under its preview name is
+            left out.
     """
-    asked = [
+    requested = [
         key.removeprefix(FEATURE_PREFIX) for key in configuration if key.startswith(FEATURE_PREFIX)
     ]
-    there = {*asked, *(() if protocol is None else all_features(protocol))}
+    existing = {*requested, *(() if protocol is None else all_features(protocol))}
     used = [
         name
         for name in FEATURES
         if not name.endswith("-preview")
-        and _PREVIEWS.get(name) not in there
-        and _switches_on(name, configuration, schema)
+        and _PREVIEWS.get(name) not in existing
+        and _is_enabled(name, configuration, schema)
     ]
-    return list(dict.fromkeys((*used, *asked)))
+    return list(dict.fromkeys((*used, *requested)))
 
 
 def _is_active(name: str, configuration: Mapping[str, str], schema: StructType) -> bool:
-    """Whether the table uses a feature, as far as metadata shows; True where it can't be known."""
+    """Whether the table uses a feature; True if its metadata doesn't tell."""
     if name in _ACTIVE_WHEN_LISTED:
         return True
-    switched = _switches_on(name, configuration, schema)
-    return True if switched is None else switched
+    enabled = _is_enabled(name, configuration, schema)
+    return True if enabled is None else enabled
 
 
-def _switches_on(name: str, configuration: Mapping[str, str], schema: StructType) -> bool | None:
-    """Whether properties or schema make use of a feature; None where they don't tell."""
-    if name in _SWITCHES:
-        return _is_true(configuration, _SWITCHES[name])
-    if name in _MARKS:
-        return _has_metadata(schema, _MARKS[name])
+def _is_enabled(name: str, configuration: Mapping[str, str], schema: StructType) -> bool | None:
+    """Whether the properties or the schema use a feature; None if they don't tell."""
+    if name in _ENABLING_PROPERTIES:
+        return _is_true(configuration, _ENABLING_PROPERTIES[name])
+    if name in _ENABLING_METADATA:
+        return _has_metadata(schema, _ENABLING_METADATA[name])
     match name:
         case "columnMapping":
             return configuration.get("delta.columnMapping.mode", "none").lower() != "none"
@@ -422,9 +426,9 @@ def _switches_on(name: str, configuration: Mapping[str, str], schema: StructType
             return None
 
 
-# What they ask of writers doesn't wait for their property.
+# Features whose requirements on writers hold as soon as they are listed, whatever the property.
 _ACTIVE_WHEN_LISTED = frozenset({DELETION_VECTORS, ROW_TRACKING, V2_CHECKPOINT})
-_SWITCHES: Mapping[str, str] = {
+_ENABLING_PROPERTIES: Mapping[str, str] = {
     APPEND_ONLY: "delta.appendOnly",
     CHANGE_DATA_FEED: "delta.enableChangeDataFeed",
     DELETION_VECTORS: "delta.enableDeletionVectors",
@@ -435,7 +439,7 @@ _SWITCHES: Mapping[str, str] = {
     MATERIALIZE_PARTITION_COLUMNS: "delta.enableMaterializePartitionColumnsFeature",
     VARIANT_SHREDDING: "delta.enableVariantShredding",
 }
-_MARKS: Mapping[str, str] = {
+_ENABLING_METADATA: Mapping[str, str] = {
     GENERATED_COLUMNS: GENERATION_EXPRESSION_KEY,
     IDENTITY_COLUMNS: IDENTITY_START_KEY,
     ALLOW_COLUMN_DEFAULTS: CURRENT_DEFAULT_KEY,

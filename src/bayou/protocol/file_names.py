@@ -1,15 +1,12 @@
-"""Names of files in a table's folder (PROTOCOL.md, File Types and Checkpoint Naming Scheme).
+"""Names of log files, and the encodings of data file paths.
 
-Names of the log, and the two encodings of a data file's path: Hive's escaping of partition values
-in folder names, and the percent-encoding of the URI that stands in `add.path`.
+PROTOCOL.md, File Types, Checkpoint Naming Scheme, Add File and Remove File. Partition values in
+folder names have Hive's escaping; `add.path` is a percent-encoded URI.
 
-Which paths in a log name the same data file (PROTOCOL.md, Add File and Remove File).
-
-A path is a URI, and writers don't agree on what to percent-encode in one: delta-spark leaves
-letters beyond ASCII as they are, `deltalake` and Delta's Rust kernel escape them, so that a remove
-by one doesn't carry the text of an add by the other. Files are compared by their decoded paths
-(`canonical_path`). Where only texts can be compared, as in the columns of a checkpoint,
-`spellings` gives those that writers produce.
+Writers percent-encode different characters: delta-spark keeps non-ASCII letters, `deltalake` and
+Delta's Rust kernel escape them. The same file may therefore have different strings in an add and
+in a remove. Files are compared by their decoded paths (`canonical_path`). `spellings` returns the
+strings that writers produce, for comparisons of undecoded columns such as those of a checkpoint.
 """
 
 from __future__ import annotations
@@ -62,9 +59,9 @@ CHANGE_DATA_DIRECTORY = "_change_data"
 STAGED_COMMIT_DIRECTORY = "_staged_commits"
 LAST_CHECKPOINT = "_last_checkpoint"
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""Folder name of a NULL partition value; readers take the value from the log, never from here."""
+"""Folder name of a NULL partition value; readers take partition values from the log."""
 LONGEST_FOLDER_NAME = 255
-"""Bytes of one part of `partition_directory`; file systems take no more."""
+"""Maximum length in bytes of a segment of `partition_directory`, as of most file systems."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +73,7 @@ class CommitFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicCheckpoint:
-    """`<version>.checkpoint.parquet`; follows the V1 or the V2 spec."""
+    """`<version>.checkpoint.parquet`, of the V1 or V2 spec."""
 
     version: int
 
@@ -92,7 +89,7 @@ class MultiPartCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UuidCheckpoint:
-    """`<version>.checkpoint.<uuid>.{json,parquet}`; always the V2 spec."""
+    """`<version>.checkpoint.<uuid>.{json,parquet}`, of the V2 spec."""
 
     version: int
     uuid: str
@@ -116,7 +113,7 @@ class ChecksumFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedCommit:
-    """`<version>.<uuid>.json` of a catalog-managed table; it counts only if the catalog says so."""
+    """`<version>.<uuid>.json` of a catalog-managed table; valid only if the catalog ratifies it."""
 
     version: int
     uuid: str
@@ -124,7 +121,7 @@ class StagedCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastCheckpointFile:
-    """`_last_checkpoint`, a hint."""
+    """`_last_checkpoint`, the checkpoint hint."""
 
 
 LogFile: TypeAlias = (
@@ -149,7 +146,7 @@ _STAGED = re.compile(rf"([0-9]{{20}})\.({_UUID})\.json")
 
 
 def parse_log_file(name: str) -> LogFile | None:
-    """What a bare file name of the log folder says, None for a file of no known kind."""
+    """The kind and version of a file in the log folder by its name, None for an unknown kind."""
     if match := _COMMIT.fullmatch(name):
         return CommitFile(version=int(match[1]))
     if match := _CHECKSUM.fullmatch(name):
@@ -204,11 +201,11 @@ def multipart_checkpoint_file_name(version: int, part: int, parts: int) -> str:
 
 
 def list_prefix(version: int) -> str:
-    """The name from which a listing finds all files of the log from this version on."""
+    """First name of a listing that returns the log files of this and later versions."""
     return f"{version:020d}"
 
 
-# RFC 2396 characters that need no escape in a path, as java.net.URI (so delta-spark) sees it.
+# Characters that java.net.URI, and therefore delta-spark, doesn't escape in a path (RFC 2396).
 _URI_SAFE = re.compile(r"[A-Za-z0-9_\-!.~'()*,;:$&+=@/]*")
 _URI_ESCAPED = re.compile(r"[^A-Za-z0-9_\-!.~'()*,;:$&+=@/]")
 _ASCII_ESCAPED = re.compile(r"(?![A-Za-z0-9_\-!.~'()*,;:$&+=@/])[\x00-\x7f\ud800-\udfff]")
@@ -219,8 +216,8 @@ _SCHEME_AND_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]*")
 def data_file_path_to_uri(path: str) -> str:
     """Percent-encode a decoded path, relative to the table or absolute, for `add.path`.
 
-    The escapes are those of delta-spark, and letters beyond ASCII are escaped too, as RFC 2396
-    asks: `deltalake` writes its removes so, and they would miss an add that isn't. A percent sign
+    Escapes the characters that delta-spark escapes, and non-ASCII letters, as RFC 2396 requires:
+    `deltalake` escapes them in its removes, which would not match an unescaped add. A percent sign
     is always escaped. `decode_data_file_uri` is the inverse.
     """
     prefix = ""
@@ -229,17 +226,17 @@ def data_file_path_to_uri(path: str) -> str:
     if not _URI_SAFE.fullmatch(path):
         path = _URI_ESCAPED.sub(_escape_uri_character, path)
     if not prefix and ":" in path:
-        # A colon in the first segment of a relative path would make it a scheme.
+        # A colon in the first segment of a relative path would end a scheme.
         first, slash, rest = path.partition("/")
         path = first.replace(":", "%3A") + slash + rest
     return prefix + path
 
 
 def absolute_data_file_uri(path: str) -> str:
-    """The absolute URI of a decoded, fully qualified path; a local one's begins with `file:/`.
+    """The absolute URI of a decoded, fully qualified path; that of a local file is `file:/...`.
 
-    Letters beyond ASCII stay as they are: delta-spark finds the rows of a file with an absolute
-    path by the text that it would write itself.
+    Non-ASCII letters are not escaped: delta-spark looks up the rows of a file with an absolute
+    path by the URI that delta-spark would write.
     """
     prefix = "file:"
     if match := _SCHEME_AND_AUTHORITY.match(path):
@@ -248,12 +245,12 @@ def absolute_data_file_uri(path: str) -> str:
 
 
 def decode_data_file_uri(uri: str) -> str:
-    """Percent-decode `add.path` (or a remove's or cdc's) exactly once."""
+    """Percent-decode the path of an `add`, `remove` or `cdc` action once."""
     return unquote(uri, errors="surrogateescape") if "%" in uri else uri
 
 
 def is_absolute_uri(uri: str) -> bool:
-    """Whether `add.path` is absolute: has a scheme, or begins with a slash."""
+    """Whether a path has a scheme or begins with a slash."""
     return uri.startswith("/") or _ABSOLUTE_URI.match(uri) is not None
 
 
@@ -261,16 +258,16 @@ _HIVE_ESCAPED = re.compile("[\x00-\x1f\x7f\"#%'*/:=?\\\\{\\[\\]^]")
 
 
 def escape_partition_value(value: str) -> str:
-    """Hive's escaping of a column name or value in a partition's folder name."""
+    """Escape a column name or value for a partition's folder name, as Hive does."""
     return _HIVE_ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", value)
 
 
 def partition_directory(partition_columns: Sequence[str], values: Mapping[str, str | None]) -> str:
-    """Decoded folder of a partition, `a=1/b=__HIVE_DEFAULT_PARTITION__`; "" without columns.
+    """Decoded folder of a partition, such as `a=1/b=__HIVE_DEFAULT_PARTITION__`.
 
     Args:
-        partition_columns: names in the table's order.
-        values: serialized values by name.
+        partition_columns: column names in the table's order; "" is returned for none.
+        values: serialized values by column name.
     """
     return "/".join(
         f"{escape_partition_value(name)}="
@@ -284,11 +281,11 @@ def _escape_uri_character(match: re.Match[str]) -> str:
 
 
 def canonical_path(uri: str) -> str:
-    """What tells a data file from others: equal for all spellings of one file, else different.
+    """Canonical form of a data file's path, which is equal for all spellings of the path.
 
-    Decoded once; `file:///` is `file:/`. What stands before an absolute path is part of it: one
-    without a scheme isn't that of any scheme, and none is the same as a relative path, wherever
-    they lead.
+    The path is decoded once; `file:///` becomes `file:/`. The scheme and authority are part of an
+    absolute path. A path without a scheme differs from one with a scheme, and an absolute path
+    differs from a relative one, even if both lead to the same file.
     """
     if "%" not in uri and ":" not in uri and not uri.startswith("/"):
         return uri
@@ -300,29 +297,29 @@ def canonical_path(uri: str) -> str:
 
 
 def spellings(uri: str) -> tuple[str, ...]:
-    """Texts by which writers may name the file of a path, the one given first.
+    """All strings that writers may produce for the file of a path, this path first.
 
-    They are: percent-encoded as by Hadoop's `Path` (delta-spark, Java's kernel), by Bayou, by
-    `deltalake`, by Delta's Rust kernel, with everything escaped that RFC 3986 reserves, or not at
-    all; with escapes in lower case too; `file:/` with one slash and with three.
+    The path is percent-encoded as by Hadoop's `Path` (delta-spark, Java Kernel), Bayou, `deltalake`
+    and Delta's Rust kernel, with all characters that RFC 3986 reserves, and not at all; with
+    escapes in upper and lower case; with `file:/` and `file:///`.
     """
-    if _SPELLED_ALIKE.fullmatch(uri):
+    if _NEVER_ESCAPED.fullmatch(uri):
         return (uri,)
     canonical = canonical_path(uri)
     absolute = is_absolute_uri(uri)
     prefix, path = _split(uri) if absolute else ("", uri)
-    encoded = _encodings(decode_data_file_uri(path))
+    encodings = _encodings(decode_data_file_uri(path))
     if absolute:
         prefixes = _LOCAL_PREFIXES if prefix == _LOCAL else (prefix,)
-        found = [p + text for text in encoded for p in prefixes]
+        candidates = [p + encoded for encoded in encodings for p in prefixes]
     else:
-        found = [spelled for text in encoded for spelled in (text, _without_scheme(text))]
-    return tuple(dict.fromkeys([uri, *(s for s in found if canonical_path(s) == canonical)]))
+        candidates = [uri for encoded in encodings for uri in (encoded, _without_scheme(encoded))]
+    return tuple(dict.fromkeys([uri, *(c for c in candidates if canonical_path(c) == canonical)]))
 
 
 def hadoop_spelling(uri: str) -> str:
-    """The canonical path as Hadoop's `Path` spells it: what delta-spark orders files by."""
-    if _SPELLED_ALIKE.fullmatch(uri):
+    """The canonical path as Hadoop's `Path` encodes it; delta-spark sorts files by it."""
+    if _NEVER_ESCAPED.fullmatch(uri):
         return uri
     prefix, path = _split(uri) if is_absolute_uri(uri) else ("", uri)
     return prefix + _HADOOP.sub(_escape, decode_data_file_uri(path))
@@ -331,37 +328,37 @@ def hadoop_spelling(uri: str) -> str:
 _LOCAL = "file:"
 _LOCAL_PREFIXES = (_LOCAL, "file://")
 
-_SPELLED_ALIKE = re.compile(r"[A-Za-z0-9_\-.=][A-Za-z0-9_\-.=/]*")
-"""Relative paths in which no writer escapes anything."""
+_NEVER_ESCAPED = re.compile(r"[A-Za-z0-9_\-.=][A-Za-z0-9_\-.=/]*")
+"""Relative paths without a character that a writer escapes."""
 
 _LOCAL_FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/)", re.IGNORECASE)
 _URI_ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:(?://[^/]*)?")
 
 
 def _split(uri: str) -> tuple[str, str]:
-    """What stands before an absolute URI's path, and the path."""
+    """Scheme and authority of an absolute URI, and its path."""
     if match := _LOCAL_FILE.match(uri):
         return _LOCAL, uri[match.end() :]
     match = _URI_ROOT.match(uri)
     return ("", uri) if match is None else (match[0], uri[match.end() :])
 
 
-def _without_scheme(text: str) -> str:
-    """A colon in the first segment would make the segment a scheme."""
-    first, slash, rest = text.partition("/")
+def _without_scheme(path: str) -> str:
+    """Escape colons in the first segment, which would otherwise end a scheme."""
+    first, slash, rest = path.partition("/")
     return first.replace(":", "%3A") + slash + rest
 
 
 def _encodings(path: str) -> Iterator[str]:
     for escaped in (_HADOOP, _BAYOU, _DELTALAKE, _RUST_KERNEL, _RESERVED):
-        text = escaped.sub(_escape, path)
-        yield text
-        yield _ESCAPE.sub(_lower, text)
-    if not _SURROGATE.search(path):  # else it isn't text
+        encoded = escaped.sub(_escape, path)
+        yield encoded
+        yield _ESCAPE.sub(_lower, encoded)
+    if not _SURROGATE.search(path):  # a lone surrogate stands for a byte that isn't UTF-8
         yield path
 
 
-# Characters that are escaped. RFC 2396 leaves A-Z a-z 0-9 _-!.~'()*,;:$&+=@/ as they are in a path.
+# Characters that are escaped. RFC 2396 allows A-Z a-z 0-9 _-!.~'()*,;:$&+=@/ in a path.
 _HADOOP = re.compile(
     r"[^A-Za-z0-9_\-!.~'()*,;:$&+=@/\u00a1-\uffff\U00010000-\U0010ffff]"
     r"|[\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ud800-\udfff]"

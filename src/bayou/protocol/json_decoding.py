@@ -1,7 +1,7 @@
-"""JSON that others wrote: whatever is wrong with it is a `msgspec.DecodeError`.
+"""Decoding of JSON from other writers: every fault of the input is a `msgspec.DecodeError`.
 
-msgspec lets other errors through: nesting deeper than the interpreter's stack, bytes that aren't
-UTF-8, and numbers that a `float_hook` refuses.
+msgspec raises other errors for JSON that is nested deeper than the interpreter's stack, for bytes
+that aren't UTF-8, and for numbers that a `float_hook` rejects.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 
 class JsonDecoder(Generic[T]):
-    """A decoder of one type; takes the options of `msgspec.json.Decoder`."""
+    """A decoder for one type; takes the options of `msgspec.json.Decoder`."""
 
     def __init__(self, wire_type: type[T], **options: Any) -> None:
         self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(wire_type, **options)
 
     def decode(self, data: bytes | str) -> T:
-        """The value.
+        """The decoded value.
 
         Raises:
             msgspec.DecodeError: not JSON, nested too deeply, or not of the type.
@@ -37,7 +37,7 @@ class JsonDecoder(Generic[T]):
 
 
 def decode_json(data: bytes | str, wire_type: type[T]) -> T:
-    """Decode one value; raises as `JsonDecoder.decode`."""
+    """Decode one value; raises the errors of `JsonDecoder.decode`."""
     return JsonDecoder(wire_type).decode(data)
 
 
@@ -50,8 +50,8 @@ _ESCAPES = re.compile(
 
 
 def without_lone_surrogates(data: bytes) -> bytes:
-    """JSON text with U+FFFD for each escape of half a character, which no UTF-8 has.
+    """JSON with U+FFFD in place of each escape of a lone surrogate, which UTF-8 can't encode.
 
-    Writers that count in UTF-16 cut strings there.
+    Writers that count characters in UTF-16 cut strings between two surrogates.
     """
-    return _ESCAPES.sub(lambda found: rb"\ufffd" if found[1] else found[0], data)
+    return _ESCAPES.sub(lambda match: rb"\ufffd" if match[1] else match[0], data)

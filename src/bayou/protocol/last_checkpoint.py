@@ -1,6 +1,6 @@
-"""`_last_checkpoint`, pointer to a recent checkpoint (PROTOCOL.md, Last Checkpoint File Schema).
+"""The checkpoint hint `_last_checkpoint` (PROTOCOL.md, Last Checkpoint File Schema).
 
-It is a hint: it may be missing, stale or corrupt, and then the log is listed from its beginning.
+The file may be missing, stale or corrupt; the log is then listed from its beginning.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ __all__ = ["LastCheckpoint", "canonical_json", "checksum", "encode", "parse"]
 
 
 class LastCheckpoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The pointer's fields; `checkpointSchema` and unknown ones are ignored.
+    """The fields of the checkpoint hint; `checkpointSchema` and unknown fields are ignored.
 
     Attributes:
-        version: version of the table that the checkpoint holds.
+        version: version of the table in the checkpoint.
         size: number of actions in the checkpoint.
-        parts: number of files of a multi-part checkpoint, None for one file.
-        size_in_bytes: of all its files.
+        parts: number of files of a multi-part checkpoint, None for a single file.
+        size_in_bytes: size of all files of the checkpoint.
         num_of_add_files: number of add actions.
-        tags: any further metadata.
+        tags: additional metadata.
     """
 
     version: int
@@ -37,26 +37,26 @@ class LastCheckpoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
 
 
 def parse(data: bytes) -> LastCheckpoint | None:
-    """Parse the file; None when it is corrupt or its checksum doesn't fit."""
+    """Parse the file; None if it is corrupt or its checksum doesn't match."""
     try:
-        pointer = decode_json(data, LastCheckpoint)
-        stated = decode_json(data, _Checksum).checksum
-        if stated is not None and stated != checksum(data):
+        hint = decode_json(data, LastCheckpoint)
+        expected = decode_json(data, _Checksum).checksum
+        if expected is not None and expected != checksum(data):
             return None
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError):
         return None
-    return pointer if pointer.version >= 0 else None
+    return hint if hint.version >= 0 else None
 
 
-def encode(pointer: LastCheckpoint) -> bytes:
-    """The file's bytes, with its checksum."""
-    body: dict[str, Any] = msgspec.to_builtins(pointer)
+def encode(hint: LastCheckpoint) -> bytes:
+    """The file's bytes, including the checksum."""
+    body: dict[str, Any] = msgspec.to_builtins(hint)
     body["checksum"] = checksum(msgspec.json.encode(body))
     return msgspec.json.encode(body)
 
 
 def checksum(data: bytes | str) -> str:
-    """MD5 in hex of the canonical form of a JSON object (PROTOCOL.md, JSON checksum).
+    """MD5 of the canonical form of a JSON object, in hex (PROTOCOL.md, JSON checksum).
 
     Raises:
         msgspec.DecodeError: not JSON.
@@ -69,7 +69,7 @@ def checksum(data: bytes | str) -> str:
 def canonical_json(data: bytes | str) -> str:
     """Canonical form of a JSON object, without its top-level `checksum`.
 
-    Numbers keep the text they have.
+    Numbers keep their spelling.
 
     Raises:
         msgspec.DecodeError: not JSON.
@@ -87,25 +87,25 @@ class _Checksum(msgspec.Struct):
 
 
 def _leaves(path: str, raw: msgspec.Raw) -> Iterator[tuple[str, str]]:
-    text = bytes(raw).strip()
-    match text[:1]:
+    value_json = bytes(raw).strip()
+    match value_json[:1]:
         case b"{":
-            for key, value in decode_json(text, dict[str, msgspec.Raw]).items():
+            for key, value in decode_json(value_json, dict[str, msgspec.Raw]).items():
                 yield from _leaves(f"{path}+{_quote(key)}", value)
         case b"[":
-            for index, value in enumerate(decode_json(text, list[msgspec.Raw])):
+            for index, value in enumerate(decode_json(value_json, list[msgspec.Raw])):
                 yield from _leaves(f"{path}+{index}", value)
         case b'"':
-            yield path, _quote(decode_json(text, str))
+            yield path, _quote(decode_json(value_json, str))
         case _:
-            yield path, text.decode("ascii")
+            yield path, value_json.decode("ascii")
 
 
 _UNRESERVED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
 
 
-def _quote(text: str) -> str:
+def _quote(string: str) -> str:
     escaped = "".join(
-        chr(octet) if octet in _UNRESERVED else f"%{octet:02X}" for octet in text.encode("utf-8")
+        chr(octet) if octet in _UNRESERVED else f"%{octet:02X}" for octet in string.encode("utf-8")
     )
     return f'"{escaped}"'

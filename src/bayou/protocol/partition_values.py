@@ -1,7 +1,7 @@
-"""Partition values as text (PROTOCOL.md, Partition Value Serialization).
+"""Partition values as strings (PROTOCOL.md, Partition Value Serialization).
 
-NULL and the empty string are one: both are null for every type. After a type change old values
-keep the old type's text, so a text of a narrower type is read too.
+The empty string is NULL for every type. After a type change, existing values keep the string of
+the old type, so strings of a narrower type are parsed too.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _DECIMAL_CONTEXT = Context(prec=76)
 
 
 def serialize(value: PartitionValue, data_type: DataType) -> str | None:
-    """Text of a value for `add.partitionValues`, None for NULL, "" and b"".
+    """The string of a value in `add.partitionValues`; None for NULL, "" and b"".
 
-    Timestamps are written in UTC as ISO 8601 with `Z`, which no reader's time zone can shift, as
-    PROTOCOL.md recommends and delta-spark does; a datetime without zone counts as UTC. Numbers
-    are written as delta-spark writes them.
+    Timestamps are written in UTC as ISO 8601 with `Z`, as PROTOCOL.md recommends, so that they
+    don't depend on the reader's time zone. A datetime without a time zone is UTC. Numbers are
+    formatted as in delta-spark.
 
     Raises:
-        ValueError: the value doesn't fit the type, or the type can't partition a table.
+        ValueError: the value isn't of the type, or tables can't be partitioned by the type.
     """
     if value is None:
         return None
@@ -51,41 +51,44 @@ def serialize(value: PartitionValue, data_type: DataType) -> str | None:
         raise ValueError(f"{value!r} isn't a value of type {name}") from error
 
 
-def parse(text: str | None, data_type: DataType, time_zone: str = "UTC") -> PartitionValue:
-    """Value of a text in `add.partitionValues`; None and "" are NULL.
+def parse(string: str | None, data_type: DataType, time_zone: str = "UTC") -> PartitionValue:
+    """The value of a string in `add.partitionValues`; None and "" are NULL.
 
-    A timestamp comes back with zone UTC, a timestamp_ntz without zone.
+    A timestamp is returned in UTC, a timestamp_ntz without a time zone.
 
     Args:
-        text: what stands in the log.
+        string: the string in the log.
         data_type: the column's type.
-        time_zone: zone of timestamps that are written without one.
+        time_zone: time zone of timestamps that are written without one.
 
     Raises:
-        ValueError: the text isn't a value of the type, or the type can't partition a table.
+        ValueError: the string isn't of the type, or tables can't be partitioned by the type.
     """
-    if text is None or text == "":
+    if string is None or string == "":
         return None
     try:
-        return _parse(text, data_type, time_zone)
+        return _parse(string, data_type, time_zone)
     except (ValueError, OverflowError, InvalidOperation) as error:
-        raise ValueError(f"partition value {text!r} isn't a value of type {data_type}") from error
+        raise ValueError(f"partition value {string!r} isn't a value of type {data_type}") from error
 
 
-def is_zoneless(text: str | None, data_type: DataType) -> bool:
-    """Whether a text is a timestamp without a zone: each reader takes its own.
+def is_zoneless(string: str | None, data_type: DataType) -> bool:
+    """Whether a partition value is a timestamp without a time zone.
 
-    Such a text stays when rows move to new files, for no other one means the same to all readers.
+    Each reader interprets it in its own time zone. Rewritten files keep the string unchanged,
+    because no other string means the same to all readers.
     """
     match = (
-        None if not text or str(data_type) != "timestamp" else _TIMESTAMP.fullmatch(text.strip())
+        None
+        if not string or str(data_type) != "timestamp"
+        else _TIMESTAMP.fullmatch(string.strip())
     )
     return match is not None and match[8] is None
 
 
 def _serialize(value: PartitionValue, data_type: DataType, name: str) -> str:
     if isinstance(data_type, DecimalType):
-        return _decimal_text(value, data_type)
+        return _format_decimal(value, data_type)
     match name:
         case "string" if isinstance(value, str):
             return value
@@ -96,7 +99,7 @@ def _serialize(value: PartitionValue, data_type: DataType, name: str) -> str:
         case "byte" | "short" | "integer" | "long" if isinstance(value, int):
             return str(_in_range(value, name))
         case "float" | "double" if isinstance(value, int | float):
-            return _float_text(float(value), single=name == "float")
+            return _format_float(float(value), single=name == "float")
         case "date" if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
             return value.isoformat()
         case "timestamp" if isinstance(value, dt.datetime):
@@ -110,36 +113,36 @@ def _serialize(value: PartitionValue, data_type: DataType, name: str) -> str:
             raise TypeError
 
 
-def _parse(text: str, data_type: DataType, time_zone: str) -> PartitionValue:
+def _parse(string: str, data_type: DataType, time_zone: str) -> PartitionValue:
     if isinstance(data_type, DecimalType):
-        value = Decimal(text).quantize(
+        value = Decimal(string).quantize(
             Decimal(1).scaleb(-data_type.scale), context=_DECIMAL_CONTEXT
         )
         if value and value.adjusted() >= data_type.precision - data_type.scale:
-            raise ValueError(text)
+            raise ValueError(string)
         return value
     match data_type.name if hasattr(data_type, "name") else "":
         case "string":
-            return text
-        case "boolean" if text.lower() in ("true", "false"):
-            return text.lower() == "true"
+            return string
+        case "boolean" if string.lower() in ("true", "false"):
+            return string.lower() == "true"
         case "byte" | "short" | "integer" | "long" as name:
-            return _in_range(int(text), name)
+            return _in_range(int(string), name)
         case "double":
-            return float(text)
+            return float(string)
         case "float":
-            return _as_single(float(text))
+            return _as_single(float(string))
         case "date":
-            # A timestamp's text is cut to its date.
-            return _timestamp(text).date()
+            # The time of a timestamp is dropped.
+            return _timestamp(string).date()
         case "timestamp":
-            return _instant(text, time_zone)
+            return _instant(string, time_zone)
         case "timestamp_ntz":
-            return _timestamp(text)
+            return _timestamp(string)
         case "binary":
-            return text.encode("utf-8")
+            return string.encode("utf-8")
         case _:
-            raise ValueError(text)
+            raise ValueError(string)
 
 
 def _in_range(value: int, name: str) -> int:
@@ -149,7 +152,7 @@ def _in_range(value: int, name: str) -> int:
     return value
 
 
-def _decimal_text(value: PartitionValue, data_type: DecimalType) -> str:
+def _format_decimal(value: PartitionValue, data_type: DecimalType) -> str:
     if isinstance(value, bool) or not isinstance(value, Decimal | int):
         raise TypeError
     scaled = Decimal(value).quantize(Decimal(1).scaleb(-data_type.scale), context=_DECIMAL_CONTEXT)
@@ -158,8 +161,8 @@ def _decimal_text(value: PartitionValue, data_type: DecimalType) -> str:
     return format(scaled, "f")
 
 
-def _float_text(value: float, *, single: bool) -> str:
-    """A float as Java prints it: `1.0`, `1.0E10`, `NaN`, `-Infinity`."""
+def _format_float(value: float, *, single: bool) -> str:
+    """A float formatted as in Java: `1.0`, `1.0E10`, `NaN`, `-Infinity`."""
     if math.isnan(value):
         return "NaN"
     if single:
@@ -169,23 +172,23 @@ def _float_text(value: float, *, single: bool) -> str:
     if value == 0:
         return "-0.0" if math.copysign(1, value) < 0 else "0.0"
     sign, digits, exponent = Decimal(_shortest_single(value) if single else repr(value)).as_tuple()
-    text = "".join(map(str, digits)).rstrip("0") or "0"
+    significand = "".join(map(str, digits)).rstrip("0") or "0"
     assert isinstance(exponent, int)
-    point = len(digits) + exponent  # the value is 0.<text> times ten to the power of this
+    point = len(digits) + exponent  # the value is 0.<significand> times ten to the power of this
     if -3 < point <= 7:
-        whole = text[:point].ljust(point, "0") if point > 0 else "0"
-        fraction = text[point:] if point > 0 else "0" * -point + text
+        whole = significand[:point].ljust(point, "0") if point > 0 else "0"
+        fraction = significand[point:] if point > 0 else "0" * -point + significand
         body = f"{whole}.{fraction or '0'}"
     else:
-        body = f"{text[0]}.{text[1:] or '0'}E{point - 1}"
+        body = f"{significand[0]}.{significand[1:] or '0'}E{point - 1}"
     return f"-{body}" if sign else body
 
 
 def _shortest_single(value: float) -> str:
     for precision in range(1, 9):
-        text = f"{value:.{precision}g}"
-        if _as_single(float(text)) == value:
-            return text
+        shortest = f"{value:.{precision}g}"
+        if _as_single(float(shortest)) == value:
+            return shortest
     return f"{value:.9g}"
 
 
@@ -196,12 +199,12 @@ def _as_single(value: float) -> float:
         return math.copysign(math.inf, value)
 
 
-def _timestamp(text: str) -> dt.datetime:
-    match = _TIMESTAMP.fullmatch(text.strip())
+def _timestamp(string: str) -> dt.datetime:
+    match = _TIMESTAMP.fullmatch(string.strip())
     if match is None:
-        raise ValueError(text)
+        raise ValueError(string)
     year, month, day, hour, minute, second, fraction, _ = match.groups()
-    return dt.datetime(  # noqa: DTZ001  # the caller puts the zone
+    return dt.datetime(  # noqa: DTZ001  # the caller sets the time zone
         int(year),
         int(month),
         int(day),
@@ -212,9 +215,9 @@ def _timestamp(text: str) -> dt.datetime:
     )
 
 
-def _instant(text: str, time_zone: str) -> dt.datetime:
-    local = _timestamp(text)
-    match = _TIMESTAMP.fullmatch(text.strip())
+def _instant(string: str, time_zone: str) -> dt.datetime:
+    local = _timestamp(string)
+    match = _TIMESTAMP.fullmatch(string.strip())
     zone = match[8] if match else None
     if zone == "Z" or (zone is None and time_zone == "UTC"):
         return local.replace(tzinfo=dt.UTC)

@@ -1,6 +1,6 @@
-"""Table properties, the `configuration` of metadata (PROTOCOL.md, Table Properties).
+"""Table properties: the `configuration` of the table's metadata (PROTOCOL.md, Table Properties).
 
-Only keys under `delta.` mean something here; others are the user's and pass through.
+Only keys under `delta.` are interpreted; all other keys belong to the user.
 """
 
 from __future__ import annotations
@@ -183,43 +183,43 @@ PROPERTIES: Mapping[str, TableProperty[object]] = {
         CHECKPOINT_PROTECTION_BEFORE,
     )
 }
-"""Every property that is known, by key."""
+"""All known properties by key."""
 
 _FEATURE_STATES = ("supported", "enabled")
 _OPEN_PREFIXES = ("delta.constraints.", "delta.feature.")
 
 
 def validate(configuration: Mapping[str, str]) -> None:
-    """Check properties that a user gives.
+    """Validate properties that a user sets; keys outside `delta.` are always valid.
 
     Raises:
-        PropertyValueError: an unknown key under `delta.`, one that only writers set, or a value
-            that can't be used. Keys of other owners pass.
+        PropertyValueError: an unknown key under `delta.`, a key that only writers set, or an
+            invalid value.
     """
-    for key, text in configuration.items():
+    for key, value in configuration.items():
         known = _lookup(key)
         if known is not None:
             if not known.settable:
                 raise PropertyValueError(
-                    known.key, f"table property {key!r} is set by writers, it can't be given"
+                    known.key, f"table property {key!r} is set by writers only. Remove it"
                 )
-            known.read({known.key: text})
-        elif key.lower().startswith("delta.feature.") and text.lower() not in _FEATURE_STATES:
+            known.read({known.key: value})
+        elif key.lower().startswith("delta.feature.") and value.lower() not in _FEATURE_STATES:
             raise PropertyValueError(
-                key, f"table property {key!r} can't be {text!r}: expected supported"
+                key, f"table property {key!r} has the invalid value {value!r}: expected supported"
             )
         elif key.lower().startswith("delta.") and not key.lower().startswith(_OPEN_PREFIXES):
             raise PropertyValueError(key, _unknown(key))
 
 
 def normalize(configuration: Mapping[str, str]) -> dict[str, str]:
-    """The same properties under the spelling of their keys that stands in the log.
+    """The properties with their keys spelled as in the log.
 
-    Keys of properties are the same in any case; an option that came through Spark is lower case.
+    Property keys are case-insensitive; Spark passes option keys in lower case.
     """
     return {
-        known.key if (known := _lookup(key)) is not None else key: text
-        for key, text in configuration.items()
+        known.key if (known := _lookup(key)) is not None else key: value
+        for key, value in configuration.items()
     }
 
 
@@ -233,23 +233,23 @@ _BY_FOLDED_KEY = {key.lower(): known for key, known in PROPERTIES.items()}
 def _unknown(key: str) -> str:
     close = difflib.get_close_matches(key.lower(), _BY_FOLDED_KEY, n=1, cutoff=0.6)
     hint = f" (did you mean {_BY_FOLDED_KEY[close[0]].key!r}?)" if close else ""
-    return f"there is no table property {key!r}{hint}"
+    return f"unknown table property {key!r}{hint}"
 
 
 @dataclass(frozen=True, slots=True)
 class TableProperties:
-    """Reads properties of a table. Each attribute raises PropertyValueError on a bad value."""
+    """Typed values of a table's properties; each raises `PropertyValueError` if it is invalid."""
 
     configuration: Mapping[str, str]
 
     @property
     def append_only(self) -> bool:
-        """Rows may only be added."""
+        """Whether rows may only be appended."""
         return APPEND_ONLY.read(self.configuration)
 
     @property
     def checkpoint_interval(self) -> int:
-        """Commits between two checkpoints."""
+        """Number of commits between two checkpoints."""
         return CHECKPOINT_INTERVAL.read(self.configuration)
 
     @property
@@ -259,77 +259,77 @@ class TableProperties:
 
     @property
     def write_stats_as_json(self) -> bool:
-        """Checkpoints hold `add.stats`."""
+        """Whether checkpoints contain `add.stats`."""
         return CHECKPOINT_STATS_AS_JSON.read(self.configuration)
 
     @property
     def write_stats_as_struct(self) -> bool:
-        """Checkpoints hold `add.stats_parsed`: where asked for, and where no text is wanted."""
+        """Whether checkpoints contain `add.stats_parsed`: by default if they lack `add.stats`."""
         if CHECKPOINT_STATS_AS_STRUCT.key in self.configuration:
             return CHECKPOINT_STATS_AS_STRUCT.read(self.configuration)
         return not self.write_stats_as_json
 
     @property
     def data_skipping_column_count(self) -> int:
-        """Leaf columns with statistics, counted from the first; -1 for all."""
+        """Number of leading leaf columns with statistics; -1 for all."""
         return SKIPPING_COLUMN_COUNT.read(self.configuration)
 
     @property
     def data_skipping_columns(self) -> tuple[tuple[str, ...], ...] | None:
-        """Paths of the columns with statistics; None where the count decides."""
-        text = SKIPPING_COLUMNS.read(self.configuration)
-        return None if text is None else column_paths(text)
+        """Paths of the columns with statistics; None if `data_skipping_column_count` applies."""
+        columns = SKIPPING_COLUMNS.read(self.configuration)
+        return None if columns is None else column_paths(columns)
 
     @property
     def string_prefix_length(self) -> int:
-        """Characters kept of the bounds of strings."""
+        """Maximum length of the bounds of string columns, in characters."""
         return STRING_PREFIX_LENGTH.read(self.configuration)
 
     @property
     def log_retention_ms(self) -> int:
-        """How long commits are kept at least."""
+        """Minimum retention of commits, in ms."""
         return LOG_RETENTION.read(self.configuration) or 0
 
     @property
     def deleted_file_retention_ms(self) -> int:
-        """How long tombstones and their files are kept at least."""
+        """Minimum retention of removed files and their tombstones, in ms."""
         return DELETED_FILE_RETENTION.read(self.configuration) or 0
 
     @property
     def transaction_retention_ms(self) -> int | None:
-        """How long transaction identifiers are kept; None for ever."""
+        """Retention of transaction identifiers in ms; None for no expiration."""
         return TRANSACTION_RETENTION.read(self.configuration)
 
     @property
     def expired_log_cleanup(self) -> bool:
-        """Expired commits are deleted when a checkpoint is written."""
+        """Whether writing a checkpoint deletes expired commits."""
         return EXPIRED_LOG_CLEANUP.read(self.configuration)
 
     @property
     def compression_codec(self) -> str:
-        """Parquet codec of new files, in lower case; `none` for uncompressed."""
+        """Parquet compression codec of new files, in lower case; `none` for no compression."""
         codec = COMPRESSION_CODEC.read(self.configuration)
         return "none" if codec == "uncompressed" else codec
 
     @property
     def optimize_write(self) -> bool:
-        """Writers bring rows together by partition before they write them."""
-        text = self.configuration.get("delta.autoOptimize.optimizeWrite", "false")
-        return text.strip().lower() == "true"
+        """Whether writers group rows by partition before they write files."""
+        value = self.configuration.get("delta.autoOptimize.optimizeWrite", "false")
+        return value.strip().lower() == "true"
 
     @property
     def target_file_size(self) -> int | None:
-        """Bytes of a data file after which a new one is begun; None where the table doesn't say."""
+        """Target size of data files in bytes; None if the property isn't set."""
         return TARGET_FILE_SIZE.read(self.configuration)
 
     @property
     def randomize_file_prefixes(self) -> bool:
-        """Data files lie in folders of random names, not of partition values."""
+        """Whether data files are written to randomly named folders, not to partition folders."""
         return RANDOMIZE_FILE_PREFIXES.read(self.configuration)
 
     @property
     def random_prefix_length(self) -> int:
-        """Characters of a random folder name."""
+        """Length of a random folder name in characters."""
         return RANDOM_PREFIX_LENGTH.read(self.configuration)
 
     @property
@@ -344,30 +344,30 @@ class TableProperties:
 
     @property
     def change_data_feed(self) -> bool:
-        """Changes are recorded."""
+        """Whether the change data feed is enabled."""
         return CHANGE_DATA_FEED.read(self.configuration)
 
     @property
     def deletion_vectors(self) -> bool:
-        """Deletes may write deletion vectors."""
+        """Whether commands may write deletion vectors."""
         return DELETION_VECTORS.read(self.configuration)
 
     @property
     def in_commit_timestamps(self) -> bool:
-        """Commits carry their own time."""
+        """Whether commits have in-commit timestamps."""
         return IN_COMMIT_TIMESTAMPS.read(self.configuration)
 
     @property
     def row_tracking(self) -> bool:
-        """Rows have ids and commit versions."""
+        """Whether rows have row ids and row commit versions."""
         return ROW_TRACKING.read(self.configuration)
 
     @property
     def row_tracking_suspended(self) -> bool:
-        """New files get no row ids, because the feature is about to be dropped."""
+        """Whether new files have no row ids because the feature is being dropped."""
         return ROW_TRACKING_SUSPENDED.read(self.configuration)
 
     @property
     def type_widening(self) -> bool:
-        """Columns may be given wider types."""
+        """Whether columns may change to wider types."""
         return TYPE_WIDENING.read(self.configuration)

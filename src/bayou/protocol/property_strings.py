@@ -1,6 +1,6 @@
-"""How values of table properties are written, and read.
+"""Parsers for the values of table properties.
 
-Each reader takes the property's text and raises ValueError with what it expects instead.
+Each parser takes the property's string; its ValueError says which values are expected.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class PropertyValueError(TablePropertyError, ValueError):
-    """A property that isn't known, or whose value can't be used; the kernel names the table."""
+    """An unknown property or an invalid value; the kernel adds the table to the message."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message, table="", key=key)
@@ -38,11 +38,13 @@ class PropertyValueError(TablePropertyError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableProperty(Generic[T_co]):
-    """A property: its key, its value where the table doesn't say, and how its text is read.
+    """A table property: key, default value and parser.
 
     Attributes:
-        parse: text to value; raises ValueError with what is expected.
-        settable: whether a user may give it; others are written by writers only.
+        key: the key, `delta.` included.
+        default: the value if the table doesn't set the property.
+        parse: parses the property's string; its ValueError says which values are expected.
+        settable: whether users may set the property; writers set the others.
     """
 
     key: str
@@ -51,31 +53,31 @@ class TableProperty(Generic[T_co]):
     settable: bool = True
 
     def read(self, configuration: Mapping[str, str]) -> T_co:
-        """The table's value.
+        """The table's value, or the default.
 
         Raises:
-            PropertyValueError: the text can't be read.
+            PropertyValueError: the value is invalid.
         """
-        text = configuration.get(self.key)
-        if text is None:
+        value = configuration.get(self.key)
+        if value is None:
             return self.default
         try:
-            return self.parse(text)
+            return self.parse(value)
         except ValueError as error:
             raise PropertyValueError(
-                self.key, f"table property {self.key!r} can't be {text!r}: {error}"
+                self.key, f"table property {self.key!r} has the invalid value {value!r}: {error}"
             ) from error
 
 
-def parse_interval(text: str) -> int:
-    """Milliseconds of an interval such as `interval 30 days` or `7 days 12 hours`.
+def parse_interval(string: str) -> int:
+    """Parse an interval such as `interval 30 days` or `7 days 12 hours` into milliseconds.
 
-    Months and years have no fixed length and are refused, as delta-spark does.
+    Months and years have no fixed length and are rejected, as in delta-spark.
 
     Raises:
         ValueError: not an interval.
     """
-    body = text.strip().lower().removeprefix("interval").strip()
+    body = string.strip().lower().removeprefix("interval").strip()
     total = 0.0
     position = 0
     while position < len(body):
@@ -83,7 +85,7 @@ def parse_interval(text: str) -> int:
         if match is None:
             raise ValueError("expected an interval such as 'interval 30 days'")
         if match["unit"] in ("month", "year"):
-            raise ValueError("months and years have no fixed length, give days")
+            raise ValueError("months and years have no fixed length, use days")
         total += float(match["number"]) * _UNIT_MS[match["unit"]]
         position = match.end()
     if not body or total < 0:
@@ -106,9 +108,9 @@ _UNIT_MS: Mapping[str, float] = {
 }
 
 
-def boolean(text: str) -> bool:
-    """`true` or `false`, in any case."""
-    match text.strip().lower():
+def boolean(string: str) -> bool:
+    """Parse `true` or `false`, in any case."""
+    match string.strip().lower():
         case "true":
             return True
         case "false":
@@ -117,32 +119,32 @@ def boolean(text: str) -> bool:
             raise ValueError("expected true or false")
 
 
-def plain_text(text: str) -> str:
-    """Any text."""
-    return text
+def plain_text(string: str) -> str:
+    """Accept any string."""
+    return string
 
 
-def at_least(least: int) -> Callable[[str], int]:
-    """Whole numbers from one on."""
+def at_least(minimum: int) -> Callable[[str], int]:
+    """A parser of integers that are at least a minimum."""
 
-    def parse(text: str) -> int:
+    def parse(string: str) -> int:
         try:
-            value = int(text.strip())
+            value = int(string.strip())
         except ValueError:
-            value = least - 1
-        if value < least:
-            raise ValueError(f"expected a whole number of at least {least}")
+            value = minimum - 1
+        if value < minimum:
+            raise ValueError(f"expected an integer of at least {minimum}")
         return value
 
     return parse
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """One of some words, in any case; as it is spelt here."""
+    """A parser of a choice, in any case; it returns the choice as spelled here."""
     by_folded = {choice.lower(): choice for choice in choices}
 
-    def parse(text: str) -> str:
-        choice = by_folded.get(text.strip().lower())
+    def parse(string: str) -> str:
+        choice = by_folded.get(string.strip().lower())
         if choice is None:
             raise ValueError(f"expected one of {', '.join(choices)}")
         return choice
@@ -150,38 +152,38 @@ def one_of(*choices: str) -> Callable[[str], str]:
     return parse
 
 
-def byte_size(text: str) -> int | None:
-    """Bytes, of a number or of `128mb`."""
-    match = re.fullmatch(r"\s*([0-9]+)\s*([kmgt]?)i?b?\s*", text.lower())
+def byte_size(string: str) -> int | None:
+    """Parse a number of bytes, such as `134217728` or `128mb`."""
+    match = re.fullmatch(r"\s*([0-9]+)\s*([kmgt]?)i?b?\s*", string.lower())
     if match is None or int(match[1]) == 0:
         raise ValueError("expected a size such as 134217728 or 128mb")
     return int(match[1]) << 10 * " kmgt".index(match[2] or " ")
 
 
-def interval(text: str) -> int | None:
-    """As `parse_interval`, for a property that may be absent."""
-    return parse_interval(text)
+def interval(string: str) -> int | None:
+    """`parse_interval`, typed for a property whose default is None."""
+    return parse_interval(string)
 
 
-def column_list(text: str) -> str | None:
-    """The text of a list that `column_paths` takes."""
-    column_paths(text)
-    return text
+def column_list(string: str) -> str | None:
+    """Validate a list of columns with `column_paths`, and return the string."""
+    column_paths(string)
+    return string
 
 
-def column_paths(text: str) -> tuple[tuple[str, ...], ...]:
-    """Column paths of a list such as ``a, s.b, `x.y` ``, names without their quotes.
+def column_paths(string: str) -> tuple[tuple[str, ...], ...]:
+    """Parse a list of columns such as ``a, s.b, `x.y` `` into paths of unquoted names.
 
     Raises:
-        ValueError: a quote that isn't closed, or an empty name.
+        ValueError: an unclosed quote or an empty name.
     """
-    if not text.strip():
+    if not string.strip():
         return ()
     columns: list[tuple[str, ...]] = []
     path: list[str] = []
     position = 0
     while True:
-        match = _NAME.match(text, position)
+        match = _NAME.match(string, position)
         if match is None:
             raise ValueError("expected column names, separated by commas")
         quoted, plain = match["quoted"], match["plain"]

@@ -40,12 +40,12 @@ __all__ = [
 
 
 class SchemaJsonError(ValueError):
-    """A schema text that isn't what PROTOCOL.md describes; the kernel names the table."""
+    """A schema that PROTOCOL.md doesn't allow; the kernel adds the table to the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveType:
-    """A type without parameters, by its Delta name (`long`, `string`, `timestamp_ntz`, ...)."""
+    """A type without parameters (`long`, `string`, `timestamp_ntz`, ...)."""
 
     name: str
 
@@ -64,7 +64,7 @@ class DecimalType:
         if not (1 <= self.precision <= 38 and 0 <= self.scale <= self.precision):
             raise SchemaJsonError(
                 f"decimal({self.precision},{self.scale}) isn't a decimal type: "
-                "precision is 1 to 38 and scale 0 to precision"
+                "precision must be 1 to 38, and scale 0 to precision"
             )
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class ArrayType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapType:
-    """A map of `key_type` (never null) to `value_type`."""
+    """A map from `key_type` (never null) to `value_type`."""
 
     key_type: DataType
     value_type: DataType
@@ -129,7 +129,7 @@ class StructType:
         return tuple(f.name for f in self.fields)
 
     def get(self, name: str) -> StructField | None:
-        """The field of exactly this name, else of this name in another case, else None."""
+        """The field with this name, else with this name in another case, else None."""
         folded = None
         for candidate in self.fields:
             if candidate.name == name:
@@ -139,40 +139,40 @@ class StructType:
         return folded
 
     def find(self, path: Sequence[str]) -> tuple[tuple[str, ...], DataType] | None:
-        """The names on a path through structs as the schema spells them, and its type."""
+        """The type at a path through structs, and the path as the schema spells it."""
         names: list[str] = []
         level: DataType = self
         for step in path:
-            found = level.get(step) if isinstance(level, StructType) else None
-            if found is None:
+            child = level.get(step) if isinstance(level, StructType) else None
+            if child is None:
                 return None
-            names.append(found.name)
-            level = found.data_type
+            names.append(child.name)
+            level = child.data_type
         return tuple(names), level
 
     def select(self, names: tuple[str, ...] | list[str]) -> StructType:
-        """The fields of these exact names, in the order given. KeyError where one isn't there."""
+        """The fields with exactly these names, in this order; KeyError if one is missing."""
         by_name = {f.name: f for f in self.fields}
         return StructType(tuple(by_name[n] for n in names))
 
     def to_json(self) -> str:
-        """The text that stands in `metaData.schemaString`."""
+        """The schema as JSON, for `metaData.schemaString`."""
         return msgspec.json.encode(data_type_to_json(self)).decode()
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> StructType:
+    def from_json(cls, json: str | bytes) -> StructType:
         """Parse `metaData.schemaString`.
 
         Raises:
             SchemaJsonError: not JSON, or not a struct of known types.
         """
         try:
-            value: Any = decode_json(text, object)
+            value: Any = decode_json(json, object)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise SchemaJsonError(f"schema isn't valid JSON: {error}") from error
         result = data_type_from_json(value)
         if not isinstance(result, StructType):
-            raise SchemaJsonError(f"a schema must be a struct, this one is {result}")
+            raise SchemaJsonError(f"a schema must be a struct, not {result}")
         return result
 
 
@@ -215,7 +215,7 @@ _PRIMITIVES = {
 PRIMITIVE_NAMES = frozenset(_PRIMITIVES)
 
 _MAX_DEPTH = 100
-"""Levels of nested types: more would exceed the interpreter's stack somewhere."""
+"""Maximum nesting of types; deeper types would exceed the interpreter's stack."""
 
 _MAX_EXCERPT = 100
 
@@ -224,8 +224,8 @@ def data_type_from_json(value: Any) -> DataType:
     """A type from its decoded JSON: a name, or an object with `type`.
 
     Raises:
-        SchemaJsonError: an unknown type, a part is missing or of a wrong type, or the type is
-            nested more than 100 levels deep.
+        SchemaJsonError: the type is unknown, a part is missing or of a wrong type, or the type
+            is nested more than 100 levels deep.
     """
     return _type_from_json(value, _MAX_DEPTH)
 
@@ -318,12 +318,12 @@ def _field_from_json(value: Any, depth: int) -> StructField:
 
 
 def _excerpt(value: Any) -> str:
-    """A value in a message: it may be long, or nested deeply."""
+    """The beginning of a value that may be long or deeply nested, for an error message."""
     try:
-        text = repr(value)
+        full = repr(value)
     except RecursionError:
-        text = f"a deeply nested {type(value).__name__}"
-    return text if len(text) <= _MAX_EXCERPT else f"{text[:_MAX_EXCERPT]}..."
+        full = f"a deeply nested {type(value).__name__}"
+    return full if len(full) <= _MAX_EXCERPT else f"{full[:_MAX_EXCERPT]}..."
 
 
 def _primitive_from_name(name: str) -> DataType:

@@ -1,4 +1,4 @@
-"""Per-file statistics and their JSON text (PROTOCOL.md, Per-file Statistics)."""
+"""Per-file statistics and their JSON (PROTOCOL.md, Per-file Statistics)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["FileStatistics", "from_json", "to_json", "with_wide_bounds"]
 class FileStatistics:
     """Statistics of one data file.
 
-    Bounds and null counts are keyed by physical column name, nested structs as nested mappings.
-    Bounds are Python values (int, float, str, bool, bytes, Decimal, date, datetime); a column
-    without a usable bound is absent. `tight_bounds` is None where the writer doesn't say.
+    Bounds and null counts are keyed by physical column name; structs are nested mappings. Bounds
+    are Python values (int, float, str, bool, bytes, Decimal, date, datetime). A column without a
+    usable bound is absent. `tight_bounds` is None if the writer left it out.
     """
 
     num_records: int
@@ -34,11 +34,11 @@ class FileStatistics:
 
 
 def to_json(stats: FileStatistics) -> str:
-    """The text of `add.stats`.
+    """Statistics as JSON, for `add.stats`.
 
-    Timestamps are cut to milliseconds, maxima too: readers widen them. A datetime without zone is
-    a timestamp_ntz. Bounds that JSON or other readers can't use are left out: NaN, infinities,
-    booleans and bytes.
+    Timestamps are truncated to milliseconds, maxima too: readers widen them. A datetime without a
+    time zone is a timestamp_ntz. NaN, infinities, booleans and bytes are left out, because JSON
+    or other readers don't support them as bounds.
     """
     value: dict[str, Any] = {
         "numRecords": stats.num_records,
@@ -51,19 +51,19 @@ def to_json(stats: FileStatistics) -> str:
     return _ENCODER.encode(value).decode()
 
 
-def from_json(text: str | bytes, schema: StructType) -> FileStatistics | None:
-    """Parse `add.stats`; None where it doesn't state the number of records.
+def from_json(json: str | bytes, schema: StructType) -> FileStatistics | None:
+    """Parse `add.stats`; None if it lacks the number of records.
 
     Args:
-        text: the JSON text.
-        schema: the table's schema by physical names; columns that it lacks are left out, and so
-            are bounds that aren't values of their column's type.
+        json: value of `add.stats`.
+        schema: the table's schema with physical names. Other columns and bounds that aren't
+            values of their column's type are left out.
 
     Raises:
         ValueError: not a JSON object.
     """
     try:
-        value = _decoded(text)
+        value = _decode(json)
     except (msgspec.DecodeError, UnicodeError, InvalidOperation) as error:
         raise ValueError(f"statistics aren't valid JSON: {error}") from error
     if not isinstance(value, dict):
@@ -81,22 +81,23 @@ def from_json(text: str | bytes, schema: StructType) -> FileStatistics | None:
     )
 
 
-def with_wide_bounds(text: str | None, num_records: int) -> str:
-    """Statistics of a file that gets a deletion vector: its bounds are wide from then on.
+def with_wide_bounds(json: str | None, num_records: int) -> str:
+    """The statistics of a file after it receives a deletion vector: its bounds are now wide.
 
-    Null counts stay. With wide bounds only 0 and the number of rows say something: a count that
-    said of the rows which an earlier vector left that all are null says nothing any more. It can't
-    be raised, for some writers count the nulls of deleted rows, too, and call their bounds tight.
+    Null counts are unchanged. With wide bounds a null count is meaningful only if it is 0 or the
+    number of rows, so a count of nulls in the rows that an earlier vector left loses its meaning.
+    It can't be corrected, because some writers include the nulls of deleted rows and still call
+    their bounds tight.
 
     Args:
-        text: the statistics before; None where there are none.
-        num_records: rows in the file.
+        json: the file's current statistics; None if it has none.
+        num_records: number of rows in the file.
 
     Raises:
         ValueError: not a JSON object.
     """
     try:
-        value = {} if text is None else _decoded(text)
+        value = {} if json is None else _decode(json)
     except (msgspec.DecodeError, UnicodeError, InvalidOperation) as error:
         raise ValueError(f"statistics aren't valid JSON: {error}") from error
     if not isinstance(value, dict):
@@ -106,13 +107,13 @@ def with_wide_bounds(text: str | None, num_records: int) -> str:
     return _ENCODER.encode(value).decode()
 
 
-# Decimals keep all their digits both ways.
+# Decimals keep all digits when they are encoded and decoded.
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 _DECODER: JsonDecoder[Any] = JsonDecoder(object, float_hook=Decimal)
 
 
-def _decoded(text: str | bytes) -> Any:
-    data = text.encode() if isinstance(text, str) else text
+def _decode(json: str | bytes) -> Any:
+    data = json.encode() if isinstance(json, str) else json
     return _DECODER.decode(without_lone_surrogates(data))
 
 
@@ -137,8 +138,8 @@ def _bound_to_json(value: Any) -> Any:
             return value if value.is_finite() else None
         case dt.datetime():
             local = value if value.tzinfo is None else value.astimezone(dt.UTC)
-            text = local.replace(tzinfo=None).isoformat(timespec="milliseconds")
-            return text if value.tzinfo is None else text + "Z"
+            formatted = local.replace(tzinfo=None).isoformat(timespec="milliseconds")
+            return formatted if value.tzinfo is None else formatted + "Z"
         case dt.date():
             return value.isoformat()
         case _:

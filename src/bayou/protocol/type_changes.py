@@ -1,4 +1,4 @@
-"""Which changes of a column's type readers know (PROTOCOL.md, Type Widening)."""
+"""Supported type changes of columns, and their metadata (PROTOCOL.md, Type Widening)."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ TYPE_CHANGES_KEY = "delta.typeChanges"
 
 _INTEGERS = (BYTE, SHORT, INTEGER, LONG)
 _INTEGER_DIGITS = {BYTE: 10, SHORT: 10, INTEGER: 10, LONG: 20}
-_FEWEST_DIGITS = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 19}
+_MIN_DIGITS = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 19}
 
 
 def is_widening(before: DataType, after: DataType) -> bool:
-    """Whether a column may change its type so: every value of the one is one of the other."""
+    """Whether a column's type may change: each value of the old type is one of the new type."""
     if before in _INTEGERS and after in _INTEGERS:
         return _INTEGERS.index(before) < _INTEGERS.index(after)
     if after == DOUBLE:
@@ -61,34 +61,35 @@ def is_widening(before: DataType, after: DataType) -> bool:
 
 
 def is_readable_change(before: DataType, after: DataType) -> bool:
-    """Whether files of the one type are read as the other.
+    """Whether files of the old type can be read as the new type.
 
-    Besides `is_widening` this holds for a whole number and a decimal that has just enough digits:
-    other writers make such changes, this package doesn't.
+    In addition to `is_widening`, an integer can be read as a decimal with just enough digits:
+    other writers make this change, Bayou doesn't.
     """
-    if isinstance(after, DecimalType) and before in _FEWEST_DIGITS:
-        return after.precision - after.scale >= _FEWEST_DIGITS[before]
+    if isinstance(after, DecimalType) and before in _MIN_DIGITS:
+        return after.precision - after.scale >= _MIN_DIGITS[before]
     return is_widening(before, after)
 
 
 def widens_by_itself(before: DataType, after: DataType) -> bool:
-    """Whether a column takes a type that rows bring, where the schema may evolve.
+    """Whether schema evolution may widen a column to the type of incoming rows.
 
-    Those are fewer widenings than may be asked for: a whole number doesn't become a decimal or a
-    double because of some rows.
+    Schema evolution widens less than ALTER TABLE: it doesn't change an integer to a decimal or a
+    double.
     """
-    whole_to_other = before in _INTEGERS and after not in _INTEGERS
-    return is_widening(before, after) and not whole_to_other
+    integer_to_other = before in _INTEGERS and after not in _INTEGERS
+    return is_widening(before, after) and not integer_to_other
 
 
 def with_type_changes(
     before: StructType, after: StructType, table_version: int | None = None
 ) -> StructType:
-    """A schema with what changed of its columns' types in their metadata, behind earlier changes.
+    """The new schema with the type changes appended to the metadata of its columns.
 
     Args:
-        before: the schema as it was; columns are the same by name.
-        table_version: of the commit; None unless the table has the feature's preview.
+        before: the old schema; columns are matched by name.
+        after: the new schema.
+        table_version: version of the commit; None unless the table has the preview feature.
     """
     fields: list[StructField] = []
     for field in after:
@@ -108,7 +109,7 @@ def with_type_changes(
 def _type_changes(
     before: DataType, after: DataType, path: tuple[str, ...], version: int | None
 ) -> Iterator[dict[str, Any]]:
-    """Entries for what changed outside of structs, whose fields have their own."""
+    """Metadata entries for the changes outside of structs, whose fields have their own entries."""
     match before, after:
         case StructType(), StructType():
             return
@@ -146,12 +147,12 @@ def _with_inner_changes(before: DataType, after: DataType, version: int | None) 
 
 
 def unsupported_type_changes(schema: StructType) -> list[str]:
-    """Changes in a schema's history that aren't known, as `column: from -> to`."""
+    """Type changes in a schema's metadata that can't be read, as `column: from -> to`."""
     return list(_unsupported(schema, ""))
 
 
 def was_float(field: StructField) -> bool:
-    """Whether a column, not what is in it, was float when some files were written."""
+    """Whether a column, not a type nested in it, was widened from float."""
     return field.data_type == DOUBLE and any(
         isinstance(change, dict)
         and change.get("fromType") == "float"
@@ -161,7 +162,7 @@ def was_float(field: StructField) -> bool:
 
 
 def changed_from_float(schema: StructType) -> frozenset[tuple[str, ...]]:
-    """Paths of the columns, fields of structs included, of which `was_float` holds."""
+    """Paths of the columns and struct fields that were widened from float."""
     return frozenset(_changed_from_float(schema, ()))
 
 
@@ -181,7 +182,7 @@ def _unsupported(data_type: DataType, name: str) -> Iterator[str]:
                 path = f"{name}.{field.name}" if name else field.name
                 for change in _changes(field.metadata.get(TYPE_CHANGES_KEY)):
                     if not _is_known(change):
-                        yield _text(change, path)
+                        yield _describe(change, path)
                 yield from _unsupported(field.data_type, path)
         case ArrayType():
             yield from _unsupported(data_type.element_type, f"{name}.element")
@@ -209,7 +210,7 @@ def _is_known(change: Any) -> bool:
     return is_readable_change(before, after)
 
 
-def _text(change: Any, path: str) -> str:
+def _describe(change: Any, path: str) -> str:
     if not isinstance(change, dict):
         return f"{path}: {change!r}"
     inner = change.get("fieldPath")

@@ -1,8 +1,8 @@
-"""Types as SQL spells them: `bigint`, `decimal(10,2)`, `array<struct<a: int not null>>`.
+"""Types in SQL: `bigint`, `decimal(10,2)`, `array<struct<a: int not null>>`.
 
-The names of PROTOCOL.md (`long`, `integer`, ...) are read as well. `char(n)` and `varchar(n)` are
-strings whose limits stand in the metadata of the column around them, as the text of its whole type
-(`__CHAR_VARCHAR_TYPE_STRING`, which is Spark's).
+The names of PROTOCOL.md (`long`, `integer`, ...) are accepted too. `char(n)` and `varchar(n)` are
+strings. As in Spark, the column's metadata keeps the SQL of its full type under
+`__CHAR_VARCHAR_TYPE_STRING`.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ _NAMES: dict[str, DataType] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthLimit:
-    """How long texts may be.
+    """Maximum length of the strings of a `char` or `varchar` type.
 
     Attributes:
-        path: from the column to them, with `element`, `key` and `value` through arrays and maps.
+        path: path of the type in its column, with `element`, `key` and `value` for arrays and maps.
         kind: `char` or `varchar`.
-        most: characters.
+        most: maximum number of characters.
     """
 
     path: tuple[str, ...]
@@ -79,38 +79,38 @@ class LengthLimit:
         return f"{self.kind}({self.most})"
 
 
-def type_from_text(text: str) -> DataType:
-    """The type that a text names.
+def type_from_text(sql: str) -> DataType:
+    """Parse a type in SQL.
 
     Raises:
-        SchemaJsonError: it names none.
+        SchemaJsonError: the SQL isn't a type.
     """
-    return field_from_text("", text).data_type
+    return field_from_text("", sql).data_type
 
 
-def field_from_text(name: str, text: str) -> StructField:
-    """A nullable column of the type that a text names; with the metadata of char and varchar.
+def field_from_text(name: str, sql: str) -> StructField:
+    """A nullable column of a type in SQL, with the metadata of `char` and `varchar`.
 
     Raises:
-        SchemaJsonError: it names none.
+        SchemaJsonError: the SQL isn't a type.
     """
-    parser = _Parser(text)
+    parser = _Parser(sql)
     parsed = parser.type()
     parser.end()
-    metadata = {CHAR_VARCHAR_KEY: parsed.limited} if parsed.limits else {}
+    metadata = {CHAR_VARCHAR_KEY: parsed.sql} if parsed.limits else {}
     return StructField(name=name, data_type=parsed.data_type, metadata=metadata)
 
 
 def length_limits(field: StructField) -> tuple[LengthLimit, ...]:
-    """The limits of a column's texts, itself and what is in it; empty for most.
+    """The `char` and `varchar` limits of a column and of the types nested in it.
 
     Raises:
-        SchemaJsonError: metadata that can't be read.
+        SchemaJsonError: the metadata isn't a type.
     """
-    text = field.metadata.get(CHAR_VARCHAR_KEY)
-    if text is None:
+    sql = field.metadata.get(CHAR_VARCHAR_KEY)
+    if sql is None:
         return ()
-    parser = _Parser(str(text))
+    parser = _Parser(str(sql))
     limits = parser.type().limits
     parser.end()
     return limits
@@ -118,10 +118,10 @@ def length_limits(field: StructField) -> tuple[LengthLimit, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """A type; `limited` is its text with the limits of char and varchar in it."""
+    """A parsed type, and its SQL with `char` and `varchar`."""
 
     data_type: DataType
-    limited: str
+    sql: str
     limits: tuple[LengthLimit, ...] = ()
 
 
@@ -133,11 +133,11 @@ _TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([\w]+)|(.))")
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, sql: str) -> None:
+        self._sql = sql
         self._tokens = [
             (m[1].replace("``", "`") if m[1] else m[2] or m[3], m[1] is not None)
-            for m in _TOKEN.finditer(text.strip())
+            for m in _TOKEN.finditer(sql.strip())
         ]
         self._next = 0
 
@@ -150,7 +150,7 @@ class _Parser:
                 self._expect(">")
                 return _Parsed(
                     ArrayType(element_type=element.data_type),
-                    f"array<{element.limited}>",
+                    f"array<{element.sql}>",
                     _inside("element", element.limits),
                 )
             case "map":
@@ -161,7 +161,7 @@ class _Parser:
                 self._expect(">")
                 return _Parsed(
                     MapType(key_type=key.data_type, value_type=value.data_type),
-                    f"map<{key.limited},{value.limited}>",
+                    f"map<{key.sql},{value.sql}>",
                     (*_inside("key", key.limits), *_inside("value", value.limits)),
                 )
             case "struct":
@@ -173,20 +173,20 @@ class _Parser:
             case "char" | "character" | "varchar":
                 numbers = self._numbers()
                 if len(numbers) != 1 or numbers[0] < 1:
-                    raise self._wrong()
+                    raise self._error()
                 kind = "varchar" if name == "varchar" else "char"
                 limit = LengthLimit(path=(), kind=kind, most=numbers[0])
                 return _Parsed(STRING, f"{kind}({numbers[0]})", (limit,))
             case _ if name in _NAMES:
-                found = _NAMES[name]
-                return _Parsed(found, _SQL_NAMES.get(str(found), str(found)))
+                primitive = _NAMES[name]
+                return _Parsed(primitive, _SQL_NAMES.get(str(primitive), str(primitive)))
             case _:
-                raise self._wrong()
+                raise self._error()
 
     def _struct(self) -> _Parsed:
         self._expect("<")
         fields: list[StructField] = []
-        texts: list[str] = []
+        members: list[str] = []
         limits: tuple[LengthLimit, ...] = ()
         while not self._accept(">"):
             if fields:
@@ -196,9 +196,9 @@ class _Parser:
             parsed = self.type()
             nullable = not (self._accept("not") and self._expect("null"))
             fields.append(StructField(name=name, data_type=parsed.data_type, nullable=nullable))
-            texts.append(f"{name}:{parsed.limited}")
+            members.append(f"{name}:{parsed.sql}")
             limits += _inside(name, parsed.limits)
-        return _Parsed(StructType(tuple(fields)), f"struct<{','.join(texts)}>", limits)
+        return _Parsed(StructType(tuple(fields)), f"struct<{','.join(members)}>", limits)
 
     def _numbers(self) -> list[int]:
         if not self._accept("("):
@@ -209,13 +209,13 @@ class _Parser:
                 self._expect(",")
             token = self._take()
             if not token.isdecimal():
-                raise self._wrong()
+                raise self._error()
             numbers.append(int(token))
         return numbers
 
     def _take(self) -> str:
         if self._next >= len(self._tokens):
-            raise self._wrong()
+            raise self._error()
         self._next += 1
         return self._tokens[self._next - 1][0]
 
@@ -230,16 +230,16 @@ class _Parser:
 
     def _expect(self, token: str) -> bool:
         if not self._accept(token):
-            raise self._wrong()
+            raise self._error()
         return True
 
     def end(self) -> None:
         if self._next < len(self._tokens):
-            raise self._wrong()
+            raise self._error()
 
-    def _wrong(self) -> SchemaJsonError:
+    def _error(self) -> SchemaJsonError:
         return SchemaJsonError(
-            f"{self._text!r} isn't a type: expected one such as 'bigint', 'decimal(10,2)', "
+            f"{self._sql!r} isn't a type: expected one such as 'bigint', 'decimal(10,2)', "
             "'array<string>', 'struct<a: int, b: date>'"
         )
 

@@ -1,7 +1,7 @@
-"""Variants in binary form (PROTOCOL.md, Variant Data Type; Parquet's Variant Binary Encoding).
+"""Binary form of variants (PROTOCOL.md, Variant Data Type; Parquet's Variant Binary Encoding).
 
-As much of it as making variants takes, and putting shredded ones together: objects and arrays are
-built from the encoded values in them, whatever those are.
+Encodes variants, and decodes the parts that are needed to reassemble shredded variants. Objects
+and arrays are built from encoded values.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class VariantError(ValueError):
-    """Bytes that aren't a variant, or a shredded variant that breaks its specification."""
+    """Bytes that aren't a variant, or a shredded variant that violates the specification."""
 
 
 NULL = b"\x00"
@@ -55,34 +55,34 @@ _NUMBERS: Mapping[str, tuple[int, str]] = {
     "timestamp_ntz_nanos": (19, "<q"),
 }
 _DECIMALS = ((9, 8, 4), (18, 9, 8), (38, 10, 16))
-"""Most digits, type and bytes."""
+"""Maximum digits, type id and width in bytes."""
 
 
 def metadata(names: Iterable[str]) -> bytes:
-    """A variant's metadata: the names of its fields, whose ids are their positions."""
-    texts = [name.encode() for name in names]
-    width = _width(max(len(texts), sum(map(len, texts))))
-    ends = itertools.accumulate(map(len, texts), initial=0)
-    numbers = b"".join(n.to_bytes(width, "little") for n in (len(texts), *ends))
-    return bytes([1 | (width - 1) << 6]) + numbers + b"".join(texts)
+    """A variant's metadata: its field names; the id of a name is its position."""
+    encoded = [name.encode() for name in names]
+    width = _width(max(len(encoded), sum(map(len, encoded))))
+    ends = itertools.accumulate(map(len, encoded), initial=0)
+    numbers = b"".join(n.to_bytes(width, "little") for n in (len(encoded), *ends))
+    return bytes([1 | (width - 1) << 6]) + numbers + b"".join(encoded)
 
 
 def field_ids(metadata: bytes) -> dict[str, int]:
     """The ids of a variant's field names, from its metadata.
 
     Raises:
-        VariantError: not metadata of version 1, or cut off.
+        VariantError: not metadata of version 1, or truncated.
     """
     if not metadata or metadata[0] & 0x0F != 1:
-        raise VariantError("its metadata isn't of version 1")
+        raise VariantError("its metadata doesn't have version 1")
     width = (metadata[0] >> 6) + 1
     count = _unsigned(metadata, 1, width)
     first = 1 + width * (count + 2)
     if first > len(metadata):
-        raise VariantError("its metadata is cut off")
+        raise VariantError("its metadata is truncated")
     ends = [_unsigned(metadata, 1 + width * (i + 1), width) for i in range(count + 1)]
     if ends[0] != 0 or first + ends[-1] > len(metadata):
-        raise VariantError("its metadata is cut off")
+        raise VariantError("its metadata is truncated")
     try:
         return {
             metadata[first + start : first + end].decode(): i
@@ -103,38 +103,38 @@ def number(kind: str, value: float) -> bytes:
     Args:
         kind: `int8` to `int64` (see `integer`), `float`, `double`, `date` (days), `time`,
             `timestamp`, `timestamp_ntz` (microseconds), `timestamp_nanos`, `timestamp_ntz_nanos`.
-        value: in that unit, since the epoch or midnight.
+        value: the value in the unit of its kind, since the epoch or midnight.
     """
     type_id, layout = _NUMBERS[kind]
     return _header(type_id) + struct.pack(layout, value)
 
 
 def integer(value: int) -> bytes:
-    """A whole number, in as few bytes as it takes, as Spark has it.
+    """An integer, in the smallest type that holds it, as in Spark.
 
     Raises:
-        VariantError: one of more than 64 bits.
+        VariantError: the integer has more than 64 bits.
     """
     bits = value.bit_length() if value >= 0 else (~value).bit_length()
-    for kind, most in (("int8", 7), ("int16", 15), ("int32", 31), ("int64", 63)):
-        if bits <= most:
+    for kind, max_bits in (("int8", 7), ("int16", 15), ("int32", 31), ("int64", 63)):
+        if bits <= max_bits:
             return number(kind, value)
     raise VariantError(f"{value} has more than 64 bits")
 
 
 def decimal(unscaled: int, scale: int) -> bytes:
-    """A decimal, in as few bytes as it takes.
+    """A decimal, in the smallest type that holds it.
 
     Raises:
-        VariantError: one of more than 38 digits.
+        VariantError: the decimal has more than 38 digits.
     """
     digits = max(len(str(abs(unscaled))), scale)
-    for most, type_id, width in _DECIMALS:
-        if digits <= most:
+    for max_digits, type_id, width in _DECIMALS:
+        if digits <= max_digits:
             return (
                 _header(type_id) + bytes([scale]) + unscaled.to_bytes(width, "little", signed=True)
             )
-    raise VariantError(f"a decimal of {digits} digits is none of a variant's")
+    raise VariantError(f"a decimal has {digits} digits; variants allow 38")
 
 
 def string(value: str) -> bytes:
@@ -157,7 +157,7 @@ def uuid(value: bytes) -> bytes:
 
 def array(elements: Sequence[bytes]) -> bytes:
     """An array of encoded values."""
-    is_large = len(elements) > 255  # what a byte holds
+    is_large = len(elements) > 255  # more than a byte can count
     offsets, width = _offsets(elements)
     head = (width - 1) | is_large << 2
     return b"".join(
@@ -174,13 +174,13 @@ def object_(fields: Mapping[str, bytes], ids: Mapping[str, int]) -> bytes:
     """An object of encoded values.
 
     Raises:
-        VariantError: a name that the metadata doesn't have.
+        VariantError: the metadata lacks a field name.
     """
     names = sorted(fields, key=str.encode)
     missing = next((name for name in names if name not in ids), None)
     if missing is not None:
         raise VariantError(f"its metadata lacks the field name {missing!r}")
-    is_large = len(names) > 255  # what a byte holds
+    is_large = len(names) > 255  # more than a byte can count
     values = [fields[name] for name in names]
     offsets, width = _offsets(values)
     id_width = _width(max((ids[name] for name in names), default=0))
@@ -197,13 +197,13 @@ def object_(fields: Mapping[str, bytes], ids: Mapping[str, int]) -> bytes:
 
 
 def object_fields(value: bytes, ids: Mapping[str, int]) -> dict[str, bytes]:
-    """The encoded values of an object by name.
+    """The encoded values of an object by field name.
 
     Raises:
-        VariantError: not an object, cut off, or with a field that the metadata doesn't name.
+        VariantError: not an object, truncated, or with a field that the metadata lacks.
     """
     if not value or value[0] & 3 != _OBJECT:
-        raise VariantError("what is left of a shredded object isn't an object")
+        raise VariantError("the unshredded part of an object isn't an object")
     head = value[0] >> 2
     width, id_width, count_width = (head & 3) + 1, (head >> 2 & 3) + 1, 4 if head >> 4 & 1 else 1
     count = _unsigned(value, 1, count_width)
@@ -211,18 +211,18 @@ def object_fields(value: bytes, ids: Mapping[str, int]) -> dict[str, bytes]:
     first_offset = first_id + count * id_width
     first_value = first_offset + (count + 1) * width
     if first_value > len(value):
-        raise VariantError("an object is cut off")
+        raise VariantError("an object is truncated")
     names = {number: name for name, number in ids.items()}
     offsets = [_unsigned(value, first_offset + i * width, width) for i in range(count + 1)]
-    # Values needn't stand in the order of the names: one ends where the next begins.
+    # Values may be stored in any order: a value ends at the next larger offset.
     ends = dict(pairwise(sorted(set(offsets))))
-    found: dict[str, bytes] = {}
+    values: dict[str, bytes] = {}
     for i, offset in enumerate(offsets[:-1]):
         name = names.get(_unsigned(value, first_id + i * id_width, id_width))
         if name is None or first_value + ends.get(offset, len(value)) > len(value):
-            raise VariantError("an object is cut off, or has a field without a name")
-        found[name] = value[first_value + offset : first_value + ends[offset]]
-    return found
+            raise VariantError("an object is truncated, or has a field without a name")
+        values[name] = value[first_value + offset : first_value + ends[offset]]
+    return values
 
 
 def _header(type_id: int) -> bytes:
@@ -230,7 +230,7 @@ def _header(type_id: int) -> bytes:
 
 
 def _offsets(values: Sequence[bytes]) -> tuple[bytes, int]:
-    """Where each of the values begins and the last one ends; bytes of each of these numbers."""
+    """Offsets of the values and of the end, encoded; and the width of an offset in bytes."""
     position, positions = 0, [0]
     for value in values:
         position += len(value)
@@ -239,11 +239,11 @@ def _offsets(values: Sequence[bytes]) -> tuple[bytes, int]:
     return b"".join(p.to_bytes(width, "little") for p in positions), width
 
 
-def _width(most: int) -> int:
-    return max(1, (most.bit_length() + 7) // 8)
+def _width(max_number: int) -> int:
+    return max(1, (max_number.bit_length() + 7) // 8)
 
 
 def _unsigned(data: bytes, start: int, width: int) -> int:
     if start + width > len(data):
-        raise VariantError("it is cut off")
+        raise VariantError("it is truncated")
     return int.from_bytes(data[start : start + width], "little")

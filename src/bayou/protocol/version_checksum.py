@@ -33,18 +33,18 @@ _SIZE_BINS: tuple[int, ...] = (
         )
     ),
 )
-"""Where the bins of a new histogram begin, in bytes; those of delta-spark."""
+"""Lower bounds of the bins of a new histogram, in bytes, as in delta-spark."""
 
 _DELETED_BINS = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 2_147_483_647)
-"""Where the bins of deleted rows begin (Deleted Record Counts Histogram Schema)."""
+"""Lower bounds of the bins of deleted rows (Deleted Record Counts Histogram Schema)."""
 
 
 class FileSizeHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How many live files of which size there are (File Size Histogram Schema).
+    """Number and total size of the live files by file size (File Size Histogram Schema).
 
     Attributes:
-        sorted_bin_boundaries: first size of each bin, ascending from 0.
-        file_counts, total_bytes: of each bin.
+        sorted_bin_boundaries: lower bound of each bin, ascending from 0.
+        file_counts, total_bytes: number and total size of the files of each bin.
     """
 
     sorted_bin_boundaries: tuple[int, ...]
@@ -53,20 +53,25 @@ class FileSizeHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
     @classmethod
     def empty(cls) -> FileSizeHistogram:
-        """That of no files."""
+        """The histogram of a table without files."""
         zeros = (0,) * len(_SIZE_BINS)
         return cls(sorted_bin_boundaries=_SIZE_BINS, file_counts=zeros, total_bytes=zeros)
 
     def changed(self, added: Iterable[int], removed: Iterable[int]) -> FileSizeHistogram | None:
-        """With some sizes more and some less; None where there weren't so many."""
+        """The histogram after files are added and removed; None if a count becomes negative.
+
+        Args:
+            added: sizes of the added files.
+            removed: sizes of the removed files.
+        """
         counts, totals = list(self.file_counts), list(self.total_bytes)
         if not len(self.sorted_bin_boundaries) == len(counts) == len(totals) > 0:
             return None
         for sizes, sign in ((added, 1), (removed, -1)):
             for size in sizes:
-                place = bisect_right(self.sorted_bin_boundaries, size) - 1
-                counts[place] += sign
-                totals[place] += sign * size
+                bin_index = bisect_right(self.sorted_bin_boundaries, size) - 1
+                counts[bin_index] += sign
+                totals[bin_index] += sign * size
         if min(counts) < 0 or min(totals) < 0:
             return None
         return FileSizeHistogram(
@@ -77,12 +82,17 @@ class FileSizeHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 
 class DeletedRecordCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How many live files have how many deleted rows (Deleted Record Counts Histogram Schema)."""
+    """Number of live files by deleted rows (Deleted Record Counts Histogram Schema)."""
 
     deleted_record_counts: tuple[int, ...] = (0,) * len(_DELETED_BINS)
 
     def changed(self, added: Iterable[int], removed: Iterable[int]) -> DeletedRecordCounts | None:
-        """With some files more and some less; None where there weren't so many."""
+        """The histogram after files are added and removed; None if a count becomes negative.
+
+        Args:
+            added: deleted rows of each added file.
+            removed: deleted rows of each removed file.
+        """
         counts = list(self.deleted_record_counts)
         if len(counts) != len(_DELETED_BINS):
             return None
@@ -95,21 +105,22 @@ class DeletedRecordCounts(msgspec.Struct, frozen=True, kw_only=True, rename="cam
 class VersionChecksum(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True
 ):
-    """What a `.crc` file says of its version; the list of files is left out.
+    """The fields of a `.crc` file without its list of files.
+
+    A field that the writer left out is None.
 
     Attributes:
-        table_size_bytes: sum of the live files' sizes.
+        table_size_bytes: total size of the live files.
         num_files: number of live files.
-        num_metadata, num_protocol: 1.
-        metadata, protocol: those of the version; old writers leave them out.
-        set_transactions: live ones, None where the writer doesn't say.
-        domain_metadata: without removed ones, None where the writer doesn't say.
+        num_metadata, num_protocol: always 1.
+        metadata, protocol: actions of the version; old writers leave them out.
+        set_transactions: transaction identifiers that haven't expired.
+        domain_metadata: domains that aren't removed.
         in_commit_timestamp_opt: ms since the epoch, None without in-commit timestamps.
-        txn_id: of the transaction that made the version.
-        file_size_histogram: None where the writer doesn't say; delta-spark before 4.4 calls it
-            `histogramOpt`.
-        num_deleted_records_opt, num_deletion_vectors_opt, deleted_record_counts_histogram_opt: of
-            deletion vectors; None where the writer doesn't say.
+        txn_id: id of the transaction that committed the version.
+        file_size_histogram: `histogramOpt` in files of delta-spark before 4.4.
+        num_deleted_records_opt, num_deletion_vectors_opt, deleted_record_counts_histogram_opt:
+            statistics of the deletion vectors.
     """
 
     txn_id: str | None = None
@@ -130,15 +141,15 @@ class VersionChecksum(
 
 
 def parse(data: bytes) -> VersionChecksum | None:
-    """Parse the file; None where it isn't a checksum."""
+    """Parse the file; None if it is malformed."""
     try:
-        found = _DECODER.decode(data)
+        checksum = _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    if found.histogram_opt is None:
-        return found
-    histogram = found.file_size_histogram or found.histogram_opt
-    return msgspec.structs.replace(found, file_size_histogram=histogram, histogram_opt=None)
+    if checksum.histogram_opt is None:
+        return checksum
+    histogram = checksum.file_size_histogram or checksum.histogram_opt
+    return msgspec.structs.replace(checksum, file_size_histogram=histogram, histogram_opt=None)
 
 
 def encode(checksum: VersionChecksum) -> bytes:

@@ -1,6 +1,6 @@
 """Tests and examples for authors of engines and catalogs.
 
-`EngineSuite` checks an engine, `FileCatalog` is an example of a catalog.
+`EngineSuite` tests an engine; `FileCatalog` is an example of a catalog.
 """
 
 from bayou.testing.engine_suite import EngineSuite

@@ -1,6 +1,6 @@
-"""The conformance suite of engines: what the docstrings of `bayou.kernel.engine` promise, as tests.
+"""The conformance tests of engines, which verify the contracts of `bayou.kernel.engine`.
 
-An engine of your own runs all of it with pytest:
+Run them for a custom engine with pytest:
 
     class TestMyEngine(EngineSuite):
         @pytest.fixture
@@ -34,4 +34,4 @@ class EngineSuite(
     ParquetWritingSuite,
     ExpressionHandlerSuite,
 ):
-    """Every test of every handler. Subclass it and give the fixtures `engine` and `root`."""
+    """All tests of all handlers. Subclasses define the fixtures `engine` and `root`."""

@@ -1,4 +1,4 @@
-"""A catalog in a folder: for tests of catalog-managed tables, and as an example of one."""
+"""A catalog that stores its state in a folder, for tests of catalog-managed tables."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ __all__ = ["FileCatalog"]
 
 
 class FileCatalog:
-    """Keeps a file for each ratified version of a table; safe for several processes on one disk.
+    """A catalog with a file for each ratified version of a table, safe for concurrent processes.
 
-    A file's content is the name of the staged commit; it is emptied once the commit is published,
-    and stays, so that the version is known.
+    A file contains the name of the staged commit. Publishing the commit empties the file, which is
+    kept as a record of the version.
 
     Args:
-        maintenance: whether clients may vacuum, optimize and clean up its tables.
+        folder: folder of the catalog.
+        maintenance: whether clients may run VACUUM, OPTIMIZE and log cleanup on its tables.
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, maintenance: bool = True) -> None:
@@ -32,30 +33,30 @@ class FileCatalog:
 
     def ratified_commits(self, table: str, end_version: int | None = None) -> RatifiedCommits:
         """Implements `Catalog.ratified_commits`."""
-        versions = sorted(int(p.name) for p in self._of(table).glob("[0-9]*"))
+        versions = sorted(int(p.name) for p in self._table_folder(table).glob("[0-9]*"))
         if not versions:
-            raise TableNotFoundError(f"There is no table {table} in the catalog.", table=table)
-        kept = []
+            raise TableNotFoundError(f"{table}: the catalog has no such table", table=table)
+        commits = []
         for version in versions:
-            name = (self._of(table) / str(version)).read_text(encoding="utf-8")
+            name = (self._table_folder(table) / str(version)).read_text(encoding="utf-8")
             if name and (end_version is None or version <= end_version):
-                kept.append(RatifiedCommit(version=version, path=name))
-        return RatifiedCommits(latest_version=versions[-1], commits=tuple(kept))
+                commits.append(RatifiedCommit(version=version, path=name))
+        return RatifiedCommits(latest_version=versions[-1], commits=tuple(commits))
 
     def commit(self, engine: Engine, table: str, version: int, lines: Sequence[bytes]) -> bool:
-        """Implements `CommittingCatalog.commit`: stages, then ratifies."""
-        folder = self._of(table)
+        """Implements `CommittingCatalog.commit`: stages and ratifies a commit."""
+        folder = self._table_folder(table)
         if version and not (folder / str(version - 1)).exists():
             raise StorageError(
-                f"Version {version - 1} of {table} isn't ratified, so that {version} can't be.",
+                f"{table}: version {version} can't be ratified before version {version - 1}",
                 path=str(folder),
             )
         staged = stage_commit(engine, table, version, lines)
         return self.ratify(table, staged)
 
     def ratify(self, table: str, commit: RatifiedCommit) -> bool:
-        """Make a staged commit its version; False where the version has one."""
-        folder = self._of(table)
+        """Ratify a staged commit; False if its version is already ratified."""
+        folder = self._table_folder(table)
         folder.mkdir(parents=True, exist_ok=True)
         proposal = folder / f".{uuid.uuid4()}"
         proposal.write_text(commit.path or "", encoding="utf-8")
@@ -69,7 +70,7 @@ class FileCatalog:
 
     def published(self, table: str, version: int) -> None:
         """Implements `CommittingCatalog.published`."""
-        for path in self._of(table).glob("[0-9]*"):
+        for path in self._table_folder(table).glob("[0-9]*"):
             if int(path.name) <= version:
                 emptied = path.with_name(f".{uuid.uuid4()}")
                 emptied.write_text("", encoding="utf-8")
@@ -79,5 +80,5 @@ class FileCatalog:
         """Implements `MaintainingCatalog.permits_maintenance`."""
         return self._maintenance
 
-    def _of(self, table: str) -> Path:
+    def _table_folder(self, table: str) -> Path:
         return self._folder / hashlib.sha256(table.encode()).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""Parquet files as other writers lay them out, byte by byte: what pyarrow reads and never writes.
+"""A minimal Parquet writer for layouts of other writers that pyarrow reads but never writes.
 
-One row group, one uncompressed plain page for each leaf column. Enough of the format (Thrift's
-compact protocol, levels, pages) for tests of lists of two levels, old maps and odd encodings.
+A file has one row group, and one uncompressed plain page for each leaf column. This is enough to
+test two-level lists, legacy maps and unusual encodings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UTF8, MAP, MAP_KEY_VALUE, LIST, DECIMAL = 0, 1, 2, 3, 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """A column of values: its physical type, and the annotation as a converted type."""
+    """A leaf column: its physical type, and its annotation as a converted type."""
 
     name: str
     repetition: int
@@ -34,7 +34,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A group of columns, with its annotation."""
+    """A group of columns and its annotation."""
 
     name: str
     repetition: int
@@ -45,7 +45,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """The contents of a leaf: levels of each entry, and the values that are there, encoded."""
+    """The content of a leaf column: levels of each entry, and the encoded non-null values."""
 
     path: Sequence[str]
     repetition_levels: Sequence[int]
@@ -56,16 +56,16 @@ class Column:
 def parquet_bytes(
     fields: Sequence[Group | Leaf], columns: Sequence[Column], num_rows: int
 ) -> bytes:
-    """A file of these fields; `columns` are all their leaves, in order."""
+    """A Parquet file with these fields; `columns` has the content of all their leaves, in order."""
     content = bytearray(b"PAR1")
     chunks: list[Any] = []
     leaves = {path: leaf for field in fields for path, leaf in _leaves(field, ())}
     for column in columns:
-        leaf, most_repeated, most_defined = _levels(fields, column.path)
+        leaf, max_repetition, max_definition = _levels(fields, column.path)
         body = b""
-        if most_repeated:
+        if max_repetition:
             body += _encoded_levels(column.repetition_levels)
-        if most_defined:
+        if max_definition:
             body += _encoded_levels(column.definition_levels)
         body += b"".join(_plain(leaf, value) for value in column.values)
         count = len(column.definition_levels)
@@ -99,14 +99,14 @@ def parquet_bytes(
 
 
 class _Long(int):
-    """An integer of 64 bits; Thrift tells them apart."""
+    """A 64-bit integer, which has its own Thrift type."""
 
 
 def _leaves(field: Group | Leaf, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Leaf]]:
     path = (*path, field.name)
     if isinstance(field, Leaf):
         return [(path, field)]
-    return [found for child in field.children for found in _leaves(child, path)]
+    return [leaf for child in field.children for leaf in _leaves(child, path)]
 
 
 def _levels(fields: Sequence[Group | Leaf], path: Sequence[str]) -> tuple[Leaf, int, int]:
@@ -136,7 +136,7 @@ def _elements(field: Group | Leaf) -> list[dict[int, Any]]:
 
 
 def _encoded_levels(levels: Sequence[int]) -> bytes:
-    """Runs of one value each, behind their length."""
+    """Levels as runs of one value each, preceded by their length."""
     runs = b"".join(bytes([2, level]) for level in levels)
     return struct.pack("<I", len(runs)) + runs
 
@@ -179,7 +179,7 @@ def _body(value: Any) -> bytes:
             return _varint(len(value)) + value
         case list():
             items = b"".join(_body(item) for item in value)
-            if len(value) < 15:  # what the header's half byte holds
+            if len(value) < 15:  # more don't fit into the header's four bits
                 return bytes([len(value) << 4 | _kind(value[0])]) + items
             return bytes([0xF0 | _kind(value[0])]) + _varint(len(value)) + items
         case _:

@@ -20,7 +20,7 @@ def test_offsets_that_were_lost_are_named_in_words(capsys, monkeypatch):
     with ConsoleOutput().run() as reporter:
         reporter.records_lost(LOST)
     assert capsys.readouterr().out.strip() == (
-        "events: removed by Kafka's retention before they were read, and passed over: "
+        "events: records lost: Kafka's retention deleted them before they were read: "
         "offsets 0 to 8 of partition 0, 3 to 4 of partition 1"
     )
 

@@ -99,7 +99,7 @@ def test_a_file_where_a_folder_is_needed_is_named(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"1")
     files = LocalFiles()
     for action in (files.open_output, files.mkdirs, files.status, files.open_input):
-        with pytest.raises(FileMissingError, match="a is a file, where a folder") as caught:
+        with pytest.raises(FileMissingError, match="a is a file, not a folder") as caught:
             action(f"{tmp_path}/a/b")
         assert caught.value.obstacle == f"{tmp_path}/a"
 

@@ -61,7 +61,7 @@ def test_the_root_of_a_bucket_can_hold_files(files: ObjectStoreFiles) -> None:
 
 @pytest.mark.parametrize("key", ["a/../b", "../b", "a/./b", "line\nbreak/b", "\x7f"])
 def test_a_key_that_cannot_be_reached_is_an_error(files: ObjectStoreFiles, key: str) -> None:
-    with pytest.raises(ArgumentError, match="can't be reached"):
+    with pytest.raises(ArgumentError, match="aren't supported"):
         files.put(f"s3://bucket/{key}", b"1")
 
 
@@ -102,9 +102,9 @@ def test_a_listing_that_goes_in_circles_or_elsewhere_is_an_error(
     files: ObjectStoreFiles, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
 ) -> None:
     _lists(monkeypatch, *keys)
-    with pytest.raises(StorageError, match="can't list s3://bucket/log: the storage lists"):
+    with pytest.raises(StorageError, match="s3://bucket/log: can't list: the store lists"):
         list(files.list_from("s3://bucket/log/"))
-    with pytest.raises(StorageError, match="can't list s3://bucket/log: the storage lists"):
+    with pytest.raises(StorageError, match="s3://bucket/log: can't list: the store lists"):
         list(files.list_tree("s3://bucket/log", lambda _: False))
 
 
@@ -176,7 +176,7 @@ def test_an_option_does_not_lead_to_another_bucket_than_the_path(
     root: str, name: str, same: str
 ) -> None:
     options = {name: "another", "retry_timeout": "0s", "azure_storage_account_key": "a2V5"}
-    with pytest.raises(ArgumentError, match=r"is 'another' but the path lies in"):
+    with pytest.raises(ArgumentError, match=r"is 'another', but the path is in"):
         ObjectStoreFiles(options).open_input(f"{root}/t", 1)
     if not root.startswith(("gs", "az")):
         assert ObjectStoreFiles({**options, name: same}).open_input(f"{root}/t", 1)

@@ -26,7 +26,7 @@ def _raised(status: str, code: str) -> StorageError:
 
 def test_code_and_message_of_the_store_are_told_without_the_query():
     assert str(_raised("503 Slow Down", "SlowDown")) == (
-        "can't list s3://b/k: Generic S3 error: Error performing GET http://localhost:1/b?... in "
+        "s3://b/k: can't list: Generic S3 error: Error performing GET http://localhost:1/b?... in "
         "1ms - Server returned non-2xx status code: 503 Slow Down: SlowDown: It is so."
     )
 
@@ -45,7 +45,7 @@ def test_a_missing_bucket_is_named():
 def test_without_credentials_it_is_said_which_to_set():
     asked = "Error performing PUT http://machine/latest/api/token in 6ms - status 403"
     with (
-        pytest.raises(StorageError, match="set AWS_ACCESS_KEY_ID"),
+        pytest.raises(StorageError, match="Set AWS_ACCESS_KEY_ID"),
         storage_errors("s3://b", "read"),
     ):
         raise GenericError(f"Generic S3 error: {asked}")

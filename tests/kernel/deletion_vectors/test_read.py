@@ -218,7 +218,7 @@ def test_a_damaged_vector_file_is_named(log, damage, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"pathOrInlineDv": "!"}, "groups of 5"),
+        ({"pathOrInlineDv": "!"}, "not a multiple of 5"),
         ({"sizeInBytes": 3}, "the log says 3"),
         ({"cardinality": 4}, "deletes 3 rows, the log says 4"),
     ],

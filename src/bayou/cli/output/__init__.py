@@ -1,4 +1,4 @@
-"""What commands print, behind one interface: for people, and as JSON for machines."""
+"""Output of commands: one interface with a console and a JSON implementation."""
 
 from bayou.cli.output.interface import Output
 from bayou.cli.output.selection import output_for

@@ -1,4 +1,4 @@
-"""For people: tables, and progress that moves on a terminal and is plain lines elsewhere."""
+"""Console output: tables, and progress as a live display on a terminal or as plain lines."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 __all__ = ["ConsoleOutput"]
 
-_NOT_FOLDED = 4_000
-"""Columns of a pipe or a file, where a path or a reason is to stay on one line."""
+_UNLIMITED_WIDTH = 4_000
+"""Width of a pipe or a file, so that paths and reasons aren't wrapped."""
 
 
 class ConsoleOutput:
-    """Implements `Output`."""
+    """Prints for people; implements `Output`."""
 
     def __init__(self) -> None:
         self._out = _Console(highlight=False, soft_wrap=True)
         if not self._out.is_terminal:
-            self._out.width = _NOT_FOLDED
+            self._out.width = _UNLIMITED_WIDTH
         self._err = _Console(highlight=False, stderr=True, soft_wrap=True)
 
     def step(self, text: str) -> None:
@@ -62,15 +62,15 @@ class ConsoleOutput:
                 Text(harmless(name)), justify="right" if number else "left", overflow="fold"
             )
         for row in rows:
-            table.add_row(*(Text(_shown(value)) for value in row.values()))
-        boundless = self._out.options.update(max_width=_NOT_FOLDED)
-        if self._out.measure(table, options=boundless).minimum > self._out.width:
-            self._below_one_another(title, rows)
+            table.add_row(*(Text(_formatted(value)) for value in row.values()))
+        unlimited = self._out.options.update(max_width=_UNLIMITED_WIDTH)
+        if self._out.measure(table, options=unlimited).minimum > self._out.width:
+            self._rows_as_lines(title, rows)
             return
         self._titled(title, table)
 
-    def _below_one_another(self, title: str, rows: Sequence[Row]) -> None:
-        """A terminal so narrow that a table would break words has a line for each value."""
+    def _rows_as_lines(self, title: str, rows: Sequence[Row]) -> None:
+        """Print each value on its own line, for terminals that are too narrow for the table."""
         self._title(title)
         for number, row in enumerate(rows):
             if number or not title:
@@ -79,7 +79,7 @@ class ConsoleOutput:
 
     def text(self, title: str, text: str) -> None:
         self._title(title)
-        for line in text.splitlines():  # a padded text would be cropped at the console's width
+        for line in text.splitlines():  # rich crops padded text at the console's width
             self._out.print(Text(f"{'  ' if title else ''}{harmless(line)}"))
 
     @contextlib.contextmanager
@@ -122,7 +122,7 @@ class ConsoleOutput:
 
 
 class _Console(Console):
-    """Says that nobody reads any more; rich's ends the thread, which may be a batch's."""
+    """A console that raises `UnreadError` on a broken pipe; rich's console ends the thread."""
 
     def on_broken_pipe(self) -> None:
         raise UnreadError
@@ -131,11 +131,11 @@ class _Console(Console):
 def _facts(facts: Mapping[str, Any]) -> Table:
     table = Table.grid(padding=(0, 2))
     for name, value in facts.items():
-        table.add_row(Text(harmless(name), style="dim"), Text(_shown(value)))
+        table.add_row(Text(harmless(name), style="dim"), Text(_formatted(value)))
     return table
 
 
-def _shown(value: Any) -> str:
+def _formatted(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):

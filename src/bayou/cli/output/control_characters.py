@@ -1,4 +1,4 @@
-"""Text of records, errors and other machines, as a terminal may have it."""
+"""Escaping of control characters in text from records and errors, for terminals."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def harmless(text: str) -> str:
-    """With what a terminal would obey shown as it is written, but for tabs and ends of lines."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    """The text with control characters escaped, except tabs and line breaks."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)

@@ -1,7 +1,4 @@
-"""What a command can print.
-
-A listener whose reader may go away, or whose disk may be full, while a pipeline runs.
-"""
+"""The interface of command output, and a reporter that tolerates failures of the output."""
 
 from __future__ import annotations
 
@@ -30,49 +27,51 @@ Row = Mapping[str, Any]
 
 
 class UnreadError(BrokenPipeError):
-    """Whoever read the output has gone away; no other pipe's end, such as that of Spark's JVM."""
+    """The reader of stdout closed the pipe; other broken pipes, such as Spark's, don't raise it."""
 
 
 class Output(Protocol):
-    """Results go to stdout; notices, progress and errors of the console form to stderr or stdout
-    as suits people, of the JSON form as one object a line.
+    """Output of a command.
+
+    The console form prints results and progress to stdout, and notices and errors to stderr. The
+    JSON form prints one object per line to stdout.
     """
 
     def step(self, text: str) -> None:
-        """Something begins that takes a while."""
+        """Announce a step that takes a while."""
         ...
 
     def notice(self, text: str) -> None:
-        """A side remark, one line."""
+        """Print a note of one line."""
         ...
 
     def error(self, message: str, *, kind: str) -> None:
-        """What went wrong and what to do; `kind` is the error's type."""
+        """Print an error and what to do; `kind` is the error's type."""
         ...
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
-        """A few named values; `event` is what machines know them by."""
+        """Print a few named values; `event` identifies them in the JSON form."""
         ...
 
     def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
-        """A table; all rows have the keys of the first. `empty` is said where there are none."""
+        """Print a table whose rows all have the same keys, or `empty` if it has no rows."""
         ...
 
     def text(self, title: str, text: str) -> None:
-        """Something to read or to copy, printed as it stands."""
+        """Print text verbatim, for reading or copying."""
         ...
 
     def run(self) -> AbstractContextManager[Reporter]:
-        """Progress of a pipeline that ends."""
+        """Show the progress of a pipeline that ends."""
         ...
 
     @property
     def is_live(self) -> bool:
-        """Whether `watch` shows a status that moves, for which the pipeline is to be watched."""
+        """Whether `watch` shows a live display, which needs the pipeline's status."""
         ...
 
     def watch(self, monitor: Monitor) -> AbstractContextManager[Reporter]:
-        """What a pipeline does that goes on until it is stopped."""
+        """Show the progress of a pipeline that runs until it is stopped."""
         ...
 
 
@@ -80,13 +79,13 @@ Event = TypeVar("Event")
 
 
 class Unheard:
-    """Tells a listener, and keeps from the pipeline that it couldn't be told; a `Reporter`.
+    """A `Reporter` that forwards events to a listener, and ignores failures of the listener.
 
-    An event is told in the middle of a batch: what fails there would be that batch's failure.
+    Events are reported in the middle of a batch: an exception would fail the batch.
 
     Args:
         listener: writes to a terminal, a pipe or a file.
-        gone: called when nobody reads what it writes any more.
+        gone: called when the reader of the output closed the pipe.
     """
 
     def __init__(self, listener: Reporter, gone: Callable[[], None]) -> None:
@@ -94,30 +93,30 @@ class Unheard:
         self._gone = gone
 
     def topic_started(self, event: TopicStarted) -> None:
-        self._tell(self._listener.topic_started, event)
+        self._report(self._listener.topic_started, event)
 
     def batch_committed(self, event: BatchReport) -> None:
-        self._tell(self._listener.batch_committed, event)
+        self._report(self._listener.batch_committed, event)
 
     def attempt_failed(self, event: AttemptFailed) -> None:
-        self._tell(self._listener.attempt_failed, event)
+        self._report(self._listener.attempt_failed, event)
 
     def records_lost(self, event: RecordsLost) -> None:
-        self._tell(self._listener.records_lost, event)
+        self._report(self._listener.records_lost, event)
 
     def migrated(self, event: MigrationReport) -> None:
-        self._tell(self._listener.migrated, event)
+        self._report(self._listener.migrated, event)
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:
-        self._tell(self._listener.maintenance_finished, event)
+        self._report(self._listener.maintenance_finished, event)
 
     def topic_finished(self, event: TopicSummary) -> None:
-        self._tell(self._listener.topic_finished, event)
+        self._report(self._listener.topic_finished, event)
 
-    def _tell(self, told: Callable[[Event], None], event: Event) -> None:
+    def _report(self, report: Callable[[Event], None], event: Event) -> None:
         try:
-            told(event)
+            report(event)
         except UnreadError:
             self._gone()
         except (OSError, ValueError):
-            """A full disk, a closed file, letters that its encoding doesn't have: a line less."""
+            """A full disk, a closed file, or characters outside the encoding: skip the line."""

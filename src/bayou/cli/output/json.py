@@ -1,6 +1,6 @@
-"""For machines: one JSON object a line on stdout, errors included.
+"""JSON output: one object per line on stdout, including errors.
 
-Every line has `event`, which says what it is; the other keys are lower case words with `_`.
+Every line has the key `event`, its type. The other keys are lower-case words with `_`.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ __all__ = ["JsonOutput"]
 
 
 class JsonOutput:
-    """Implements `Output`."""
+    """Prints for machines; implements `Output`."""
 
     def __init__(self) -> None:
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8")  # as JSON is, whatever the locale
+            sys.stdout.reconfigure(encoding="utf-8")  # JSON is UTF-8 in every locale
 
     def step(self, text: str) -> None:
         _write({"event": "step", "text": without_secrets(text)})
@@ -100,16 +100,16 @@ class _JsonReporter:
 
 
 def _keyed(row: Row) -> Row:
-    """With the words of each name joined."""
+    """A row with `_` instead of spaces in its keys."""
     return {name.replace(" ", "_"): value for name, value in row.items()}
 
 
 def _fields(event: object) -> dict[str, Any]:
-    built: dict[str, Any] = msgspec.to_builtins(event, enc_hook=_encoded, str_keys=True)
+    built: dict[str, Any] = msgspec.to_builtins(event, enc_hook=_encode, str_keys=True)
     return built
 
 
-def _encoded(value: object) -> Any:
+def _encode(value: object) -> Any:
     if isinstance(value, BayouError):
         return {"type": type(value).__name__, "message": value.message}
     if isinstance(value, dt.datetime):
@@ -118,15 +118,15 @@ def _encoded(value: object) -> Any:
 
 
 def _write(row: Mapping[str, Any]) -> None:
-    line = msgspec.json.encode(row, enc_hook=_encoded).decode() + "\n"
-    if sys.stdout is None:  # closed by whoever started the command
+    line = msgspec.json.encode(row, enc_hook=_encode).decode() + "\n"
+    if sys.stdout is None:  # closed by the parent process
         return
     try:
-        with _WRITING:  # topics report from threads of their own
+        with _LOCK:  # topics report from several threads
             sys.stdout.write(line)
             sys.stdout.flush()
     except BrokenPipeError as error:
         raise UnreadError from error
 
 
-_WRITING = threading.Lock()
+_LOCK = threading.Lock()

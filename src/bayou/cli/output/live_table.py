@@ -1,4 +1,4 @@
-"""A table of all topics that moves, for a run on a terminal that goes on."""
+"""A live table of all topics, for a continuous run on a terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STATES = {"running": "green", "stopped": "dim", "waiting": "yellow", "failed": 
 
 
 class LiveView:
-    """What is known of a run, drawn anew whenever it is asked for."""
+    """A renderable of a run's current status."""
 
     def __init__(self, status: Callable[[], PipelineStatus], url: str | None) -> None:
         self._status = status
@@ -39,20 +39,20 @@ class LiveView:
         for topic in status.topics:
             if topic.error is not None:
                 yield Text.assemble(("error: ", "bold red"), harmless(topic.error))
-        where = f"{self._url}  " if self._url else ""
-        yield Text(f"{where}up {_span(status.at - status.began)}, Ctrl-C stops", style="dim")
+        page = f"{self._url}  " if self._url else ""
+        yield Text(f"{page}up {_duration(status.at - status.began)}, Ctrl-C stops", style="dim")
 
 
 def live(console: Console, view: LiveView) -> Live:
-    """The view on a terminal, twice a second; a context manager."""
+    """A context manager that displays the view on a terminal, refreshed twice a second."""
     return Live(view, console=console, refresh_per_second=2, transient=False)
 
 
 def _cells(topic: TopicStatus) -> list[Text]:
-    last = "" if topic.last_commit is None else f"{_span(time.time() - topic.last_commit)} ago"
-    freshness = "" if topic.freshness is None else _span(topic.freshness)
+    last = "" if topic.last_commit is None else f"{_duration(time.time() - topic.last_commit)} ago"
+    freshness = "" if topic.freshness is None else _duration(topic.freshness)
     if topic.objective is not None:
-        freshness += f" of {_span(topic.objective)}"
+        freshness += f" of {_duration(topic.objective)}"
     return [
         Text(harmless(topic.topic), style="bold"),
         Text(topic.state, style=_STATES[topic.state]),
@@ -66,7 +66,7 @@ def _cells(topic: TopicStatus) -> list[Text]:
     ]
 
 
-def _span(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     if seconds < 120:
         return f"{max(0.0, seconds):.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

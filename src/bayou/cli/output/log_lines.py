@@ -1,4 +1,4 @@
-"""A line of `key=value` for each event, for a service whose output goes to a log."""
+"""A reporter that writes a `key=value` line for each event, for output that goes to a log."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = ["LogReporter", "log_line"]
 
 
 class LogReporter:
-    """Implements `Reporter`."""
+    """Writes log lines; implements `Reporter`."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
 
     def topic_started(self, event: TopicStarted) -> None:
-        self._tell(
+        self._log(
             "topic_started",
             topic=event.topic,
             kafka_topic=event.kafka_topic,
@@ -40,7 +40,7 @@ class LogReporter:
         )
 
     def batch_committed(self, event: BatchReport) -> None:
-        self._tell(
+        self._log(
             "batch_committed",
             topic=event.topic,
             version=event.version,
@@ -57,7 +57,7 @@ class LogReporter:
         )
 
     def attempt_failed(self, event: AttemptFailed) -> None:
-        self._tell(
+        self._log(
             "attempt_failed",
             level="warning",
             topic=event.topic,
@@ -70,7 +70,7 @@ class LogReporter:
         )
 
     def records_lost(self, event: RecordsLost) -> None:
-        self._tell(
+        self._log(
             "records_lost",
             level="error",
             topic=event.topic,
@@ -78,7 +78,7 @@ class LogReporter:
         )
 
     def migrated(self, event: MigrationReport) -> None:
-        self._tell(
+        self._log(
             "migrated",
             topic=event.topic,
             source=event.source,
@@ -95,7 +95,7 @@ class LogReporter:
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:
         error = event.error
-        self._tell(
+        self._log(
             "maintenance_finished",
             level="info" if error is None else "error",
             topic=event.topic,
@@ -110,7 +110,7 @@ class LogReporter:
         )
 
     def topic_finished(self, event: TopicSummary) -> None:
-        self._tell(
+        self._log(
             "topic_finished",
             level="info" if event.error is None else "error",
             topic=event.topic,
@@ -122,19 +122,19 @@ class LogReporter:
             restart=event.restart,
         )
 
-    def _tell(self, name: str, *, level: str = "info", **facts: Any) -> None:
+    def _log(self, name: str, *, level: str = "info", **facts: Any) -> None:
         now = dt.datetime.now(dt.UTC)
         self._write(log_line(now, level, name, facts))
 
 
 def log_line(now: dt.datetime, level: str, event: str, facts: dict[str, Any]) -> str:
-    """`time=... level=info event=batch_committed topic=a rows=3`; what says nothing is left out."""
-    told = {"time": f"{now:%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z", "level": level, "event": event}
-    told |= {name: value for name, value in facts.items() if value not in (None, "")}
-    return " ".join(f"{name}={_quoted(value)}" for name, value in told.items())
+    """A line such as `time=... level=info event=batch_committed rows=3`, without empty values."""
+    fields = {"time": f"{now:%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z", "level": level, "event": event}
+    fields |= {name: value for name, value in facts.items() if value not in (None, "")}
+    return " ".join(f"{name}={_quoted(value)}" for name, value in fields.items())
 
 
 def _quoted(value: Any) -> str:
-    text = without_secrets(str(value))
-    plain = text and not any(c.isspace() or c in '"=' or not c.isprintable() for c in text)
-    return text if plain else msgspec.json.encode(text).decode()
+    string = without_secrets(str(value))
+    plain = string and not any(c.isspace() or c in '"=' or not c.isprintable() for c in string)
+    return string if plain else msgspec.json.encode(string).decode()

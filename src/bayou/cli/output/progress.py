@@ -1,4 +1,4 @@
-"""Progress of a pipeline, as lines or as moving bars."""
+"""Progress of a pipeline, as lines or as progress bars."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = ["LineReporter", "RunProgress"]
 
 @dataclass(slots=True)
 class _Topic:
-    """What a topic has done so far."""
+    """Progress of a topic."""
 
     waiting: int
-    began: float
+    started: float
     records: int = 0
     dead_letters: int = 0
     commits: int = 0
@@ -38,25 +38,25 @@ class _Topic:
         self.commits += event.version is not None
 
     def status(self) -> str:
-        rate = self.records / max(time.monotonic() - self.began, 1e-6)
-        text = (
+        rate = self.records / max(time.monotonic() - self.started, 1e-6)
+        status = (
             f"{self.records:,} of {max(self.waiting, self.records):,} records, "
             f"{rate:,.0f} records/s, {_counted(self.commits, 'commit')}"
         )
         if self.dead_letters:
-            text += f", {_counted(self.dead_letters, 'dead letter')}"
-        return text
+            status += f", {_counted(self.dead_letters, 'dead letter')}"
+        return status
 
 
 class LineReporter:
-    """A line for each commit; implements `Reporter`."""
+    """Writes a line for each commit; implements `Reporter`."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
         self._topics: dict[str, _Topic] = {}
 
     def topic_started(self, event: TopicStarted) -> None:
-        self._topics[event.topic] = _Topic(waiting=event.waiting, began=time.monotonic())
+        self._topics[event.topic] = _Topic(waiting=event.waiting, started=time.monotonic())
         self._write(f"{event.topic}: {_start(event)}")
 
     def batch_committed(self, event: BatchReport) -> None:
@@ -83,7 +83,7 @@ class LineReporter:
 
 
 class RunProgress:
-    """A bar for each topic; implements `Reporter`."""
+    """Shows a progress bar for each topic; implements `Reporter`."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -91,7 +91,7 @@ class RunProgress:
         self._bars: dict[str, TaskID] = {}
 
     def topic_started(self, event: TopicStarted) -> None:
-        self._topics[event.topic] = _Topic(waiting=event.waiting, began=time.monotonic())
+        self._topics[event.topic] = _Topic(waiting=event.waiting, started=time.monotonic())
         self._bars[event.topic] = self._progress.add_task(
             "", total=event.waiting or None, topic=event.topic, status=_start(event)
         )
@@ -107,30 +107,30 @@ class RunProgress:
         )
 
     def attempt_failed(self, event: AttemptFailed) -> None:
-        self._say(event.topic, _retry(event))
+        self._print(event.topic, _retry(event))
 
     def records_lost(self, event: RecordsLost) -> None:
-        self._say(event.topic, _lost(event))
+        self._print(event.topic, _lost(event))
 
     def migrated(self, event: MigrationReport) -> None:
-        self._say(event.topic, _migrated(event))
+        self._print(event.topic, _migrated(event))
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:
-        self._say(event.topic, _upkeep(event))
+        self._print(event.topic, _upkeep(event))
 
     def topic_finished(self, event: TopicSummary) -> None:
         if event.topic in self._bars and event.error is None:
             bar = self._bars[event.topic]
             self._progress.update(bar, total=1, completed=1, status=_end(event))
 
-    def _say(self, topic: str, text: str) -> None:
-        self._progress.console.print(harmless(f"{topic}: {text}"), markup=False)
+    def _print(self, topic: str, message: str) -> None:
+        self._progress.console.print(harmless(f"{topic}: {message}"), markup=False)
 
 
 def _start(event: TopicStarted) -> str:
-    where = f"Kafka topic {event.kafka_topic}" if event.kafka_topic != event.topic else "reading"
+    source = f"Kafka topic {event.kafka_topic}" if event.kafka_topic != event.topic else "reading"
     return (
-        f"{where}, {_counted(event.partitions, 'partition')}, "
+        f"{source}, {_counted(event.partitions, 'partition')}, "
         f"{_counted(event.waiting, 'record')} waiting"
     )
 
@@ -139,25 +139,25 @@ def _migrated(event: MigrationReport) -> str:
     if not event.files:
         known = f", {_counted(event.known, 'file')} known" if event.known else ""
         return f"nothing to migrate in {event.source}{known}"
-    text = (
+    message = (
         f"{_counted(event.rows, 'row')} of {_counted(event.files, 'file')} migrated from "
         f"{event.source}, {event.seconds:.1f} s"
     )
     if event.dead_letters:
-        text += f", {_counted(event.dead_letters, 'dead letter')}"
+        message += f", {_counted(event.dead_letters, 'dead letter')}"
     if event.from_kafka:
-        text += f", {_counted(event.from_kafka, 'record')} left to Kafka"
+        message += f", {_counted(event.from_kafka, 'record')} left to Kafka"
     if event.waiting:
-        text += f", {_counted(event.waiting, 'unfinished line')} left for the next migration"
-    return text
+        message += f", {_counted(event.waiting, 'unfinished line')} left for the next migration"
+    return message
 
 
 def _lost(event: RecordsLost) -> str:
-    gone = ", ".join(
+    offsets = ", ".join(
         f"{span.start} to {span.end - 1} of partition {partition}"
         for partition, span in sorted(event.spans.items())
     )
-    return f"removed by Kafka's retention before they were read, and passed over: offsets {gone}"
+    return f"records lost: Kafka's retention deleted them before they were read: offsets {offsets}"
 
 
 def _retry(event: AttemptFailed) -> str:
@@ -169,15 +169,15 @@ def _retry(event: AttemptFailed) -> str:
 
 def _upkeep(event: MaintenanceReport) -> str:
     if event.error is not None:
-        return f"{event.task} failed and is tried again later: {event.error.message}"
+        return f"{event.task} failed and will be retried: {event.error.message}"
     if event.result == "nothing":
         return f"{event.task}: nothing to do"
     if event.task == "forget":
-        return f"forget: {_counted(event.keys, 'deleted key')} past the retention"
+        return f"forget: {_counted(event.keys, 'deleted key')} beyond the retention"
     if event.task == "vacuum":
         return f"vacuum: {_counted(event.files_removed, 'file')} deleted, {event.seconds:.1f} s"
     return (
-        f"{event.task}: {_counted(event.files_removed, 'file')} packed into "
+        f"{event.task}: {_counted(event.files_removed, 'file')} compacted into "
         f"{event.files_added:,}, {event.seconds:.1f} s"
     )
 
@@ -186,14 +186,14 @@ def _end(event: TopicSummary) -> str:
     if event.commits == 0:
         return "nothing new"
     rate = (event.rows + event.dead_letters) / max(event.seconds, 1e-6)
-    text = (
+    message = (
         f"{_counted(event.rows, 'row')} in {_counted(event.commits, 'commit')}, "
         f"{event.seconds:.1f} s, {rate:,.0f} rows/s"
     )
     if event.dead_letters:
-        text += f", {_counted(event.dead_letters, 'dead letter')}"
-    return text
+        message += f", {_counted(event.dead_letters, 'dead letter')}"
+    return message
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,4 +1,4 @@
-"""Which output the user asked for."""
+"""Choice of the output form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["output_for"]
 
 
 def output_for(*, as_json: bool) -> Output:
-    """The output for people, or for machines; loaded on use, so that --help is quick."""
+    """The console or the JSON output, imported on demand so that --help is fast."""
     if as_json:
         from bayou.cli.output.json import JsonOutput
 

@@ -1,7 +1,7 @@
-"""Conditional puts of an object store: one request, its conflicts, and a check that they work.
+"""Conditional puts of an object store, with retries, and a check that the store supports them.
 
-A commit is a put that the store must refuse if the key exists (`If-None-Match: *` on S3). A store
-that ignores the condition replaces commits of others, so that rows are lost without an error.
+A commit is a put that the store must reject if the key exists (`If-None-Match: *` on S3). A store
+that ignores the condition lets writers replace each other's commits and silently loses rows.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ _CHECK_NAME = ".bayou-conditional-put-check"
 _CHECK_TRIES = 3
 
 _CONFLICTS = frozenset({"ConditionalRequestConflict", "OperationAborted"})
-"""S3 answers 409 with these if another request for the key is under way: nothing was decided."""
+"""Codes of S3's 409 response while another request for the key is in progress: retry."""
 
 _CONFLICT_TRIES = 10
 _FIRST_PAUSE_SECONDS = 0.05
-_LONGEST_PAUSE_SECONDS = 2.0
+_MAX_PAUSE_SECONDS = 2.0
 
 
 def create_object(store: ObjectStore, path: str, key: str, data: bytes) -> bool:
-    """Put an object unless there is one; a conflict with another request is tried again.
+    """Put an object unless it exists; retries conflicts with other requests.
 
     Args:
         store: the bucket.
-        path: the object's path, for errors.
-        key: its key.
-        data: all of its bytes.
+        path: path of the object, for error messages.
+        key: key of the object.
+        data: content of the object.
 
     Returns:
-        False if there is an object already.
+        False if the object exists.
 
     Raises:
-        StorageError: the store failed, or the conflicts don't end.
+        StorageError: the store failed, or conflicts continue after all attempts.
     """
     for attempt in range(_CONFLICT_TRIES):
         with storage_errors(path, "write"):
@@ -59,59 +59,59 @@ def create_object(store: ObjectStore, path: str, key: str, data: bytes) -> bool:
                 return True
         _pause(attempt)
     raise StorageError(
-        f"can't write {path}: the store still reports a conflicting request for it after "
-        f"{_CONFLICT_TRIES} attempts; repeat the operation",
+        f"{path}: can't write: the store still reports a conflicting request after "
+        f"{_CONFLICT_TRIES} attempts. Repeat the operation.",
         path=path,
     )
 
 
 class ConditionalPuts:
-    """Which buckets refuse to replace an object; each is checked once. Safe in threads."""
+    """Checks once for each bucket that it supports conditional puts. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._results: dict[tuple[str, ...], bool] = {}
 
     def check(self, identity: tuple[str, ...], store: ObjectStore, root: str, key: str) -> None:
-        """Check the bucket before the first file of a log is put there.
+        """Check the bucket before the first file of a log is written to it.
 
-        One hidden key beside the log's files is created twice, and deleted. If it can't be deleted
-        it stays, and the next process creates it only once: the refusal is the proof.
+        Creates a hidden key in the log folder twice, and deletes it. If the key can't be deleted,
+        later checks find it and create it once: the store's rejection is the proof.
 
         Args:
-            identity: of the bucket; see `store_identity`.
+            identity: identity of the bucket; see `store_identity`.
             store: the bucket.
-            root: its URI.
-            key: of the file that is to be put; keys outside of a log aren't checked.
+            root: URI of the bucket.
+            key: key of the file to write; keys outside of a log aren't checked.
 
         Raises:
-            PrerequisiteError: the store accepts a put that it must refuse.
+            PrerequisiteError: the store accepts a put that it must reject.
             StorageError: the store failed.
         """
-        above, folder, _ = key.partition(_LOG_FOLDER)
-        if not folder or (above and not above.endswith("/")):
+        parent, folder, _ = key.partition(_LOG_FOLDER)
+        if not folder or (parent and not parent.endswith("/")):
             return
         with self._lock:
             if identity not in self._results:
-                self._results[identity] = _refuses(store, root, f"{above}{folder}{_CHECK_NAME}")
+                self._results[identity] = _rejects(store, root, f"{parent}{folder}{_CHECK_NAME}")
             result = self._results[identity]
         if not result:
             raise PrerequisiteError(
                 f"{root}: the store accepts two puts of one key with `If-None-Match: *`, so that "
-                "concurrent commits would replace each other. Use a store that supports "
-                "conditional puts, or a newer version of it, and start this process again.",
+                "concurrent commits would replace each other. Use a store, or a version of the "
+                "store, that supports conditional puts, and restart this process.",
                 what="conditional puts",
             )
 
 
 def store_identity(root: str, options: Mapping[str, str]) -> tuple[str, ...]:
-    """What tells a bucket from others of the same name: its URI and the endpoints that are set."""
+    """Identity of a bucket: its URI and the configured endpoints."""
     known = {**os.environ, **options}
     return (root, *sorted(f"{k}={v}" for k, v in known.items() if "endpoint" in k.lower()))
 
 
-def _refuses(store: ObjectStore, root: str, key: str) -> bool:
-    """Whether one of a few puts of a key is refused: another process may delete it in between."""
+def _rejects(store: ObjectStore, root: str, key: str) -> bool:
+    """Whether the store rejects one of a few puts; another process may delete the key meanwhile."""
     path = f"{root}/{key}"
     created = False
     for _ in range(_CHECK_TRIES):
@@ -131,9 +131,9 @@ def _delete(store: ObjectStore, path: str, key: str) -> None:
         with storage_errors(path, "delete"):
             obstore.delete(store, [key])
     except StorageError:
-        pass  # deleting isn't allowed here; the key is used again
+        pass  # no permission to delete: the next check uses the key again
 
 
 def _pause(attempt: int) -> None:
-    longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt)
-    time.sleep(random.uniform(longest / 2, longest))  # noqa: S311 - jitter isn't a secret
+    max_pause = min(_MAX_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt)
+    time.sleep(random.uniform(max_pause / 2, max_pause))  # noqa: S311 - jitter isn't a secret

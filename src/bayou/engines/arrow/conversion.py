@@ -1,4 +1,4 @@
-"""From a column of one Arrow type to the type asked for, without copies where types agree."""
+"""Conversion of columns between Arrow types, without copies for equal types."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ __all__ = [
 Conversion: TypeAlias = "Callable[[pa.Array[Any]], pa.Array[Any]]"
 
 _NestedType: TypeAlias = Any
-"""A `pa.DataType` whose kind was asked for: `pa.types.is_struct` and its like don't narrow."""
+"""A `pa.DataType`; `pa.types.is_struct` and similar functions don't narrow its type."""
 
 _NestedArray: TypeAlias = Any
-"""A `pa.Array` whose type's kind was asked for."""
+"""A `pa.Array` of a nested type."""
 
 
 class FieldFinder:
-    """Finds the file's field for a wanted one: by field id where that has one, else by name.
+    """Finds the file's field for a requested field: by field id if it has one, else by name.
 
-    A name counts in any case where none is exactly the same: not every writer keeps it.
+    Without an exact match, names are compared without case, because some writers change it.
     """
 
     def __init__(self, fields: list[pa.Field[Any]]) -> None:
@@ -50,17 +50,17 @@ class FieldFinder:
             if field_id is not None:
                 self._by_id.setdefault(field_id, position)
 
-    def position(self, wanted: pa.Field[Any]) -> int | None:
-        """Position of the file's field, None where there is none."""
-        field_id = (wanted.metadata or {}).get(FIELD_ID_KEY)
+    def position(self, requested: pa.Field[Any]) -> int | None:
+        """Position of the file's field, None if the file lacks it."""
+        field_id = (requested.metadata or {}).get(FIELD_ID_KEY)
         if field_id is not None:
             return self._by_id.get(field_id)
-        exact = self._by_name.get(wanted.name)
-        return self._by_folded_name.get(wanted.name.lower()) if exact is None else exact
+        exact = self._by_name.get(requested.name)
+        return self._by_folded_name.get(requested.name.lower()) if exact is None else exact
 
 
 def children(data_type: _NestedType) -> list[pa.Field[Any]]:
-    """Fields of a struct, element of a list, key and value of a map; none for other types."""
+    """Fields of a struct, element of a list, or key and value of a map; empty for other types."""
     if pa.types.is_map(data_type):
         return [data_type.key_field, data_type.item_field]
     if pa.types.is_nested(data_type):
@@ -69,40 +69,40 @@ def children(data_type: _NestedType) -> list[pa.Field[Any]]:
 
 
 def count_leaves(data_type: pa.DataType) -> int:
-    """Number of Parquet leaf columns that a type has."""
+    """Number of Parquet leaf columns of a type."""
     fields = children(data_type)
     return sum(count_leaves(f.type) for f in fields) if fields else 1
 
 
 def is_list(data_type: pa.DataType) -> bool:
-    """A list of any length, with offsets of 32 or 64 bits."""
+    """Whether a type is a list with offsets of 32 or 64 bits."""
     return pa.types.is_list(data_type) or pa.types.is_large_list(data_type)
 
 
 def converter(
-    given: pa.Field[Any], wanted: pa.Field[Any], name: str, path: str
+    actual: pa.Field[Any], requested: pa.Field[Any], name: str, path: str
 ) -> Conversion | None:
-    """How values of `given` become those of `wanted`; None where they are that already.
+    """The conversion from one field to another; None if the values need no conversion.
 
-    The conversion raises `pa.ArrowInvalid` where a value doesn't fit the type asked for, and
-    `VariantError` where a shredded variant breaks the specification.
+    The conversion raises `pa.ArrowInvalid` if a value doesn't fit the requested type, and
+    `VariantError` if a shredded variant violates the specification.
 
     Args:
-        given: the column as it is.
-        wanted: the column asked for. Fields of structs are matched as columns are.
-        name: dotted name of the column, for errors.
-        path: the file it comes from, for errors.
+        actual: the field of the data.
+        requested: the requested field. Fields of structs are matched like columns.
+        name: dotted name of the column, for error messages.
+        path: path of the file, for error messages.
 
     Raises:
-        SchemaError: no value of the one type is one of the other.
+        SchemaError: the type can't be converted to the requested type.
     """
-    source: _NestedType = given.type
-    target = wanted.type
-    if is_variant(wanted) and is_shredded(source):
+    source: _NestedType = actual.type
+    target = requested.type
+    if is_variant(requested) and is_shredded(source):
         return _variant_converter(target, name)
-    time_zone = legacy_time_zone(given)
+    time_zone = legacy_time_zone(actual)
     if time_zone is not None:
-        return _legacy_converter(given, wanted, name, path, time_zone)
+        return _legacy_converter(actual, requested, name, path, time_zone)
     if source.equals(target) and _same_fields(source, target):
         return None
     if pa.types.is_struct(source) and pa.types.is_struct(target):
@@ -112,7 +112,7 @@ def converter(
     if pa.types.is_map(source) and pa.types.is_map(target):
         return _map_converter(source, target, name, path)
     if pa.types.is_dictionary(source):
-        inner = converter(given.with_type(source.value_type), wanted, name, path) or _same
+        inner = converter(actual.with_type(source.value_type), requested, name, path) or _same
 
         def convert_dictionary(array: _NestedArray) -> pa.Array[Any]:
             return inner(array.dictionary_decode())
@@ -120,7 +120,7 @@ def converter(
         return convert_dictionary
     if not _castable(source, target):
         raise SchemaError(
-            f"column {name!r} of {path} has type {source}, which can't be read as {target}",
+            f"{path}: column {name!r} has type {source}, which can't be read as {target}",
             table=path,
             column=name,
         )
@@ -130,14 +130,14 @@ def converter(
 
 
 def is_variant(field: pa.Field[Any]) -> bool:
-    """Whether a wanted field is a variant, which a file may hold shredded."""
+    """Whether a requested field is a variant, which may be shredded in files."""
     return VARIANT_KEY in (field.metadata or {})
 
 
 def _legacy_converter(
-    given: pa.Field[Any], wanted: pa.Field[Any], name: str, path: str, time_zone: str
+    actual: pa.Field[Any], requested: pa.Field[Any], name: str, path: str, time_zone: str
 ) -> Conversion:
-    inner = converter(given.remove_metadata(), wanted, name, path) or _same
+    inner = converter(actual.remove_metadata(), requested, name, path) or _same
     return lambda array: inner(rebased(array, time_zone))
 
 
@@ -146,7 +146,7 @@ def _variant_converter(target: pa.DataType, name: str) -> Conversion:
         try:
             return put_together(array, target)
         except VariantError as error:
-            raise VariantError(f"a variant in column {name!r} is damaged: {error}") from error
+            raise VariantError(f"a variant of column {name!r} is damaged: {error}") from error
 
     return convert_variant
 
@@ -156,27 +156,27 @@ def _same(array: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _same_fields(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether fields of equal types also mean each other: field ids or marks may say otherwise."""
-    given, wanted = children(source), children(target)
-    if any(legacy_time_zone(child) is not None for child in given):
+    """Whether fields of equal types correspond: field ids or legacy dates may prevent it."""
+    actual, requested = children(source), children(target)
+    if any(legacy_time_zone(child) is not None for child in actual):
         return False
     if pa.types.is_struct(source):
-        found = FieldFinder(given)
-        if any(found.position(child) != i for i, child in enumerate(wanted)):
+        finder = FieldFinder(actual)
+        if any(finder.position(child) != i for i, child in enumerate(requested)):
             return False
-    return all(_same_fields(g.type, w.type) for g, w in zip(given, wanted, strict=True))
+    return all(_same_fields(g.type, w.type) for g, w in zip(actual, requested, strict=True))
 
 
 def _struct_converter(source: _NestedType, target: _NestedType, name: str, path: str) -> Conversion:
-    given, wanted = children(source), children(target)
-    found = FieldFinder(given)
+    actual, requested = children(source), children(target)
+    finder = FieldFinder(actual)
     steps: list[tuple[int | None, Conversion | None, _NestedType]] = []
-    for child in wanted:
-        position = found.position(child)
+    for child in requested:
+        position = finder.position(child)
         convert = (
             None
             if position is None
-            else converter(given[position], child, f"{name}.{child.name}", path)
+            else converter(actual[position], child, f"{name}.{child.name}", path)
         )
         steps.append((position, convert, child.type))
 
@@ -226,7 +226,7 @@ def _map_converter(source: _NestedType, target: _NestedType, name: str, path: st
 
 
 def _with_child(array: pa.Array[Any], target: pa.DataType, child: pa.Array[Any]) -> pa.Array[Any]:
-    """The same lists or maps over another child, without a copy."""
+    """The same lists or maps with other child values, without a copy."""
     return pa.Array.from_buffers(
         target,
         len(array),
@@ -238,7 +238,7 @@ def _with_child(array: pa.Array[Any], target: pa.DataType, child: pa.Array[Any])
 
 
 def _validity(array: pa.Array[Any]) -> pa.Buffer | None:
-    """The bitmap of what is not null, from its first bit on."""
+    """The validity bitmap, without an offset."""
     if not array.null_count:
         return None
     valid = pc.is_valid(array)
@@ -246,7 +246,7 @@ def _validity(array: pa.Array[Any]) -> pa.Buffer | None:
 
 
 def _castable(source: pa.DataType, target: _NestedType) -> bool:
-    """Whether a cast between the kinds can be lossless; the values decide, checked by pyarrow."""
+    """Whether a cast between the types may be lossless; pyarrow checks the values."""
     types = pa.types
     if types.is_null(source):
         return True
@@ -260,11 +260,11 @@ def _castable(source: pa.DataType, target: _NestedType) -> bool:
         return types.is_timestamp(target)
     if types.is_date(source):
         return types.is_date(target) or (types.is_timestamp(target) and target.tz is None)
-    return _is_text(source) and _is_text(target)
+    return _is_string_or_binary(source) and _is_string_or_binary(target)
 
 
-def _is_text(data_type: pa.DataType) -> bool:
-    """Strings and bytes: old writers leave out the annotation that tells them apart."""
+def _is_string_or_binary(data_type: pa.DataType) -> bool:
+    """Strings and binary: old writers leave out the annotation that distinguishes them."""
     types = pa.types
     return (
         types.is_string(data_type)

@@ -1,4 +1,4 @@
-"""The default engine: plain files and obstore underneath, pyarrow for JSON and Parquet."""
+"""The default engine: local files and obstore for storage, pyarrow for JSON and Parquet."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ __all__ = ["ArrowEngine"]
 
 
 class ArrowEngine:
-    """Tables on local disks and object stores (`s3://`, `s3a://`, `gs://`, `abfss://`, `az://`).
+    """An engine for local disks and object stores (`s3://`, `s3a://`, `gs://`, `abfss://`, `az://`).
 
-    Every handler can be replaced by one of your own; those that aren't use yours: JSON and Parquet
-    take every byte through `files`.
+    Each handler can be replaced by a custom one. The default JSON and Parquet handlers read and
+    write all bytes through `files`.
 
     Args:
-        storage_options: credentials and settings of object stores, in the names known from
-            `deltalake`, such as `AWS_ENDPOINT_URL`; case doesn't matter. What isn't given is
-            taken from the environment.
-        files: replaces the files.
-        json: replaces JSON.
-        parquet: replaces Parquet.
-        expressions: replaces expressions.
-        factory: a function or class, at the top of a module, that makes this very engine of
-            `storage_options`. An engine with handlers of your own travels to workers by it.
-        metrics_reporter: is told what was measured; doesn't travel to workers.
+        storage_options: credentials and settings of object stores, named as in `deltalake`, such
+            as `AWS_ENDPOINT_URL`; names are case-insensitive. Other settings are taken from the
+            environment.
+        files: custom file system client.
+        json: custom JSON handler.
+        parquet: custom Parquet handler.
+        expressions: custom expression handler.
+        factory: a top-level function or class of a module that creates this engine from
+            `storage_options`. Workers create an engine with custom handlers through it.
+        metrics_reporter: receives metrics; isn't available in workers.
     """
 
     KIND = "arrow"
@@ -65,41 +65,41 @@ class ArrowEngine:
 
     @property
     def files(self) -> FileSystemClient:
-        """Files."""
+        """The file system client."""
         return self._files
 
     @property
     def json(self) -> JsonHandler:
-        """JSON."""
+        """The JSON handler."""
         return self._json
 
     @property
     def parquet(self) -> ParquetHandler:
-        """Parquet."""
+        """The Parquet handler."""
         return self._parquet
 
     @property
     def expressions(self) -> ExpressionHandler:
-        """Expressions."""
+        """The expression handler."""
         return self._expressions
 
     @property
     def metrics_reporter(self) -> MetricsReporter | None:
-        """Who is told what was measured."""
+        """Receiver of metrics."""
         return self._metrics_reporter
 
     def description(self) -> EngineDescription:
-        """How a worker builds an equivalent engine.
+        """Description from which a worker creates an equivalent engine.
 
         Raises:
-            ArgumentError: a handler was replaced and no factory was given.
+            ArgumentError: the engine has custom handlers and no factory.
         """
         if self._factory is not None:
             return EngineDescription.of(self._factory, self._options)
         if self._is_custom:
             raise ArgumentError(
-                "This ArrowEngine has handlers of your own, which can't travel to a worker. Give "
-                "ArrowEngine a factory that makes such an engine of its storage options.",
+                "ArrowEngine: custom handlers can't be sent to a worker. Pass a factory that "
+                "creates the engine from its storage options.",
                 argument="factory",
             )
         return EngineDescription(kind=self.KIND, options=self._options)

@@ -1,9 +1,9 @@
-"""Give a complete file of the local disk its name, unless another file has the name.
+"""Atomic, exclusive creation of files on the local disk, and the folders created for them.
 
-Folders of the local disk that were made for files, and go with the last one in them.
-
-A new folder is on the disk only once the folder around it is synced, which happens before a file is
-put into it: a commit is a promise, and what it names must survive a crash of the machine.
+`name_exclusively` publishes a complete file unless its name exists. `MadeFolders` creates folders
+and deletes those that are empty again. A new folder is durable only after its parent folder is
+synced, which happens before a file is written to it, so that a commit survives a crash of the
+machine.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _AT_FDCWD = -100
 
 
 def rename_exclusively(temporary: str, path: str) -> None:
-    """Rename a file in one step that fails where `path` exists.
+    """Rename a file atomically, and fail if `path` exists.
 
-    Unlike a look and a rename, it can't replace what a writer makes in between that knows no lock
-    of ours.
+    Unlike a check followed by a rename, it can't replace a file that another writer creates in
+    between.
 
     Raises:
-        FileExistsError: there is a file at `path`; it stays as it is.
-        OSError: the file system or the operating system has no such rename.
+        FileExistsError: `path` exists; the file there is unchanged.
+        OSError: the file system or the operating system doesn't support this rename.
     """
     library = ctypes.CDLL(None, use_errno=True)
     old, new = os.fsencode(temporary), os.fsencode(path)
@@ -68,25 +68,25 @@ def rename_exclusively(temporary: str, path: str) -> None:
 
 
 WAYS: tuple[Callable[[str, str], None], ...] = (os.link, rename_exclusively)
-"""Ways to name a file that fail where the name exists, the one that more disks have first."""
+"""Functions that name a file and fail if the name exists, the most widely supported first."""
 
 
 def name_exclusively(
     temporary: str, path: str, *, ways: Sequence[Callable[[str, str], None]] = WAYS
 ) -> bool:
-    """Let a complete file appear at `path`, unless there is one.
+    """Publish a complete file at `path`, unless `path` exists.
 
     Args:
-        temporary: the file, in the same folder; it may be gone afterwards.
-        path: its name.
-        ways: functions of both that raise `FileExistsError` where the name exists.
+        temporary: the complete file, in the same folder; it may be renamed.
+        path: the final path.
+        ways: functions of both paths that raise `FileExistsError` if `path` exists.
 
     Returns:
-        Whether the name was free.
+        Whether the file was published.
 
     Raises:
-        StorageError: the file system has none of the ways.
-        OSError: the file can't be named for another reason.
+        StorageError: the file system supports none of the functions.
+        OSError: another error of the operating system.
     """
     for way in ways:
         try:
@@ -99,24 +99,26 @@ def name_exclusively(
             continue
         return True
     raise StorageError(
-        f"can't write {path}: its file system has neither hard links nor renames that keep an "
-        "existing file, so that two writers could replace each other's commits. Put the table on "
-        "another disk or into an object store",
+        f"{path}: can't write: the file system has neither hard links nor exclusive renames, so "
+        "that two writers could replace each other's commits. Move the table to another disk or "
+        "to an object store.",
         path=path,
     )
 
 
-def is_still(path: str, named: os.stat_result, data: bytes) -> bool:
-    """Whether the file that was given this name is still there.
+def is_still(path: str, status: os.stat_result, data: bytes) -> bool:
+    """Whether `path` is still the file that was published there.
 
-    A writer that looks and then renames, as delta-spark does on local disks, may replace it.
+    A writer that checks for the name and then renames its own file, as delta-spark does on local
+    disks, may replace the file.
 
     Args:
-        named: what `os.stat` told of the file before it had the name.
-        data: what it holds; some file systems give a file another inode with another name.
+        path: the published path.
+        status: status of the temporary file before it was published.
+        data: content of the file; on some file systems a rename changes the inode.
     """
-    with suppress(FileNotFoundError):  # cleaned up since
-        if os.path.samestat(os.stat(path), named):
+    with suppress(FileNotFoundError):  # deleted by log cleanup since
+        if os.path.samestat(os.stat(path), status):
             return True
         with open(path, "rb") as file:
             return file.read(len(data) + 1) == data
@@ -124,22 +126,22 @@ def is_still(path: str, named: os.stat_result, data: bytes) -> bool:
 
 
 class MadeFolders:
-    """Which folders were made here; others are never deleted. Safe in threads."""
+    """Creates folders, and deletes only folders that it created. Thread-safe."""
 
     def __init__(self) -> None:
         self._made: set[str] = set()
         self._unsynced: set[str] = set()
 
     def make(self, folder: str, *, stays: bool = False) -> None:
-        """Make a folder, and those around it, where they aren't there; they are synced.
+        """Create a folder and its missing parents, and sync them.
 
         Args:
-            folder: an absolute path.
-            stays: `leave` doesn't delete it.
+            folder: absolute path of the folder.
+            stays: whether `leave` keeps the new folders.
 
         Raises:
-            NotADirectoryError: a file is in the way.
-            OSError: as the system says.
+            NotADirectoryError: a part of the path is a file.
+            OSError: another error of the operating system.
         """
         missing = _missing(folder)
         self._unsynced.update(missing)
@@ -159,19 +161,19 @@ class MadeFolders:
             self._unsynced.difference_update(missing)
 
     def _unsynced_above(self, folder: str) -> list[str]:
-        """A folder and those around it that this thread or another one is making."""
-        found: list[str] = []
+        """The folder and its parents that any thread is creating, innermost first."""
+        folders: list[str] = []
         while folder in self._unsynced:
-            found.append(folder)
+            folders.append(folder)
             folder = os.path.dirname(folder)
-        return found
+        return folders
 
     def leave(self, folder: str) -> None:
-        """Delete a folder, and those around it, that were made here and are empty now."""
+        """Delete the folder and its parents that were created here and are empty."""
         while folder in self._made:
             try:
                 os.rmdir(folder)
-            except OSError:  # something is in it, or it is gone
+            except OSError:  # not empty, or already deleted
                 return
             self._made.discard(folder)
             folder = os.path.dirname(folder)
@@ -180,7 +182,7 @@ class MadeFolders:
 def sync_folder(folder: str) -> None:
     """Make the names in a folder durable.
 
-    A folder that may be written and not read can't be synced; it is passed over.
+    A folder without read permission can't be synced and is skipped.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY)
@@ -196,12 +198,12 @@ def sync_folder(folder: str) -> None:
 
 
 def _missing(folder: str) -> list[str]:
-    """A folder and those around it that aren't there, the innermost first."""
-    found: list[str] = []
+    """The folder and its parents that don't exist, innermost first."""
+    missing: list[str] = []
     while not os.path.isdir(folder):
-        found.append(folder)
-        around = os.path.dirname(folder)
-        if around == folder:
+        missing.append(folder)
+        parent = os.path.dirname(folder)
+        if parent == folder:
             break
-        folder = around
-    return found
+        folder = parent
+    return missing

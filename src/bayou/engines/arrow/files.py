@@ -1,4 +1,4 @@
-"""Files by the scheme of their path: the local disk as plain files, all else through obstore."""
+"""The file system client of `ArrowEngine`: local files, or obstore for other schemes."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["ArrowFiles"]
 
 
 class ArrowFiles:
-    """Local files and object stores behind one `FileSystemClient`."""
+    """A `FileSystemClient` for local files and object stores."""
 
     def __init__(self, storage_options: Mapping[str, str] | None = None) -> None:
         self._local = LocalFiles()
         self._object_stores = ObjectStoreFiles(storage_options or {})
 
     def resolve_path(self, path: str) -> str:
-        return self._of(path).resolve_path(path)
+        return self._client(path).resolve_path(path)
 
     def real_path(self, path: str) -> str:
-        return self._of(path).real_path(path)
+        return self._client(path).real_path(path)
 
     def list_from(self, path: str) -> CloseableIterator[FileStatus]:
-        return self._of(path).list_from(path)
+        return self._client(path).list_from(path)
 
     def list_tree(
         self,
@@ -39,39 +39,39 @@ class ArrowFiles:
         after: str | None = None,
         until: str | None = None,
     ) -> CloseableIterator[FileStatus]:
-        return self._of(path).list_tree(path, skips, after=after, until=until)
+        return self._client(path).list_tree(path, skips, after=after, until=until)
 
     def status(self, path: str) -> FileStatus:
-        return self._of(path).status(path)
+        return self._client(path).status(path)
 
     @closeable
     def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
-        for files, group in groupby(ranges, key=lambda wanted: self._of(wanted.path)):
+        for files, group in groupby(ranges, key=lambda requested: self._client(requested.path)):
             with files.read_files(group) as contents:
                 yield from contents
 
     def open_input(self, path: str, size: int | None = None) -> IO[bytes]:
-        return self._of(path).open_input(path, size)
+        return self._client(path).open_input(path, size)
 
     def open_output(self, path: str) -> IO[bytes]:
-        return self._of(path).open_output(path)
+        return self._client(path).open_output(path)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        return self._of(path).put_if_absent(path, data)
+        return self._client(path).put_if_absent(path, data)
 
     def put(self, path: str, data: bytes) -> None:
-        self._of(path).put(path, data)
+        self._client(path).put(path, data)
 
     def mkdirs(self, path: str) -> None:
-        self._of(path).mkdirs(path)
+        self._client(path).mkdirs(path)
 
     def delete_files(self, paths: Iterable[str]) -> None:
-        for files, group in groupby(paths, key=self._of):
+        for files, group in groupby(paths, key=self._client):
             files.delete_files(group)
 
     def delete_empty_folders(self, paths: Iterable[str]) -> None:
-        for files, group in groupby(paths, key=self._of):
+        for files, group in groupby(paths, key=self._client):
             files.delete_empty_folders(group)
 
-    def _of(self, path: str) -> FileSystemClient:
+    def _client(self, path: str) -> FileSystemClient:
         return self._local if is_local_path(path) else self._object_stores

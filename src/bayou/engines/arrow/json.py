@@ -1,10 +1,8 @@
-"""JSON through pyarrow, as `JsonHandler`.
+"""The JSON handler of `ArrowEngine`, and a reader of JSON lines files.
 
-Texts go through pyarrow's own reader, all at once, by an explicit schema. It refuses the whole of
-its input where one value doesn't fit, so what it refuses is cut into smaller pieces and the last of
-them is decoded text by text.
-
-Files of one JSON text a line, with the memory of a few blocks.
+Strings are parsed together by pyarrow's reader with an explicit schema. pyarrow rejects all of its
+input if one value doesn't fit the schema: rejected input is split into smaller pieces, and pieces
+that pyarrow rejects are decoded one by one. Files are read in blocks.
 """
 
 from __future__ import annotations
@@ -34,12 +32,12 @@ _NO_COLUMNS = pa.schema([])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines:
-    """Some lines of a file, blank ones left out.
+    """Some lines of a file, without blank lines.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         texts: the lines.
-        numbers: their numbers in the file, from 1.
+        numbers: line numbers in the file, counted from 1.
     """
 
     path: str
@@ -47,10 +45,10 @@ class Lines:
     numbers: list[int]
 
     def refuse_bad(self) -> None:
-        """Look for a line that isn't a JSON object.
+        """Check that every line is a JSON object.
 
         Raises:
-            SerializationError: there is one; names file and line.
+            SerializationError: a line isn't a JSON object; the message names the file and line.
         """
         for i, number in enumerate(self.numbers):
             try:
@@ -63,17 +61,17 @@ class Lines:
 def read_lines(
     files: FileSystemClient, statuses: Iterable[FileStatus], batch_size: int
 ) -> Iterator[Lines]:
-    """Lines of files, in their order, at most `batch_size` of one file at a time.
+    """Lines of files in order, in batches of at most `batch_size` lines of one file.
 
     Raises:
-        SerializationError: a line isn't UTF-8; names file and line.
+        SerializationError: a line isn't UTF-8; the message names the file and line.
     """
-    # Which block belongs to which file: filled as `read_files` takes ranges ahead of what it gives.
+    # The file of each block, in order: `read_files` takes ranges before it returns their bytes.
     blocks: deque[tuple[FileStatus, bool]] = deque()
 
     def ranges() -> Iterator[ByteRange]:
         for status in statuses:
-            # The last block goes to the end, whatever the size was when the file was listed.
+            # The last block extends to the end of the file, even if the file has grown.
             starts = range(0, max(status.size - _LINES_BLOCK, 1), _LINES_BLOCK)
             for start in starts:
                 is_last = start == starts[-1]
@@ -95,17 +93,20 @@ def read_lines(
 
 
 def _numbered(path: str, lines: list[bytes], first: int, batch_size: int) -> Iterator[Lines]:
-    kept = [(number, line) for number, line in enumerate(lines, first) if line.strip()]
-    for start in range(0, len(kept), batch_size):
-        numbers, texts = zip(*kept[start : start + batch_size], strict=True)
+    non_blank = [(number, line) for number, line in enumerate(lines, first) if line.strip()]
+    for start in range(0, len(non_blank), batch_size):
+        numbers, values = zip(*non_blank[start : start + batch_size], strict=True)
         try:
-            column = pa.array(texts, pa.string())
+            column = pa.array(values, pa.string())
         except pa.ArrowInvalid as error:
-            raise SerializationError(f"{path}, line {_not_utf8(kept)}: not UTF-8") from error
+            raise SerializationError(
+                f"{path}, line {_invalid_line(non_blank)}: not UTF-8"
+            ) from error
         yield Lines(path=path, texts=column, numbers=list(numbers))
 
 
-def _not_utf8(lines: list[tuple[int, bytes]]) -> int:
+def _invalid_line(lines: list[tuple[int, bytes]]) -> int:
+    """Number of the first line that isn't UTF-8."""
     for number, line in lines:
         try:
             line.decode()
@@ -115,20 +116,20 @@ def _not_utf8(lines: list[tuple[int, bytes]]) -> int:
 
 
 _AnyType: TypeAlias = Any
-"""A `pa.DataType`: `pa.types.is_struct` and its like don't narrow."""
+"""A `pa.DataType`; `pa.types.is_struct` and similar functions don't narrow its type."""
 
 _PIECE = 1024
-"""Rows that are decoded text by text where one of them is refused."""
+"""Rows that are decoded one by one if pyarrow rejects one of them."""
 
 _NON_FINITE = r':"(NaN|-?Infinity)"'
-"""Floats that are strings: the usual reason why pyarrow refuses statistics."""
+"""Floats that are written as strings: the most frequent reason why pyarrow rejects statistics."""
 
 _BLOCK = 512 << 10
-"""Bytes that one thread parses at a time: a batch of statistics is a few megabytes."""
+"""Bytes that a thread parses at a time; a batch of statistics has a few megabytes."""
 
 
 class ArrowJsonHandler:
-    """Parses with `pyarrow.json`, reads and writes through the engine's files."""
+    """Parses with `pyarrow.json`, and reads and writes through the file system client."""
 
     def __init__(self, files: FileSystemClient) -> None:
         self._files = files
@@ -157,8 +158,8 @@ class ArrowJsonHandler:
         *,
         batch_size: int = 65_536,
     ) -> Iterator[pa.RecordBatch]:
-        with read_lines(self._files, files, batch_size) as found:
-            for lines in found:
+        with read_lines(self._files, files, batch_size) as batches:
+            for lines in batches:
                 try:
                     yield self.parse_json(lines.texts, physical_schema)
                 except SerializationError:
@@ -175,23 +176,23 @@ class ArrowJsonHandler:
         return self._files.put_if_absent(path, data)
 
 
-def _parse_mixed(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
-    """Texts of which some need a look by themselves."""
-    if len(texts) <= _PIECE:
-        return parse_texts(texts, schema)
-    matches: Any = pc.match_substring_regex(texts, _NON_FINITE)
-    odd: pa.BooleanArray = pc.fill_null(matches, False)
-    if 0 < (count := odd.true_count) < len(texts):
-        order = pc.array_sort_indices(odd)  # stable: first the others, then the odd ones
-        sorted_texts = texts.take(order)
-        split = len(texts) - count
-        fast = _parse_fast(sorted_texts.slice(0, split), schema)
+def _parse_mixed(strings: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
+    """Parse strings some of which pyarrow rejects."""
+    if len(strings) <= _PIECE:
+        return parse_texts(strings, schema)
+    matches: Any = pc.match_substring_regex(strings, _NON_FINITE)
+    non_finite: pa.BooleanArray = pc.fill_null(matches, False)
+    if 0 < (count := non_finite.true_count) < len(strings):
+        order = pc.array_sort_indices(non_finite)  # stable; strings with non-finite floats last
+        sorted_strings = strings.take(order)
+        split = len(strings) - count
+        fast = _parse_fast(sorted_strings.slice(0, split), schema)
         if fast is not None:
-            slow = parse_texts(sorted_texts.slice(split), schema)
+            slow = parse_texts(sorted_strings.slice(split), schema)
             return _one_batch([fast, slow], schema).take(pc.array_sort_indices(order))
     pieces: list[pa.RecordBatch] = []
-    for first in range(0, len(texts), _PIECE):
-        piece = texts.slice(first, _PIECE)
+    for first in range(0, len(strings), _PIECE):
+        piece = strings.slice(first, _PIECE)
         fast = _parse_fast(piece, schema)
         pieces.append(parse_texts(piece, schema) if fast is None else fast)
     return _one_batch(pieces, schema)
@@ -202,7 +203,7 @@ def _one_batch(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBat
 
 
 def _is_plain(schema: pa.Schema) -> bool:
-    """Whether pyarrow's reader knows all types, and reads them as we do."""
+    """Whether pyarrow's reader supports all types with the same semantics."""
     return bool(schema) and all(_is_plain_type(field.type) for field in schema)
 
 
@@ -221,9 +222,9 @@ def _is_plain_type(kind: _AnyType) -> bool:
     )
 
 
-def _parse_fast(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch | None:
-    """All texts in one pass; None where one has to be looked at by itself."""
-    lines = _joined(texts.cast(pa.string()))
+def _parse_fast(strings: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch | None:
+    """Parse all strings in one pass; None if pyarrow rejects one."""
+    lines = _joined(strings.cast(pa.string()))
     if lines is None:
         return None
     explicit = pa.schema([(field.name, _read_as(field.type)) for field in schema])
@@ -233,12 +234,12 @@ def _parse_fast(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch | Non
             pa_json.ReadOptions(block_size=_BLOCK),
             pa_json.ParseOptions(explicit_schema=explicit, unexpected_field_behavior="ignore"),
         )
-        if table.num_rows != len(texts):
+        if table.num_rows != len(strings):
             return None
         columns = []
-        for field, given in zip(schema, explicit, strict=True):
+        for field, parsed in zip(schema, explicit, strict=True):
             column = table.column(field.name).combine_chunks()
-            convert = converter(given, field, field.name, "the JSON texts")
+            convert = converter(parsed, field, field.name, "JSON strings")
             columns.append(column if convert is None else convert(column))
     except pa.ArrowInvalid:
         return None
@@ -246,7 +247,7 @@ def _parse_fast(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch | Non
 
 
 def _read_as(kind: _AnyType) -> pa.DataType:
-    """The type that pyarrow reads: decimals as wide ones, for it doesn't check their precision."""
+    """The type to read with pyarrow: wide decimals, because pyarrow doesn't check precision."""
     if pa.types.is_struct(kind):
         fields = (kind.field(i) for i in range(kind.num_fields))
         return pa.struct([(f.name, _read_as(f.type)) for f in fields])
@@ -255,21 +256,21 @@ def _read_as(kind: _AnyType) -> pa.DataType:
     return pa.decimal128(38, kind.scale) if pa.types.is_decimal128(kind) else kind
 
 
-def _joined(texts: pa.Array[Any]) -> pa.Buffer | None:
-    """The texts as lines, null as an empty object; None where one isn't just one object.
+def _joined(strings: pa.Array[Any]) -> pa.Buffer | None:
+    """The strings as JSON lines, null as an empty object; None if a string isn't an object.
 
-    Each line begins and ends with a brace. A valid document can't go on from one to the next then,
-    so that as many rows as texts means one row from each of them.
+    Each line begins and ends with a brace, so that no valid object spans two lines: if the number
+    of parsed rows equals the number of strings, each row comes from its string.
     """
-    if len(texts) == 0:
+    if len(strings) == 0:
         return None
-    if texts.null_count:
-        texts = pc.call_function("coalesce", [texts, pa.scalar("{}")])
-    objects = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
+    if strings.null_count:
+        strings = pc.call_function("coalesce", [strings, pa.scalar("{}")])
+    objects = pc.and_(pc.starts_with(strings, "{"), pc.ends_with(strings, "}"))
     if not pc.all(objects).as_py():
         return None
     lines: pa.Array[Any] = pc.call_function(
-        "binary_join_element_wise", [texts, pa.scalar(""), pa.scalar("\n")]
+        "binary_join_element_wise", [strings, pa.scalar(""), pa.scalar("\n")]
     )
     _, offsets, data = lines.buffers()
     assert offsets is not None

@@ -1,4 +1,4 @@
-"""JSON text by text: slower than pyarrow's reader, and exact about every single value."""
+"""JSON decoding one string at a time: slower than pyarrow's reader, and exact for every value."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from bayou.protocol.json_decoding import JsonDecoder, without_lone_surrogates
 __all__ = ["parse_texts"]
 
 _Reader: TypeAlias = Callable[[Any], Any]
-"""From a decoded JSON value to the Python value of a type; None where it isn't one."""
+"""Converts a decoded JSON value to a Python value of a type; None if it isn't of the type."""
 
 NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-"""How Spark writes the floats that JSON lacks."""
+"""Spark's strings for the floats that JSON lacks."""
 
 _AnyType: TypeAlias = Any
-"""A `pa.DataType`: `pa.types.is_map` and its like don't narrow."""
+"""A `pa.DataType`; `pa.types.is_map` and similar functions don't narrow its type."""
 
 _EXACT = Context(prec=100)
-"""The default context has 28 digits, a decimal of Delta's 38."""
+"""The default context has 28 digits, and Delta's decimals have up to 38."""
 
 _DECODER: JsonDecoder[Any] = JsonDecoder(object)
 _EXACT_DECODER: JsonDecoder[Any] = JsonDecoder(object, float_hook=Decimal)
-"""Keeps every digit, for decimals."""
+"""Keeps every digit of decimals."""
 
 
 def parse_texts(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
-    """One row a text, as `JsonHandler.parse_json` says.
+    """Parse strings into one row each, with the semantics of `JsonHandler.parse_json`.
 
     Raises:
-        SerializationError: a text isn't a JSON object.
+        SerializationError: a string isn't a JSON object.
     """
     decoder = _EXACT_DECODER if any(map(_holds_decimal, schema.types)) else _DECODER
     objects = [_decode(text, decoder) for text in texts.cast(pa.binary()).to_pylist()]
@@ -49,7 +49,7 @@ def parse_texts(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _column(values: list[Any], kind: _AnyType) -> pa.Array[Any]:
-    """Decoded JSON values as an array; struct by struct, not row by row."""
+    """Decoded JSON values as an array; structs are converted field by field, not row by row."""
     if not pa.types.is_struct(kind) or kind.num_fields == 0:
         read = _reader(kind)
         return pa.array([None if v is None else read(v) for v in values], type=kind)
@@ -62,34 +62,34 @@ def _column(values: list[Any], kind: _AnyType) -> pa.Array[Any]:
     )
 
 
-def _decode(text: bytes | None, decoder: JsonDecoder[Any]) -> dict[str, Any]:
-    if text is None:
+def _decode(data: bytes | None, decoder: JsonDecoder[Any]) -> dict[str, Any]:
+    if data is None:
         return {}
     try:
-        value = _decoded(text, decoder)
+        value = _decode_any(data, decoder)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise SerializationError(f"not JSON ({error}): {_shown(text)}") from error
+        raise SerializationError(f"not JSON ({error}): {_excerpt(data)}") from error
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise SerializationError(f"not a JSON object: {_shown(text)}")
+        raise SerializationError(f"not a JSON object: {_excerpt(data)}")
     return value
 
 
-def _decoded(text: bytes, decoder: JsonDecoder[Any]) -> Any:
+def _decode_any(data: bytes, decoder: JsonDecoder[Any]) -> Any:
     try:
-        return decoder.decode(text)
-    except msgspec.ValidationError:  # a number that no float holds
-        return _EXACT_DECODER.decode(text)
+        return decoder.decode(data)
+    except msgspec.ValidationError:  # a number out of a float's range
+        return _EXACT_DECODER.decode(data)
     except msgspec.DecodeError:
-        replaced = without_lone_surrogates(text)
-        if replaced == text:
+        replaced = without_lone_surrogates(data)
+        if replaced == data:
             raise
-        return _decoded(replaced, decoder)
+        return _decode_any(replaced, decoder)
 
 
-def _shown(text: bytes) -> str:
-    return repr(text[:200].decode(errors="replace"))
+def _excerpt(data: bytes) -> str:
+    return repr(data[:200].decode(errors="replace"))
 
 
 def _holds_decimal(kind: _AnyType) -> bool:
@@ -137,7 +137,7 @@ def _struct_reader(kind: pa.DataType) -> _Reader:
 
 
 def _map_reader(kind: _AnyType) -> _Reader:
-    """An object; its keys are strings in JSON."""
+    """A reader of JSON objects, whose keys are strings."""
     item = _reader(kind.item_type)
     if not pa.types.is_string(kind.key_type):
         return lambda _: None
@@ -161,7 +161,7 @@ def _integer_reader(kind: pa.DataType) -> _Reader:
 
 
 def _float_reader(kind: pa.DataType) -> _Reader:
-    largest = {16: 65504.0, 32: 3.4028235677973366e38}.get(kind.bit_width, math.inf)
+    limit = {16: 65504.0, 32: 3.4028235677973366e38}.get(kind.bit_width, math.inf)
 
     def read(value: Any) -> Any:
         if isinstance(value, str):
@@ -172,7 +172,7 @@ def _float_reader(kind: pa.DataType) -> _Reader:
             number = float(value)
         except OverflowError:
             return None
-        return number if math.isfinite(number) and abs(number) < largest else None
+        return number if math.isfinite(number) and abs(number) < limit else None
 
     return read
 
@@ -211,14 +211,14 @@ def _timestamp_reader(kind: _AnyType) -> _Reader:
 
     def read(value: Any) -> Any:
         try:
-            found = dt.datetime.fromisoformat(value) if isinstance(value, str) else None
+            timestamp = dt.datetime.fromisoformat(value) if isinstance(value, str) else None
         except ValueError:
             return None
-        if found is None:
+        if timestamp is None:
             return None
-        if found.tzinfo is None:
-            return found.replace(tzinfo=dt.UTC) if zoned else found
-        found = found.astimezone(dt.UTC)
-        return found if zoned else found.replace(tzinfo=None)
+        if timestamp.tzinfo is None:
+            return timestamp.replace(tzinfo=dt.UTC) if zoned else timestamp
+        timestamp = timestamp.astimezone(dt.UTC)
+        return timestamp if zoned else timestamp.replace(tzinfo=None)
 
     return read

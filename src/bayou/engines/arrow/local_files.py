@@ -1,8 +1,8 @@
-"""Files of the local disk, as `FileSystemClient`.
+"""The file system client of the local disk.
 
-Plain system calls: obstore's local store refuses names such as `x#1`. What is written is on the
-disk (fsync of file and folder) before a call returns, because a commit is a promise. Unfinished
-files have a name that starts with a dot, in the folder of the file they become.
+It uses system calls, because obstore's local store rejects names such as `x#1`. Writes are durable
+(fsync of file and folder) before a call returns. Incomplete files are in the folder of the final
+file, and their names start with a dot.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TRIES = 5
 
 
 def local_path(path: str) -> str:
-    """Absolute path of a local path or `file:` URI; the URI's path is taken as decoded."""
+    """Absolute path of a local path or `file:` URI; the URI's path isn't percent-decoded."""
     if path.startswith("/") and "//" not in path and "/." not in path and not path.endswith("/"):
         return path
     if path.startswith("file:"):
@@ -49,10 +49,10 @@ def local_path(path: str) -> str:
 
 
 class LocalFiles:
-    """The local disk. Paths are absolute and plain; `file:` URIs are understood too.
+    """A `FileSystemClient` for the local disk. Paths are absolute paths or `file:` URIs.
 
-    Folders that outputs needed go again with the last file in them, as in an object store, so that
-    a write that fails leaves nothing.
+    A folder that was created for an output is deleted with its last file, as in an object store,
+    so that a failed write leaves nothing.
     """
 
     def __init__(self) -> None:
@@ -71,14 +71,14 @@ class LocalFiles:
     def list_from(self, path: str) -> Iterator[FileStatus]:
         folder, _, first = path.removeprefix("file://").rpartition("/")
         folder = local_path(folder or "/")
-        lowest = os.fsencode(first)
+        start = os.fsencode(first)
         with storage_errors(folder, "list"), os.scandir(folder) as entries:
-            names = [e.name for e in entries if os.fsencode(e.name) >= lowest and not e.is_dir()]
+            names = [e.name for e in entries if os.fsencode(e.name) >= start and not e.is_dir()]
         names.sort(key=os.fsencode)
         for name in names:
-            found = _status(os.path.join(folder, name))
-            if found is not None:
-                yield found
+            status = _status(os.path.join(folder, name))
+            if status is not None:
+                yield status
 
     @closeable
     def list_tree(
@@ -105,71 +105,73 @@ class LocalFiles:
                             skips(entry.path)
                         elif whole or is_between(entry.path, after, until):
                             try:
-                                found = _entry_status(entry, entry.path)
+                                status = _entry_status(entry, entry.path)
                             except FileNotFoundError:  # deleted since
                                 continue
-                            yield found
+                            yield status
             except FileMissingError:
                 continue
 
     def status(self, path: str) -> FileStatus:
         path = local_path(path)
         with storage_errors(path, "read"):
-            found = os.stat(path)
+            stat_result = os.stat(path)
             if os.path.isdir(path):
                 raise FileNotFoundError(errno.ENOENT, "is a folder", path)
         return FileStatus(
-            path=path, size=found.st_size, modification_time=found.st_mtime_ns // 1_000_000
+            path=path,
+            size=stat_result.st_size,
+            modification_time=stat_result.st_mtime_ns // 1_000_000,
         )
 
     @closeable
     def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
-        # One file after the other: the page cache answers faster than threads start.
-        for wanted in ranges:
-            path = local_path(wanted.path)
+        # Files are read one by one: the page cache is faster than starting threads.
+        for requested in ranges:
+            path = local_path(requested.path)
             with storage_errors(path, "read"), open(path, "rb", opener=_open_regular) as file:
-                file.seek(wanted.offset)
-                data = file.read(-1 if wanted.length is None else wanted.length)
+                file.seek(requested.offset)
+                data = file.read(-1 if requested.length is None else requested.length)
             yield data
 
     def open_input(self, path: str, size: int | None = None) -> IO[bytes]:
         path = local_path(path)
         with storage_errors(path, "read"):
             _check_regular(path, os.stat(path))
-            return cast("IO[bytes]", pa.OSFile(path, "rb"))  # read by pyarrow without Python
+            return cast("IO[bytes]", pa.OSFile(path, "rb"))  # pyarrow reads it without Python
 
     def open_output(self, path: str) -> IO[bytes]:
         path = local_path(path)
         with storage_errors(path, "write"):
-            return cast("IO[bytes]", _opened(path, self._folders))
+            return cast("IO[bytes]", _open_output(path, self._folders))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         path = local_path(path)
         with storage_errors(path, "write"):
             if os.path.lexists(path):
                 return False
-            with _written_temporary(path, data) as temporary:
-                named = os.stat(temporary)
+            with _temporary_file(path, data) as temporary:
+                status = os.stat(temporary)
                 if not name_exclusively(temporary, path):
                     return False
                 sync_folder(os.path.dirname(path))
-                return is_still(path, named, data)
+                return is_still(path, status, data)
 
     def put(self, path: str, data: bytes) -> None:
         path = local_path(path)
         with storage_errors(path, "write"):
-            with _written_temporary(path, data) as temporary:
+            with _temporary_file(path, data) as temporary:
                 os.replace(temporary, path)
             sync_folder(os.path.dirname(path))
 
     def mkdirs(self, path: str) -> None:
         path = local_path(path)
-        with storage_errors(path, "make the folder"):
+        with storage_errors(path, "create the folder"):
             self._folders.make(path, stays=True)
 
     def delete_files(self, paths: Iterable[str]) -> None:
         folders: dict[str, None] = {}
-        # One thread at a time: unlinking takes less than handing over the interpreter's lock.
+        # One thread at a time: unlinking is faster than switching the interpreter's lock.
         with self._deleting:
             try:
                 for path in map(local_path, paths):
@@ -189,20 +191,20 @@ class LocalFiles:
 
     def delete_empty_folders(self, paths: Iterable[str]) -> None:
         for path in map(local_path, paths):
-            with suppress(OSError):  # something is in it, or it is gone
+            with suppress(OSError):  # not empty, or already deleted
                 os.rmdir(path)
 
 
 def _status(path: str) -> FileStatus | None:
-    """The size and time of a file; None if it was deleted after the folder was listed.
+    """Size and modification time of a file; None if it was deleted after the folder was listed.
 
-    A link to a file that doesn't exist is listed with size 0. Opening it fails, so nobody takes
-    the file for one that was never there.
+    A link to a missing file is listed with size 0, so that opening it fails instead of the file
+    being ignored.
     """
     with storage_errors(path, "read"):
         try:
-            found = os.stat(path)
-            size, modified = found.st_size, found.st_mtime_ns
+            status = os.stat(path)
+            size, modified = status.st_size, status.st_mtime_ns
         except FileNotFoundError:
             if not os.path.lexists(path):
                 return None
@@ -211,7 +213,7 @@ def _status(path: str) -> FileStatus | None:
 
 
 def _open_regular(path: str, flags: int) -> int:
-    """Open a file to read it, without waiting: a named pipe would block until someone writes."""
+    """Open a file for reading without blocking: a named pipe would block until it has a writer."""
     descriptor = os.open(path, flags | os.O_NONBLOCK)
     try:
         _check_regular(path, os.fstat(descriptor))
@@ -221,22 +223,22 @@ def _open_regular(path: str, flags: int) -> int:
     return descriptor
 
 
-def _check_regular(path: str, found: os.stat_result) -> None:
-    if stat.S_ISDIR(found.st_mode):
+def _check_regular(path: str, status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "it is a pipe, a socket or a device, and no file", path)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is a pipe, a socket or a device, not a file", path)
 
 
 def _entry_status(entry: os.DirEntry[str], path: str, *, is_folder: bool = False) -> FileStatus:
-    found = entry.stat(follow_symlinks=False)
-    size, modified = found.st_size, found.st_mtime_ns
+    status = entry.stat(follow_symlinks=False)
+    size, modified = status.st_size, status.st_mtime_ns
     if entry.is_symlink():
-        try:  # a link's own size is the length of the path that it leads to
+        try:  # the size of a link is the length of its target's path
             target = os.stat(path)
             size, modified = target.st_size, max(modified, target.st_mtime_ns)
         except OSError:
-            modified = time.time_ns()  # what it leads to may be a disk that is away
+            modified = time.time_ns()  # the target may be on a disk that isn't mounted
     return FileStatus(
         path=path,
         size=0 if is_folder else size,
@@ -245,10 +247,11 @@ def _entry_status(entry: os.DirEntry[str], path: str, *, is_folder: bool = False
 
 
 class LocalOutput(pa.OSFile):
-    """A file that appears, complete and on the disk, when it is closed.
+    """An output file that is published, complete and durable, when it is closed.
 
-    A `with` block that ends by an exception leaves nothing behind, and neither does an output that
-    is dropped without `close`. As a file of pyarrow's own it is written without Python between.
+    A `with` block that raises an exception leaves no file, and neither does an output that is
+    garbage-collected without `close`. As a subclass of `pa.OSFile`, pyarrow writes it without
+    calling Python.
     """
 
     _path: str
@@ -262,7 +265,7 @@ class LocalOutput(pa.OSFile):
         return output
 
     def __init__(self, path: str, folders: MadeFolders) -> None:
-        pass  # opened by __new__, as pyarrow's files are
+        pass  # opened by __new__, like pyarrow's files
 
     def write(self, data: Any) -> int:
         with storage_errors(self._path, "write"):
@@ -282,7 +285,7 @@ class LocalOutput(pa.OSFile):
             raise
 
     def discard(self) -> None:
-        """Forget what was written; the path stays as it was."""
+        """Discard the written bytes; the path is unchanged."""
         with suppress(OSError):
             os.unlink(self._temporary)
         with suppress(OSError):
@@ -305,19 +308,19 @@ class LocalOutput(pa.OSFile):
             self.discard()
 
 
-def _opened(path: str, folders: MadeFolders) -> LocalOutput:
-    """An output in a folder that is made where it isn't there."""
+def _open_output(path: str, folders: MadeFolders) -> LocalOutput:
+    """Open an output, and create its folder if it doesn't exist."""
     for _ in range(_TRIES):
         folders.make(os.path.dirname(path))
-        with suppress(FileNotFoundError):  # another one left the folder, the last in it
+        with suppress(FileNotFoundError):  # another thread deleted the empty folder
             return LocalOutput(path, folders)
     folders.make(os.path.dirname(path))
     return LocalOutput(path, folders)
 
 
 @contextmanager
-def _written_temporary(path: str, data: bytes) -> Iterator[str]:
-    """A hidden file beside `path` that holds `data` on disk; gone afterwards."""
+def _temporary_file(path: str, data: bytes) -> Iterator[str]:
+    """A durable hidden file in the folder of `path` with this content; deleted afterwards."""
     temporary = _temporary_name(path)
     try:
         with open(temporary, "xb", buffering=0) as file:

@@ -1,4 +1,4 @@
-"""Objects of a store as Python files, for pyarrow to read and write."""
+"""Objects of a store as Python files that pyarrow reads and writes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from obstore.store import ObjectStore
 __all__ = ["ObjectInput", "ObjectOutput"]
 
 _PART = 8 << 20
-"""Bytes of a request: a large read is cut into parts that are fetched side by side."""
+"""Bytes of a request: a large read is split into parts that are fetched concurrently."""
 
 
 class ObjectInput(io.RawIOBase):
     """Random access to an object of known size; every read is a request.
 
     Args:
-        store: where it is.
-        key: its key.
-        size: its size in bytes.
-        errors: makes a context that turns errors of the store into ours.
+        store: the bucket.
+        key: key of the object.
+        size: size of the object in bytes.
+        errors: creates a context that translates errors of the store.
     """
 
     def __init__(
@@ -78,10 +78,10 @@ class ObjectInput(io.RawIOBase):
 
 
 class ObjectOutput(io.RawIOBase):
-    """An object that appears when it is closed; sent in parts meanwhile.
+    """An object that is uploaded in parts and created when the output is closed.
 
-    A `with` block that ends by an exception leaves no object behind, and neither does an output
-    that is dropped without `close`.
+    A `with` block that raises an exception creates no object, and neither does an output that is
+    garbage-collected without `close`.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class ObjectOutput(io.RawIOBase):
         return self._position
 
     def write(self, data: bytes | memoryview) -> int:  # type: ignore[override]
-        view = memoryview(data).cast("B")  # Arrow's buffers are of signed bytes, which it refuses
+        view = memoryview(data).cast("B")  # obstore rejects Arrow's buffers of signed bytes
         with self._errors():
             self._writer.write(view)
         self._position += view.nbytes
@@ -118,7 +118,7 @@ class ObjectOutput(io.RawIOBase):
             super().close()
 
     def discard(self) -> None:
-        """Forget what was sent; there will be no object."""
+        """Discard the uploaded parts; no object is created."""
         if self.closed:
             return
         with suppress(Exception):

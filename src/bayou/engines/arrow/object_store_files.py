@@ -1,4 +1,4 @@
-"""Objects of S3, GCS and Azure through obstore, as `FileSystemClient`."""
+"""The file system client of object stores (S3, GCS and Azure), through obstore."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from bayou.kernel.engine import ByteRange, FileStatus
 __all__ = ["ObjectStoreFiles"]
 
 _CHECKS = ConditionalPuts()
-"""Of the process: which buckets were checked, whichever engine reaches them."""
+"""Checked buckets of the process, shared by all engines."""
 
 _IN_FLIGHT = 16
 _PAGE = 1000
 
 
 class ObjectStoreFiles:
-    """Objects by URI. One obstore store a bucket, made when first needed.
+    """A `FileSystemClient` for objects by URI, with one obstore store for each bucket.
 
     Args:
         storage_options: see `ArrowEngine`.
-        stores: stores of your own by root, such as `{"s3://bucket": store}`.
+        stores: custom obstore stores by root, such as `{"s3://bucket": store}`.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ObjectStoreFiles:
         folder, _, first = key.rpartition("/")
         base = f"{folder}/" if folder else ""
         seen = False
-        # Stores list what comes after a key: start a character early.
+        # Stores list the keys after a given key: start one character earlier.
         for meta in self._list(root, folder, key[:-1] if first else None):
             seen = True
             name = meta["path"][len(base) :]
@@ -82,7 +82,8 @@ class ObjectStoreFiles:
                 yield _status(root, meta)
         if not seen and next(iter(self._list(root, folder, None)), None) is None:
             raise FileMissingError(
-                f"can't list {root}/{folder}: there is no object below it", path=f"{root}/{folder}"
+                f"{root}/{folder}: can't list: no object has this prefix",
+                path=f"{root}/{folder}",
             )
 
     @closeable
@@ -97,21 +98,21 @@ class ObjectStoreFiles:
         root, key = split_object_uri(path)
         base = key.rstrip("/")
         skipped = SkippedPrefixes(f"{root}/{base}".rstrip("/"), skips)
-        begin = None if after is None else after.removeprefix(f"{root}/")
+        start = None if after is None else after.removeprefix(f"{root}/")
         empty: FileStatus | None = None
-        for meta in self._list(root, base, begin):
-            found = _status(root, meta)
-            if empty is not None and not found.path.startswith(f"{empty.path}/"):
+        for meta in self._list(root, base, start):
+            file = _status(root, meta)
+            if empty is not None and not file.path.startswith(f"{empty.path}/"):
                 yield empty
             empty = None
-            if until is not None and found.path > until:  # stores list in this order
+            if until is not None and file.path > until:  # stores list in this order
                 return
-            if skipped.holds(found.path):
+            if skipped.holds(file.path):
                 continue
-            if found.size:
-                yield found
-            else:  # a file, or what stands for a folder: its name comes without the slash
-                empty = found
+            if file.size:
+                yield file
+            else:  # a file or the marker object of a folder, which is listed without the slash
+                empty = file
         if empty is not None:
             yield empty
 
@@ -122,15 +123,15 @@ class ObjectStoreFiles:
 
     @closeable
     def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
-        waiting = iter(ranges)
+        pending = iter(ranges)
         pool = ThreadPoolExecutor(_IN_FLIGHT, thread_name_prefix="bayou-read")
         try:
             in_flight: deque[Future[bytes]] = deque(
-                pool.submit(self._read, wanted) for wanted in islice(waiting, _IN_FLIGHT)
+                pool.submit(self._read, r) for r in islice(pending, _IN_FLIGHT)
             )
             while in_flight:
                 data = in_flight.popleft().result()
-                in_flight.extend(pool.submit(self._read, w) for w in islice(waiting, 1))
+                in_flight.extend(pool.submit(self._read, r) for r in islice(pending, 1))
                 yield data
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -163,7 +164,7 @@ class ObjectStoreFiles:
             obstore.put(self._store(root), key, data)
 
     def mkdirs(self, path: str) -> None:
-        # Object stores have no folders, but a path that isn't one of theirs is still an error.
+        # Object stores have no folders, but an invalid path is still an error.
         split_object_uri(path)
 
     def delete_files(self, paths: Iterable[str]) -> None:
@@ -174,7 +175,7 @@ class ObjectStoreFiles:
 
     def delete_empty_folders(self, paths: Iterable[str]) -> None:
         for path in paths:
-            # Object stores have no folders, but a path that isn't one of theirs is still an error.
+            # Object stores have no folders, but an invalid path is still an error.
             split_object_uri(path)
 
     def _delete(self, root: str, keys: list[str]) -> None:
@@ -185,18 +186,18 @@ class ObjectStoreFiles:
             except (NotFoundError, FileNotFoundError):
                 if len(keys) == 1:
                     return
-        for key in keys:  # a store that stops at the first that isn't there
+        for key in keys:  # the store stops at the first missing key
             self._delete(root, [key])
 
-    def _read(self, wanted: ByteRange) -> bytes:
-        root, key = split_object_uri(wanted.path)
-        with storage_errors(wanted.path, "read"):
+    def _read(self, requested: ByteRange) -> bytes:
+        root, key = split_object_uri(requested.path)
+        with storage_errors(requested.path, "read"):
             store = self._store(root)
             try:
-                return _bytes_of(store, key, wanted)
+                return _bytes_of(store, key, requested)
             except (BaseError, ValueError):
-                # Stores refuse a range that begins at the end, or behind it.
-                if wanted.offset and self.status(wanted.path).size <= wanted.offset:
+                # Stores reject a range that begins at or after the end.
+                if requested.offset and self.status(requested.path).size <= requested.offset:
                     return b""
                 raise
 
@@ -205,8 +206,8 @@ class ObjectStoreFiles:
         with storage_errors(path, "list"):
             pages = obstore.list(self._store(root), folder or None, offset=offset, chunk_size=_PAGE)
         pages = iter(pages)
-        inside = f"{folder}/" if folder else ""
-        count, mark = 0, None
+        prefix = f"{folder}/" if folder else ""
+        count, seen = 0, None
         while True:
             with storage_errors(path, "list"):
                 page = next(pages, None)
@@ -214,15 +215,15 @@ class ObjectStoreFiles:
                 return
             for meta in cast("list[dict[str, Any]]", page):
                 key = meta["path"]
-                if key == mark:
+                if key == seen:
                     raise _wrong_listing(path, f"{key} twice")
                 count += 1
-                if count & (count - 1) == 0:  # a power of two: any loop comes by such a key again
-                    mark = key
-                if key.startswith(inside):
+                if count & (count - 1) == 0:  # a power of two: an endless listing repeats this key
+                    seen = key
+                if key.startswith(prefix):
                     yield meta
-                elif key != folder:  # the folder's own object, which some tools make
-                    raise _wrong_listing(path, f"{key}, which isn't below it")
+                elif key != folder:  # the folder's marker object, which some tools create
+                    raise _wrong_listing(path, f"{key}, which isn't in the folder")
 
     def _store(self, root: str) -> ObjectStore:
         with self._lock:
@@ -232,13 +233,13 @@ class ObjectStoreFiles:
             return store
 
 
-def _bytes_of(store: ObjectStore, key: str, wanted: ByteRange) -> bytes:
-    if wanted.length == 0:
+def _bytes_of(store: ObjectStore, key: str, requested: ByteRange) -> bytes:
+    if requested.length == 0:
         return b""
-    if wanted.length is not None:
-        found = obstore.get_range(store, key, start=wanted.offset, length=wanted.length)
-        return found.to_bytes()
-    options: Any = {"range": {"offset": wanted.offset}} if wanted.offset else None
+    if requested.length is not None:
+        data = obstore.get_range(store, key, start=requested.offset, length=requested.length)
+        return data.to_bytes()
+    options: Any = {"range": {"offset": requested.offset}} if requested.offset else None
     return obstore.get(store, key, options=options).bytes().to_bytes()
 
 
@@ -258,10 +259,10 @@ def _open_store(root: str, options: Mapping[str, str]) -> ObjectStore:
             raise unknown_option(scheme, str(error)) from None
 
 
-def _wrong_listing(path: str, what: str) -> StorageError:
+def _wrong_listing(path: str, listed: str) -> StorageError:
     return StorageError(
-        f"can't list {path}: the storage lists {what}. Its listings can't be relied on: check what "
-        "is between here and it, such as a proxy.",
+        f"{path}: can't list: the store lists {listed}, so that its listings aren't reliable. "
+        "Check the connection to the store, such as a proxy.",
         path=path,
     )
 

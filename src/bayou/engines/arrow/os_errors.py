@@ -1,4 +1,4 @@
-"""What the operating system says, as errors that say what to do."""
+"""Translation of operating system errors into storage errors that say what to do."""
 
 from __future__ import annotations
 
@@ -22,35 +22,36 @@ def storage_errors(path: str, doing: str) -> Iterator[None]:
     except NotADirectoryError as error:
         obstacle = _file_in_the_way(path)
         raise FileMissingError(
-            f"can't {doing} {path}: {obstacle} is a file, where a folder is needed; use another "
-            "path, or move the file away",
+            f"{path}: can't {doing}: {obstacle} is a file, not a folder. Use another path, or "
+            "move the file.",
             path=path,
             obstacle=obstacle,
         ) from error
     except FileNotFoundError as error:
-        missing = "there is no such file or folder"
-        raise FileMissingError(f"can't {doing} {path}: {missing}", path=path) from error
+        missing = "the file or folder doesn't exist"
+        raise FileMissingError(f"{path}: can't {doing}: {missing}", path=path) from error
     except PermissionError as error:
         raise StorageError(
-            f"can't {doing} {path}: no permission; check the owner and mode of it and its folder",
+            f"{path}: can't {doing}: permission denied. Check the owner and mode of the file and "
+            "its folder.",
             path=path,
         ) from error
     except OSError as error:
         if error.errno in _NO_SPACE:
             raise StorageError(
-                f"can't {doing} {path}: the disk is full (or a quota is reached); free some space "
-                "and try again, nothing was left behind",
+                f"{path}: can't {doing}: the disk is full or a quota is reached, and no partial "
+                "file is left. Free some space and try again.",
                 path=path,
             ) from error
         reason = error.strerror or str(error)
-        raise StorageError(f"can't {doing} {path}: {reason}", path=path) from error
+        raise StorageError(f"{path}: can't {doing}: {reason}", path=path) from error
     except ValueError as error:  # a NUL or a lone surrogate in the name
-        raise StorageError(f"can't {doing} {path!r}: {error}", path=path) from error
+        raise StorageError(f"{path!r}: can't {doing}: {error}", path=path) from error
 
 
 def _file_in_the_way(path: str) -> str:
-    """The first part of a path that isn't a folder."""
-    found = path
-    while not os.path.lexists(found) and os.path.dirname(found) != found:
-        found = os.path.dirname(found)
-    return found
+    """The file at a path, or the innermost of its parents that exists."""
+    parent = path
+    while not os.path.lexists(parent) and os.path.dirname(parent) != parent:
+        parent = os.path.dirname(parent)
+    return parent

@@ -1,8 +1,8 @@
-"""Parquet files whose columns are encoded side by side.
+"""A Parquet writer that encodes the columns of a row group in parallel.
 
-pyarrow encodes a file by one thread. Here runs of columns of a row group become Parquet files of
-their own in memory, each by a thread; what stands between magic and footer goes into the file as
-it is, for pages know nothing of where they are, and the footers become one.
+pyarrow encodes a file in one thread. Here each thread encodes a run of columns of a row group as a
+Parquet file in memory. The bytes between magic and footer are copied into the final file, since
+pages don't contain their offsets, and the footers are merged.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ __all__ = ["ParallelWriter", "is_worth_threads"]
 
 _MAGIC = b"PAR1"
 _TAIL = 8
-"""Bytes behind the footer: its length, and the magic."""
+"""Bytes after the footer: its length and the magic."""
 
 _WORTH_THREADS = 8 << 20
-"""Bytes in memory of a file's first row group from which threads pay."""
+"""Size in memory of a file's first row group above which threads are faster."""
 
-_MOST_THREADS = 8
-_RUNS_A_THREAD = 4
+_MAX_THREADS = 8
+_RUNS_PER_THREAD = 4
 
 # Fields of FileMetaData, RowGroup, ColumnChunk and ColumnMetaData (parquet.thrift).
 _NUM_ROWS, _ROW_GROUPS = (3, INT64), (4, LIST)
@@ -50,28 +50,28 @@ NewWriter = Callable[[Any, pa.Schema], pq.ParquetWriter]
 
 
 def is_worth_threads(first: pa.Table) -> bool:
-    """Whether a file that begins with such a row group is written by several threads."""
+    """Whether a file with this first row group is written by several threads."""
     return pa.cpu_count() > 1 and first.num_columns > 1 and first.nbytes >= _WORTH_THREADS
 
 
 class ParallelWriter:
-    """Writes one Parquet file, a row group at a time, in a `with` block that ends its threads.
+    """Writes one Parquet file, a row group at a time. Leaving its `with` block ends its threads.
 
-    While a row group is encoded the caller may get the next one; no more than one waits.
+    The caller may prepare the next row group while one is encoded.
 
     Args:
-        sink: where the file goes; it stays open.
-        schema: of the file; at least two columns.
-        new_writer: makes pyarrow's writer of some of its columns.
+        sink: the output; it isn't closed.
+        schema: schema of the file, with at least two columns.
+        new_writer: creates a pyarrow writer for some of the columns.
     """
 
     def __init__(self, sink: IO[bytes], schema: pa.Schema, new_writer: NewWriter) -> None:
         self._sink = sink
         self._schema = schema
         self._new_writer = new_writer
-        self._threads = min(pa.cpu_count(), _MOST_THREADS, len(schema))
+        self._threads = min(pa.cpu_count(), _MAX_THREADS, len(schema))
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="bayou-encode")
-        self._waiting: list[Future[_Encoded]] = []
+        self._pending: list[Future[_Encoded]] = []
         self._groups: list[ThriftStruct] = []
         self._num_rows = 0
         self._size = sink.write(_MAGIC)
@@ -88,23 +88,23 @@ class ParallelWriter:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def write(self, group: pa.Table) -> None:
-        """Begin to encode a row group, once the one before is in the file."""
+        """Start to encode a row group after the previous one is written."""
         self.flush()
-        runs = list(_runs(group, self._threads * _RUNS_A_THREAD))
-        # The largest first, so that no thread is left with it at the end.
+        runs = list(_runs(group, self._threads * _RUNS_PER_THREAD))
+        # The largest run is started first, so that it doesn't delay the end.
         largest = sorted(range(len(runs)), key=lambda i: -runs[i].nbytes)
-        begun = {i: self._pool.submit(self._encoded, runs[i]) for i in largest}
-        self._waiting = [begun[i] for i in range(len(runs))]
+        started = {i: self._pool.submit(self._encode, runs[i]) for i in largest}
+        self._pending = [started[i] for i in range(len(runs))]
 
     def flush(self) -> None:
-        """Have all row groups in the file."""
-        waiting, self._waiting = self._waiting, []
-        if not waiting:
+        """Write all started row groups to the file."""
+        pending, self._pending = self._pending, []
+        if not pending:
             return
         start = self._size
         chunks: list[ThriftStruct] = []
         total = compressed = rows = 0
-        for future in waiting:
+        for future in pending:
             encoded = future.result()
             for chunk in encoded.group[_COLUMNS][1]:
                 _move(chunk, self._size - len(_MAGIC))
@@ -126,7 +126,7 @@ class ParallelWriter:
         )
 
     def finish(self) -> pq.FileMetaData:
-        """Write the footer; gives it."""
+        """Write the footer, and return it."""
         self.flush()
         template = io.BytesIO()
         self._new_writer(template, self._schema).close()
@@ -138,7 +138,7 @@ class ParallelWriter:
         self._sink.write(tail)
         return pq.read_metadata(pa.BufferReader(_MAGIC + tail))
 
-    def _encoded(self, run: pa.Table) -> _Encoded:
+    def _encode(self, run: pa.Table) -> _Encoded:
         out = pa.BufferOutputStream()
         writer = self._new_writer(out, run.schema)
         try:
@@ -151,11 +151,11 @@ class ParallelWriter:
 
 
 class _Encoded:
-    """A Parquet file of one row group, taken apart.
+    """The parts of a Parquet file with one row group.
 
     Attributes:
-        pages: what stands between magic and footer.
-        group: the footer's row group.
+        pages: the bytes between magic and footer.
+        group: the row group of the footer.
     """
 
     __slots__ = ("group", "pages")
@@ -167,19 +167,19 @@ class _Encoded:
 
 
 def _runs(group: pa.Table, count: int) -> Iterator[pa.Table]:
-    """Neighbouring columns together, at most `count` tables of about the same size or larger."""
+    """Runs of adjacent columns: at most `count` tables of about the same size."""
     names: Sequence[str] = group.schema.names
-    least = group.nbytes / count
+    min_size = group.nbytes / count
     first, size = 0, 0
     for i, column in enumerate(group.columns):
         size += column.nbytes
-        if size >= least or i == len(names) - 1:
+        if size >= min_size or i == len(names) - 1:
             yield group.select(list(range(first, i + 1)))
             first, size = i + 1, 0
 
 
 def _move(chunk: ThriftStruct, by: int) -> None:
-    """A column chunk's places in its file, where that is put elsewhere."""
+    """Add a number of bytes to the offsets of a column chunk."""
     metadata = chunk[_CHUNK]
     for name in _PAGE_OFFSETS:
         if name in metadata:

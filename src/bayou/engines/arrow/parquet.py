@@ -1,4 +1,4 @@
-"""Parquet through pyarrow, as `ParquetHandler`. Every byte goes through the engine's files."""
+"""The Parquet handler of `ArrowEngine`, which uses pyarrow."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["ArrowParquetHandler"]
 
 
 class ArrowParquetHandler:
-    """Reads and writes Parquet with pyarrow."""
+    """Reads and writes Parquet with pyarrow, through the file system client."""
 
     def __init__(
         self, files: FileSystemClient, metrics_reporter: MetricsReporter | None = None

@@ -1,4 +1,4 @@
-"""A Parquet file's footer: schema, statistics, metadata."""
+"""Reading a Parquet file's footer: schema, statistics and key-value metadata."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _PREFIX_LENGTH = ParquetWriteOptions().string_prefix_length
 def read_footer(
     files: FileSystemClient, file: FileStatus, statistics_columns: Sequence[str] | None
 ) -> ParquetFooter:
-    """The footer of one file; raises as `ParquetHandler.read_footer` says."""
+    """Read the footer of a file; raises the errors of `ParquetHandler.read_footer`."""
     with OpenParquet(files, file.path, file.size) as opened:
         footer = opened.metadata
         int96 = int96_leaves(footer)
-        given = opened.reader.schema_arrow
-        schema = with_instants(given.remove_metadata(), int96)
+        file_schema = opened.reader.schema_arrow
+        schema = with_instants(file_schema.remove_metadata(), int96)
         if statistics_columns is None:
             statistics_columns = schema.names
         collector = StatisticsCollector(
@@ -39,37 +39,38 @@ def read_footer(
             counts_nan=counts_nan(footer.created_by),
         )
         statistics = collector.finish(footer)
-        if marked(given, footer.schema) is not given:
-            statistics = _without_times(statistics)
+        if marked(file_schema, footer.schema) is not file_schema:
+            statistics = _without_dates(statistics)
         return ParquetFooter(
             schema=schema,
             statistics=statistics,
-            key_value_metadata=_texts(footer.metadata or {}),
+            key_value_metadata=_decode(footer.metadata or {}),
         )
 
 
-def _without_times(statistics: FileStatistics) -> FileStatistics:
-    """Without bounds in Spark's old calendar."""
+def _without_dates(statistics: FileStatistics) -> FileStatistics:
+    """Statistics without bounds of dates and timestamps, which are in Spark's legacy calendar."""
     return replace(
         statistics,
-        min_values=_untimed(statistics.min_values),
-        max_values=_untimed(statistics.max_values),
+        min_values=_bounds_without_dates(statistics.min_values),
+        max_values=_bounds_without_dates(statistics.max_values),
     )
 
 
-def _untimed(bounds: Mapping[str, Any]) -> dict[str, Any]:
+def _bounds_without_dates(bounds: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        name: _untimed(value) if isinstance(value, Mapping) else value
+        name: _bounds_without_dates(value) if isinstance(value, Mapping) else value
         for name, value in bounds.items()
         if not isinstance(value, dt.date)
     }
 
 
-def _texts(metadata: Mapping[bytes, bytes]) -> dict[str, str]:
-    texts: dict[str, str] = {}
+def _decode(metadata: Mapping[bytes, bytes]) -> dict[str, str]:
+    """Key-value metadata as strings, without entries that aren't UTF-8."""
+    decoded: dict[str, str] = {}
     for key, value in metadata.items():
         try:
-            texts[key.decode()] = value.decode()
+            decoded[key.decode()] = value.decode()
         except UnicodeDecodeError:
             continue
-    return texts
+    return decoded

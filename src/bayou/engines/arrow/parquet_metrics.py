@@ -1,4 +1,4 @@
-"""What reading a Parquet file took."""
+"""Metrics of reading a Parquet file."""
 
 from __future__ import annotations
 
@@ -22,11 +22,16 @@ def measured(
     leaves: Sequence[int],
     candidates: int,
 ) -> Iterator[pa.RecordBatch]:
-    """The batches of a file's row groups `kept`, reported at their end, however they end.
+    """Pass the batches of a file through, and report metrics when the iterator ends or fails.
 
     Args:
+        reporter: receives the report.
+        batches: the batches of the file's selected row groups.
+        path: path of the file.
+        footer: footer of the file.
+        kept: the selected row groups.
         leaves: the leaf columns that are read.
-        candidates: how many row groups there were to choose from.
+        candidates: number of row groups before the selection.
     """
     watch = Stopwatch()
     source = iter(batches)
@@ -40,10 +45,10 @@ def measured(
             rows += batch.num_rows
             yield batch
     finally:
-        begun = list(_begun(footer, kept, rows))
+        groups = list(_row_groups_read(footer, kept, rows))
         size = sum(
             footer.row_group(group).column(leaf).total_compressed_size
-            for group in begun
+            for group in groups
             for leaf in leaves
         )
         report = FileReadReport(
@@ -51,14 +56,14 @@ def measured(
             duration_ms=watch.milliseconds,
             rows=rows,
             bytes_read=size,
-            row_groups_read=len(begun),
+            row_groups_read=len(groups),
             row_groups_skipped=candidates - len(kept),
         )
         send(reporter, report)
 
 
-def _begun(footer: pq.FileMetaData, kept: Sequence[int], rows: int) -> Iterator[int]:
-    """The row groups that so many rows came out of."""
+def _row_groups_read(footer: pq.FileMetaData, kept: Sequence[int], rows: int) -> Iterator[int]:
+    """The selected row groups that contain the first `rows` rows."""
     for group in kept:
         if rows <= 0:
             return

@@ -1,9 +1,7 @@
-"""Reading Parquet files in batches, with the memory of a few batches.
+"""Reading Parquet files in batches, and the choice of dictionary columns for writing.
 
-Which columns of a Parquet file are worth a dictionary.
-
-A dictionary of values that hardly repeat costs a third of the time of writing, and bytes: the
-writer gives it up when it is full, after it has hashed every value until there.
+A dictionary of values that rarely repeat takes a third of the writing time and more space: the
+writer hashes values until the dictionary is full, and then abandons it.
 """
 
 from __future__ import annotations
@@ -35,28 +33,31 @@ __all__ = ["OpenParquet", "dictionary_columns", "read_files"]
 _parquet: Any = pq.core
 
 _READ_BUFFER = 512 * 1024
-"""Bytes read ahead a column: a column chunk may be far larger than the batch asked for."""
+"""Bytes read ahead for each column: a column chunk may be much larger than a batch."""
 
 _WORTH_THREADS = 200_000
-"""Values from which decoding by threads is faster than waking them."""
+"""Number of values above which decoding in threads is faster."""
 
 
 class OpenParquet:
-    """A Parquet file, open within a `with` block.
+    """A Parquet file that is open in a `with` block.
 
-    What pyarrow says in the block of the file's bytes becomes a `StorageError`.
+    pyarrow's errors about the file in the block become a `StorageError`.
 
     Attributes:
-        reader: pyarrow's own; `pq.ParquetFile` would do more than is needed for each small file.
-        metadata: the footer; its columns may be looked at after `checked_footer` only.
-        remote: where reads cost a request each, so that whole chunks are fetched; else None.
+        reader: pyarrow's reader; `pq.ParquetFile` is slower for small files.
+        metadata: the footer; access its columns only after `checked_footer`.
+        remote: the input if each read is a request, so that whole chunks are fetched; else None.
 
     Args:
-        content: the file's bytes, where they are at hand.
+        files: the file system client.
+        path: path of the file.
+        size: size of the file in bytes, None if unknown.
+        content: content of the file if it is already in memory.
 
     Raises:
-        FileMissingError: no such file.
-        StorageError: not a Parquet file, or cut off.
+        FileMissingError: the file doesn't exist.
+        StorageError: the file isn't a Parquet file, or is truncated.
     """
 
     __slots__ = ("_path", "_source", "metadata", "reader", "remote")
@@ -85,30 +86,31 @@ class OpenParquet:
             raise
 
     def schema(self) -> pa.Schema:
-        """The file's, with marks where dates are in Spark's old calendar."""
+        """The file's schema, with metadata on fields in Spark's legacy calendar."""
         return marked(self.reader.schema_arrow, self.metadata.schema)
 
     def checked_footer(self) -> pq.FileMetaData:
-        """The footer, safe to look at; before it is checked that may end the process.
+        """The footer after validation; accessing a damaged footer may abort the process.
 
         Raises:
-            StorageError: it is damaged.
+            StorageError: the footer is damaged.
         """
         size = self._source.seek(0, io.SEEK_END)
         self._source.seek(max(0, size - 8))
-        found = footer_range(self._source.read(8), size)
-        if found is not None:
-            self._source.seek(found[0])
+        footer = footer_range(self._source.read(8), size)
+        if footer is not None:
+            self._source.seek(footer[0])
             try:
-                check_footer(self._source.read(found[1]))
+                check_footer(self._source.read(footer[1]))
             except FooterError as error:
                 raise StorageError(
-                    f"can't read {self._path} as Parquet, it is damaged: {error}", path=self._path
+                    f"{self._path}: can't read as Parquet, the file is damaged: {error}",
+                    path=self._path,
                 ) from error
         return self.metadata
 
     def chunks(self, group: int, leaves: Sequence[int]) -> list[Chunk]:
-        """Where the bytes of leaf columns of a row group are."""
+        """Byte ranges of leaf columns in a row group."""
         row_group = self.metadata.row_group(group)
         return [_chunk(row_group.column(leaf)) for leaf in leaves]
 
@@ -124,7 +126,7 @@ class OpenParquet:
         self._source.close()
         if isinstance(error, pa.ArrowException | OSError | UnicodeDecodeError):
             raise StorageError(
-                f"can't read {self._path} as Parquet, it is damaged or cut off: {error}",
+                f"{self._path}: can't read as Parquet, the file is damaged or truncated: {error}",
                 path=self._path,
             ) from error
 
@@ -138,7 +140,7 @@ def read_files(
     batch_size: int,
     reporter: MetricsReporter | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of exactly the plan's schema, of one split after the other."""
+    """Read batches with the plan's schema, one split after the other."""
     for split in splits:
         with OpenParquet(files, split.path, split.size, split.content) as opened:
             schema = opened.schema()
@@ -149,15 +151,15 @@ def read_files(
             if split.end_row_group is not None:
                 end = min(end, split.end_row_group)
             groups = range(split.first_row_group, end)
-            kept = plan.matching.keep(opened.metadata, schema, groups)
-            batches = _read_row_groups(opened, kept, projection, split.path, batch_size)
+            selected = plan.matching.keep(opened.metadata, schema, groups)
+            batches = _read_row_groups(opened, selected, projection, split.path, batch_size)
             if reporter is not None:
                 batches = measured(
                     reporter,
                     batches,
                     split.path,
                     opened.metadata,
-                    kept=kept,
+                    kept=selected,
                     leaves=projection.leaves,
                     candidates=len(groups),
                 )
@@ -165,21 +167,21 @@ def read_files(
 
 
 def _read_row_groups(
-    opened: OpenParquet, kept: Sequence[int], projection: Projection, path: str, batch_size: int
+    opened: OpenParquet, selected: Sequence[int], projection: Projection, path: str, batch_size: int
 ) -> Iterator[pa.RecordBatch]:
     if opened.remote is not None:
-        opened.remote.expect(opened.chunks(group, projection.leaves) for group in kept)
+        opened.remote.expect(opened.chunks(group, projection.leaves) for group in selected)
     metadata = opened.metadata
     starts = [0]
-    for i in range(max(kept, default=-1) + 1):
+    for i in range(max(selected, default=-1) + 1):
         starts.append(starts[-1] + metadata.row_group(i).num_rows)
-    for run in _runs(kept, longest=len(kept) if opened.remote is None else 1):
+    for run in _runs(selected, max_length=len(selected) if opened.remote is None else 1):
         row, end = starts[run[0]], starts[run[-1] + 1]
         if not projection.leaves:
             for first in range(row, end, batch_size):
                 yield projection.apply(None, min(batch_size, end - first), first, path)
             continue
-        # By leaf index: a dotted path is ambiguous where names have dots.
+        # By leaf index: dotted paths are ambiguous if names contain dots.
         batches = opened.reader.iter_batches(
             batch_size,
             row_groups=run,
@@ -192,20 +194,20 @@ def _read_row_groups(
 
 
 def _chunk(column: pq.ColumnChunkMetaData) -> Chunk:
-    """A column chunk begins with its dictionary, where it has one."""
+    """Byte range of a column chunk, which begins with its dictionary if it has one."""
     start = column.data_page_offset
     if column.has_dictionary_page and column.dictionary_page_offset is not None:
         start = min(start, column.dictionary_page_offset)
     return Chunk(start, column.total_compressed_size)
 
 
-def _runs(numbers: Sequence[int], longest: int) -> Iterator[list[int]]:
-    """Neighbours together, at most `longest` of them."""
+def _runs(numbers: Sequence[int], max_length: int) -> Iterator[list[int]]:
+    """Runs of consecutive numbers, each of at most `max_length` numbers."""
     if not numbers:
         return
     run = [numbers[0]]
     for before, number in pairwise(numbers):
-        if number != before + 1 or len(run) == longest:
+        if number != before + 1 or len(run) == max_length:
             yield run
             run = []
         run.append(number)
@@ -216,13 +218,13 @@ pc: Any = pyarrow.compute
 
 _SAMPLE_ROWS = 8192
 _HARDLY_REPEATING = 0.9
-"""Share of a sample's values that are distinct, from which a dictionary isn't worth it."""
+"""Fraction of distinct values in a sample above which a column has no dictionary."""
 
 
 def dictionary_columns(rows: pa.Table) -> bool | list[str]:
-    """Paths of the leaf columns that get a dictionary; True for all.
+    """Paths of the leaf columns to write with a dictionary; True for all columns.
 
-    Told by the rows that a file begins with. Nested columns get one, and short files for all.
+    The first rows of a file decide. Nested columns and the columns of short files always have one.
     """
     if rows.num_rows < _SAMPLE_ROWS:
         return True
@@ -242,9 +244,9 @@ def _hardly_repeats(column: pa.ChunkedArray[Any]) -> bool:
 
 
 def _leaf_paths(schema: pa.Schema) -> list[str]:
-    """As Parquet spells them."""
+    """Paths of the leaf columns in Parquet's notation."""
     footers: list[pq.FileMetaData] = []
     with pq.ParquetWriter(io.BytesIO(), schema, metadata_collector=footers):
         pass
-    found = footers[0].schema
-    return [found.column(i).path for i in range(len(found))]
+    columns = footers[0].schema
+    return [columns.column(i).path for i in range(len(columns))]

@@ -1,4 +1,4 @@
-"""Writing Parquet files, with statistics gathered on the way."""
+"""Writing Parquet files and collecting their statistics."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ __all__ = ["write_atomically", "write_data_files"]
 
 _ROW_GROUP_ROWS = 1 << 20
 _ROW_GROUP_BYTES = 128 << 20
-"""Bytes in memory after which a row group is written: what a writer holds back."""
+"""Size in memory at which a row group is written; the maximum that a writer buffers."""
 
 _CHECKPOINT_ROW_GROUP_ROWS = 100_000
-"""Rows of a checkpoint's row group: small enough that a checkpoint can be cut into slices."""
+"""Rows of a checkpoint's row group; small, so that tasks can read parts of a checkpoint."""
 
 _Codec: TypeAlias = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
 
@@ -47,7 +47,7 @@ _CODECS: Final[dict[str, tuple[_Codec, str]]] = {
     "lz4": ("lz4", ".lz4"),
     "lz4_raw": ("lz4", ".lz4raw"),
 }
-"""Codec by the name users know: pyarrow's name for it, and what stands in the file's name."""
+"""Codec by its name in properties: pyarrow's name, and the extension in file names."""
 
 
 @closeable
@@ -58,15 +58,15 @@ def write_data_files(
     statistics_columns: Sequence[str],
     options: ParquetWriteOptions,
 ) -> Iterator[DataFileStatus]:
-    """Files of about `options.target_file_size`, each yielded once it is complete.
+    """Write files of about `options.target_file_size`; each is yielded when it is complete.
 
-    A file has exactly `options.max_rows_per_file` rows unless its size ends it, or the rows do.
+    A file has exactly `options.max_rows_per_file` rows, unless it reaches its size or is the last.
     """
     codec, extension = _codec(options.compression)
     group_bytes = min(_ROW_GROUP_BYTES, options.target_file_size)
-    most_rows = options.max_rows_per_file
-    pieces = _cut_at_multiples(_without_void(batches), most_rows)
-    groups = _row_groups(pieces, min(_ROW_GROUP_ROWS, most_rows or _ROW_GROUP_ROWS), group_bytes)
+    max_rows = options.max_rows_per_file
+    pieces = _cut_at_multiples(_without_void(batches), max_rows)
+    groups = _row_groups(pieces, min(_ROW_GROUP_ROWS, max_rows or _ROW_GROUP_ROWS), group_bytes)
     part = 0
     group = next(groups, None)
     while group is not None:
@@ -86,7 +86,7 @@ def write_data_files(
                         group = next(groups, None)
                         if group is not None and (
                             file.has_reached(options.target_file_size)
-                            or (most_rows is not None and rows + group.num_rows > most_rows)
+                            or (max_rows is not None and rows + group.num_rows > max_rows)
                         ):
                             break
                 size = sink.tell()
@@ -100,7 +100,7 @@ def write_data_files(
 def write_atomically(
     files: FileSystemClient, path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> FileStatus:
-    """One file of `schema`; it appears when it is complete."""
+    """Write one file of `schema` that is published when it is complete."""
     groups = _row_groups(batches, _CHECKPOINT_ROW_GROUP_ROWS, _ROW_GROUP_BYTES)
     with files.open_output(path) as sink:
         with _writer(sink, schema, "snappy", path, []) as writer:
@@ -115,12 +115,12 @@ def write_atomically(
 def _data_file(
     sink: IO[bytes], first: pa.Table, codec: _Codec, path: str
 ) -> Iterator[_SerialFile | _ParallelFile]:
-    """A file that begins with a row group, which isn't written yet; complete behind the block."""
+    """Open a file for its row groups, which the caller writes; the block's end completes it."""
     with _write_errors(path):
-        repeating = dictionary_columns(first)
+        dictionary = dictionary_columns(first)
     if is_worth_threads(first):
         with ParallelWriter(
-            sink, first.schema, lambda out, schema: _parquet_writer(out, schema, codec, repeating)
+            sink, first.schema, lambda out, schema: _parquet_writer(out, schema, codec, dictionary)
         ) as parallel:
             file = _ParallelFile(sink, path, parallel)
             yield file
@@ -128,14 +128,14 @@ def _data_file(
                 file.footer = parallel.finish()
         return
     footers: list[pq.FileMetaData] = []
-    with _writer(sink, first.schema, codec, path, footers, repeating) as writer:
+    with _writer(sink, first.schema, codec, path, footers, dictionary) as writer:
         serial = _SerialFile(sink, path, writer)
         yield serial
     serial.footer = footers[0]
 
 
 class _SerialFile:
-    """A file by one thread, which is as quick where it is small."""
+    """A file that one thread writes, which is as fast for small files."""
 
     footer: pq.FileMetaData
 
@@ -153,7 +153,7 @@ class _SerialFile:
 
 
 class _ParallelFile:
-    """A file by several threads."""
+    """A file that several threads write."""
 
     footer: pq.FileMetaData
 
@@ -161,20 +161,20 @@ class _ParallelFile:
         self._sink = sink
         self._path = path
         self._writer = writer
-        self._under_way = 0
+        self._in_progress = 0
 
     def write(self, group: pa.Table) -> None:
-        self._under_way = group.nbytes
+        self._in_progress = group.nbytes
         with _write_errors(self._path):
             self._writer.write(group)
 
     def has_reached(self, size: int) -> bool:
-        # Waiting for the row group under way only where it may matter: it shrinks.
-        if self._sink.tell() + self._under_way < size:
+        # Wait for the row group in progress only if its size in memory could reach the limit.
+        if self._sink.tell() + self._in_progress < size:
             return False
         with _write_errors(self._path):
             self._writer.flush()
-        self._under_way = 0
+        self._in_progress = 0
         return self._sink.tell() >= size
 
 
@@ -182,7 +182,7 @@ def _parquet_writer(
     sink: Any,
     schema: pa.Schema,
     codec: _Codec,
-    dictionary: Any,  # a truth value, or paths of leaf columns
+    dictionary: Any,  # a boolean, or paths of leaf columns
     footers: list[pq.FileMetaData] | None = None,
 ) -> pq.ParquetWriter:
     return pq.ParquetWriter(
@@ -192,7 +192,7 @@ def _parquet_writer(
         use_dictionary=dictionary,
         coerce_timestamps="us",
         store_decimal_as_integer=True,
-        # Without pyarrow's own copy of the schema a file means the same to every reader.
+        # Without pyarrow's copy of the schema, all readers interpret a file the same way.
         store_schema=False,
         metadata_collector=footers,
     )
@@ -207,13 +207,13 @@ def _writer(  # noqa: PLR0917
     footers: list[pq.FileMetaData],
     dictionary: Any = True,
 ) -> Iterator[pq.ParquetWriter]:
-    """A writer to `sink` that leaves its footer in `footers`."""
+    """A writer to `sink` that appends its footer to `footers`."""
     with _write_errors(path):
         writer = _parquet_writer(sink, schema, codec, dictionary, footers)
     try:
         yield writer
     except BaseException:
-        writer.is_open = False  # or it writes a footer to what is thrown away
+        writer.is_open = False  # else it writes a footer to the discarded output
         raise
     with _write_errors(path):
         writer.close()
@@ -221,13 +221,13 @@ def _writer(  # noqa: PLR0917
 
 @contextmanager
 def _write_errors(path: str) -> Iterator[None]:
-    """Errors of pyarrow's writer, as ours; those of the batches' source aren't touched."""
+    """Translate errors of pyarrow's writer; errors of the batches' source pass unchanged."""
     with storage_errors(path, "write"):
         try:
             yield
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise SchemaError(
-                f"the rows can't be written as Parquet to {path}: {error}", table=path
+                f"{path}: the rows can't be written as Parquet: {error}", table=path
             ) from error
 
 
@@ -244,8 +244,8 @@ def _codec(name: str) -> tuple[_Codec, str]:
         return _CODECS[name.lower()]
     except KeyError:
         raise ArgumentError(
-            f"There is no Parquet codec {name!r} (option compression, or the table's property "
-            f"delta.parquet.compression.codec); known are {', '.join(_CODECS)}.",
+            f"option compression or table property delta.parquet.compression.codec: unknown "
+            f"Parquet codec {name!r}. Use one of {', '.join(_CODECS)}.",
             argument="compression",
         ) from None
 
@@ -253,20 +253,20 @@ def _codec(name: str) -> tuple[_Codec, str]:
 def _row_groups(
     batches: Iterable[pa.RecordBatch], max_rows: int, max_bytes: int
 ) -> Iterator[pa.Table]:
-    """Batches put together, or cut, to row groups; none is empty."""
-    held: list[pa.RecordBatch] = []
+    """Combine or split batches into non-empty row groups."""
+    buffered: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         for piece in _pieces(batch, max_rows, max_bytes):
             piece_size = piece.nbytes
-            if held and (rows + piece.num_rows > max_rows or size + piece_size > max_bytes):
-                yield pa.Table.from_batches(held)
-                held, rows, size = [], 0, 0
-            held.append(piece)
+            if buffered and (rows + piece.num_rows > max_rows or size + piece_size > max_bytes):
+                yield pa.Table.from_batches(buffered)
+                buffered, rows, size = [], 0, 0
+            buffered.append(piece)
             rows += piece.num_rows
             size += piece_size
-    if held:
-        yield pa.Table.from_batches(held)
+    if buffered:
+        yield pa.Table.from_batches(buffered)
 
 
 def _pieces(batch: pa.RecordBatch, max_rows: int, max_bytes: int) -> Iterator[pa.RecordBatch]:
@@ -281,7 +281,7 @@ def _pieces(batch: pa.RecordBatch, max_rows: int, max_bytes: int) -> Iterator[pa
 def _cut_at_multiples(
     batches: Iterable[pa.RecordBatch], rows: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Batches cut where the number of rows so far is a multiple of `rows`."""
+    """Split batches at every multiple of `rows` rows."""
     if rows is None:
         yield from batches
         return
@@ -296,7 +296,7 @@ def _cut_at_multiples(
 
 
 def _without_void(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches without columns and nested fields of type void, which Parquet files never have."""
+    """Batches without columns and nested fields of type void, which Parquet doesn't support."""
     known: tuple[pa.Schema, pa.Schema] | None = None
     for batch in batches:
         if known is None or not known[0].equals(batch.schema, check_metadata=True):
@@ -307,8 +307,8 @@ def _without_void(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
             continue
         columns = []
         for field in schema:
-            given = batch.schema.field(field.name)
-            convert = converter(given, field, field.name, "the rows to write")
+            source = batch.schema.field(field.name)
+            convert = converter(source, field, field.name, "the rows to write")
             column = batch.column(field.name)
             columns.append(column if convert is None else convert(column))
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -323,6 +323,6 @@ def _field_without_void(field: pa.Field[Any]) -> pa.Field[Any] | None:
         return None
     if pa.types.is_struct(field.type):
         fields = children(field.type)
-        kept = [s for f in fields if (s := _field_without_void(f)) is not None]
-        return field.with_type(pa.struct(kept)) if kept else None
+        remaining = [s for f in fields if (s := _field_without_void(f)) is not None]
+        return field.with_type(pa.struct(remaining)) if remaining else None
     return field

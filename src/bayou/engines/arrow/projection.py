@@ -1,7 +1,7 @@
-"""From the columns of a Parquet file to the columns asked for.
+"""Projection of a Parquet file's columns to the requested schema.
 
-A `Projection` is made once per file schema: it knows which leaves to decode, and turns a decoded
-batch into one of exactly the schema asked for. Where types agree it hands columns through.
+A `Projection` is built once for each file schema. It selects the leaf columns to decode, and
+converts decoded batches to the requested schema. Columns of equal types aren't copied.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Projection", "without_columns"]
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where a wanted column comes from: a column of the file's batch, or None for nulls."""
+    """Source of a requested column: a column of the decoded batch, or None for nulls."""
 
     name: str
     index: int | None
@@ -42,50 +42,50 @@ class _Source:
 
 
 class Projection:
-    """The way from one file's schema to `wanted`; for all files of that schema.
+    """Projection from a file's schema to the requested schema, for all files of that schema.
 
     Attributes:
         leaves: indices of the Parquet leaf columns to decode, ascending.
 
     Raises:
         SchemaError: a missing non-nullable column, an unknown metadata column, or a type that
-            can't become the one asked for; names the file.
+            can't be converted to the requested type; the message names the file.
     """
 
-    def __init__(self, file_schema: pa.Schema, wanted: pa.Schema, path: str) -> None:
-        self._wanted = wanted
-        self._fields = list(wanted)
-        check_field_ids(file_schema, wanted, path)
+    def __init__(self, file_schema: pa.Schema, requested: pa.Schema, path: str) -> None:
+        self._requested = requested
+        self._fields = list(requested)
+        check_field_ids(file_schema, requested, path)
         leaves: list[int] = []
         sources: list[_Source] = []
         first_leaves = list(accumulate((count_leaves(f.type) for f in file_schema), initial=0))
-        found = FieldFinder(list(file_schema))
-        read: list[int] = []  # positions in file_schema of the columns that are decoded
-        for field in wanted:
+        finder = FieldFinder(list(file_schema))
+        positions: list[int] = []  # in file_schema, of the columns to decode
+        for field in requested:
             kind = (field.metadata or {}).get(METADATA_COLUMN_KEY)
             if kind is not None:
                 if kind != ROW_INDEX:
                     raise SchemaError(
-                        f"unknown metadata column {kind.decode(errors='replace')!r} "
-                        f"asked for as {field.name!r}; the engine knows 'row_index'",
+                        f"{path}: column {field.name!r} requests the unknown metadata column "
+                        f"{kind.decode(errors='replace')!r}. The engine supports 'row_index'.",
                         table=path,
                         column=field.name,
                     )
                 sources.append(_Source(field.name, None, None, row_index=True))
                 continue
-            position = found.position(field)
+            position = finder.position(field)
             if position is None:
                 _check_nullable(field, field.name, path)
                 sources.append(_Source(field.name, None, None))
                 continue
             start = first_leaves[position]
-            chosen, decoded = _pick(file_schema.field(position), field, start, field.name, path)
-            leaves.extend(chosen)
-            read.append(position)
+            selected, decoded = _pick(file_schema.field(position), field, start, field.name, path)
+            leaves.extend(selected)
+            positions.append(position)
             sources.append(
                 _Source(field.name, position, converter(decoded, field, field.name, path))
             )
-        order = {position: i for i, position in enumerate(sorted(set(read)))}
+        order = {position: i for i, position in enumerate(sorted(set(positions)))}
         self._sources = [
             s if s.index is None else _Source(s.name, order[s.index], s.convert) for s in sources
         ]
@@ -97,14 +97,14 @@ class Projection:
     def apply(
         self, batch: pa.RecordBatch | None, num_rows: int, first_row: int, path: str
     ) -> pa.RecordBatch:
-        """The wanted columns of a decoded batch (None: no column had to be decoded).
+        """The requested columns of a decoded batch (None: no column was decoded).
 
         Raises:
-            SchemaError: values that don't fit the type asked for; names the file `path`.
-            StorageError: a damaged variant; names the file `path`.
+            SchemaError: values that don't fit the requested type; the message names the file.
+            StorageError: a damaged variant; the message names the file.
         """
-        wanted = self._wanted
-        if batch is not None and self._same and batch.schema.equals(wanted, check_metadata=True):
+        requested = self._requested
+        if batch is not None and self._same and batch.schema.equals(requested, check_metadata=True):
             return batch
         arrays: list[pa.Array[Any]] = []
         for source, field in zip(self._sources, self._fields, strict=True):
@@ -121,19 +121,19 @@ class Projection:
                     array = source.convert(array)
                 except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                     raise SchemaError(
-                        f"column {field.name!r} of {path} has type {array.type}, and its "
-                        f"values can't be read as {field.type}: {error}",
+                        f"{path}: column {field.name!r} has type {array.type}, and its values "
+                        f"can't be read as {field.type}: {error}",
                         table=path,
                         column=field.name,
                     ) from error
                 except VariantError as error:
                     raise StorageError(
-                        f"can't read {path} as Parquet: {error}", path=path
+                        f"{path}: can't read as Parquet: {error}", path=path
                     ) from error
             arrays.append(array)
         if not arrays:
-            return without_columns(self._wanted, num_rows)
-        return pa.RecordBatch.from_arrays(arrays, schema=self._wanted)
+            return without_columns(self._requested, num_rows)
+        return pa.RecordBatch.from_arrays(arrays, schema=self._requested)
 
 
 def _row_indices(first: int, count: int) -> pa.Array[Any]:
@@ -144,53 +144,53 @@ def _row_indices(first: int, count: int) -> pa.Array[Any]:
 
 
 def without_columns(schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
-    """A batch of no columns that still knows its number of rows."""
+    """A batch without columns that has a number of rows."""
     one = pa.RecordBatch.from_arrays([pa.nulls(num_rows)], names=["x"])
     return one.select(cast("list[str]", [])).replace_schema_metadata(schema.metadata)
 
 
 def _pick(
-    file_field: pa.Field[Any], wanted: pa.Field[Any], first_leaf: int, name: str, path: str
+    file_field: pa.Field[Any], requested: pa.Field[Any], first_leaf: int, name: str, path: str
 ) -> tuple[list[int], pa.Field[Any]]:
-    """Leaves to decode for `wanted`, and the field as it will be decoded (narrowed)."""
-    given, target = file_field.type, wanted.type
-    whole = is_variant(wanted) and is_shredded(given)
-    if not whole and pa.types.is_struct(given) and pa.types.is_struct(target):
+    """Leaf columns to decode for a requested field, and the file's field reduced to them."""
+    source, target = file_field.type, requested.type
+    whole = is_variant(requested) and is_shredded(source)
+    if not whole and pa.types.is_struct(source) and pa.types.is_struct(target):
         leaves: list[int] = []
-        kept: list[tuple[int, pa.Field[Any]]] = []
-        fields = children(given)
+        decoded: list[tuple[int, pa.Field[Any]]] = []
+        fields = children(source)
         starts = list(accumulate((count_leaves(f.type) for f in fields), initial=first_leaf))
-        found = FieldFinder(fields)
+        finder = FieldFinder(fields)
         for child in children(target):
-            position = found.position(child)
+            position = finder.position(child)
             if position is None:
                 _check_nullable(child, f"{name}.{child.name}", path)
                 continue
-            chosen, narrowed = _pick(
+            selected, narrowed = _pick(
                 fields[position], child, starts[position], f"{name}.{child.name}", path
             )
-            leaves.extend(chosen)
-            kept.append((position, narrowed))
-        if not kept and fields:  # a leaf must be read to know where the struct itself is null
+            leaves.extend(selected)
+            decoded.append((position, narrowed))
+        if not decoded and fields:  # a leaf is needed to know where the struct is null
             cheapest = min(range(len(fields)), key=lambda i: _cost(fields[i].type))
-            chosen, narrowed = _first_leaf(fields[cheapest], starts[cheapest])
-            leaves.extend(chosen)
-            kept.append((cheapest, narrowed))
-        kept.sort(key=lambda pair: pair[0])
-        narrowed_fields = list(dict(kept).values())
+            selected, narrowed = _first_leaf(fields[cheapest], starts[cheapest])
+            leaves.extend(selected)
+            decoded.append((cheapest, narrowed))
+        decoded.sort(key=lambda pair: pair[0])
+        narrowed_fields = list(dict(decoded).values())
         return leaves, file_field.with_type(pa.struct(narrowed_fields))
-    if is_list(given) and is_list(target):
+    if is_list(source) and is_list(target):
         leaves, element = _pick(
-            given.value_field, target.value_field, first_leaf, f"{name}.element", path
+            source.value_field, target.value_field, first_leaf, f"{name}.element", path
         )
-        as_list = pa.large_list if pa.types.is_large_list(given) else pa.list_
+        as_list = pa.large_list if pa.types.is_large_list(source) else pa.list_
         return leaves, file_field.with_type(as_list(element))
-    if pa.types.is_map(given) and pa.types.is_map(target):
-        keys, key = _pick(given.key_field, target.key_field, first_leaf, f"{name}.key", path)
-        after = first_leaf + count_leaves(given.key_type)
-        values, item = _pick(given.item_field, target.item_field, after, f"{name}.value", path)
+    if pa.types.is_map(source) and pa.types.is_map(target):
+        keys, key = _pick(source.key_field, target.key_field, first_leaf, f"{name}.key", path)
+        after = first_leaf + count_leaves(source.key_type)
+        values, item = _pick(source.item_field, target.item_field, after, f"{name}.value", path)
         return keys + values, file_field.with_type(pa.map_(key, item))
-    return list(range(first_leaf, first_leaf + count_leaves(given))), file_field
+    return list(range(first_leaf, first_leaf + count_leaves(source))), file_field
 
 
 def _first_leaf(field: pa.Field[Any], start: int) -> tuple[list[int], pa.Field[Any]]:
@@ -202,7 +202,7 @@ def _first_leaf(field: pa.Field[Any], start: int) -> tuple[list[int], pa.Field[A
 
 
 def _cost(data_type: pa.DataType) -> int:
-    """A rough order of what a leaf costs to decode, to choose one that is only there for nulls."""
+    """Approximate cost of decoding a column, to choose one that is decoded only for nulls."""
     if pa.types.is_primitive(data_type):
         return data_type.bit_width
     return 10_000 if pa.types.is_nested(data_type) else 1_000
@@ -211,8 +211,7 @@ def _cost(data_type: pa.DataType) -> int:
 def _check_nullable(field: pa.Field[Any], name: str, path: str) -> None:
     if not field.nullable:
         raise SchemaError(
-            f"{path} has no column {name!r}, which may not be null; the file doesn't fit the "
-            "table's schema",
+            f"{path}: the file lacks the non-nullable column {name!r} of the table's schema",
             table=path,
             column=name,
         )

@@ -1,7 +1,7 @@
-"""How files of one schema are read: worked out once for all of them.
+"""Cache of the plans and projections for reading files.
 
-A scan reads its data files one by one, and those of a table mostly have one schema. What follows
-from schemas alone is therefore kept for the next file.
+A scan reads its files one by one, and most files of a table have the same schema. Results that
+depend only on schemas are therefore cached for the next file.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from bayou.kernel.expressions.model import Predicate
 
 __all__ = ["ReadPlan", "ReadPlans"]
 
-_MOST = 8
-"""Reads, and schemas of files for each of them, that are remembered: the latest ones."""
+_CACHE_SIZE = 8
+"""Number of the latest plans, and of the latest file schemas of each plan, that are cached."""
 
 
 class ReadPlan:
-    """How to read some columns of files, of whatever schema.
+    """How to read a requested schema from files of any schema.
 
     Attributes:
-        wanted: schema of the batches.
-        predicate: a hint; None for all rows.
-        matching: which row groups of a file it needs.
+        wanted: the requested schema.
+        predicate: selects rows as a hint; None for all rows.
+        matching: selects the row groups of a file by the predicate.
     """
 
     __slots__ = ("_projections", "matching", "predicate", "wanted")
@@ -33,26 +33,26 @@ class ReadPlan:
         self.wanted = wanted
         self.predicate = predicate
         self.matching = RowGroupFilter(wanted, predicate)
-        # Replaced as a whole, never changed: threads share it.
+        # Immutable, and replaced as a whole, because threads share it.
         self._projections: tuple[tuple[pa.Schema, Projection], ...] = ()
 
     def projection(self, file_schema: pa.Schema, path: str) -> Projection:
-        """From a file's schema to `wanted`.
+        """The projection from a file's schema to the requested schema.
 
         Raises:
-            SchemaError: see `Projection`; names the file at `path`.
+            SchemaError: see `Projection`; the message names the file `path`.
         """
         known = self._projections
         for schema, projection in known:
             if schema.equals(file_schema, check_metadata=True):
                 return projection
         projection = Projection(file_schema, self.wanted, path)
-        self._projections = ((file_schema, projection), *known[: _MOST - 1])
+        self._projections = ((file_schema, projection), *known[: _CACHE_SIZE - 1])
         return projection
 
 
 class ReadPlans:
-    """The latest plans of a handler; several threads may ask."""
+    """The latest plans of a handler. Thread-safe."""
 
     __slots__ = ("_known",)
 
@@ -60,14 +60,14 @@ class ReadPlans:
         self._known: tuple[ReadPlan, ...] = ()
 
     def plan(self, wanted: pa.Schema, predicate: Predicate | None) -> ReadPlan:
-        """The plan for this schema and predicate.
+        """The plan for a requested schema and predicate.
 
-        It is an earlier one where they are the same objects, as they are for all files of a scan.
+        A cached plan is returned for the same objects, which all files of a scan share.
         """
         known = self._known
         for plan in known:
             if plan.wanted is wanted and plan.predicate is predicate:
                 return plan
         plan = ReadPlan(wanted, predicate)
-        self._known = (plan, *known[: _MOST - 1])
+        self._known = (plan, *known[: _CACHE_SIZE - 1])
         return plan

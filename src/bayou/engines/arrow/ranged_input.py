@@ -1,4 +1,4 @@
-"""A Parquet file far away: the column chunks that will be read are fetched ahead, side by side."""
+"""Input of a remote Parquet file that prefetches column chunks concurrently."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from bayou.kernel.engine import ByteRange, FileSystemClient
 __all__ = ["Chunk", "RangedInput"]
 
 _GAP = 512 << 10
-"""Bytes between two chunks that cost less than a request of their own."""
+"""Maximum bytes between two chunks that are fetched by one request."""
 
 _PART = 8 << 20
-"""Bytes of a request; the engine's files have a bounded number of them under way."""
+"""Bytes of a request; the file system client limits the number of concurrent requests."""
 
 _MAGIC = 8
-"""Bytes behind a footer: its length, and the letters PAR1."""
+"""Bytes after a footer: its length and the magic PAR1."""
 
 _WHOLE = 1 << 20
-"""A file up to this size is fetched with its footer: one request instead of three."""
+"""Files up to this size are fetched as a whole: one request instead of three."""
 
 
 class Chunk(NamedTuple):
-    """Bytes of a file that will be read in one piece."""
+    """A byte range of a file that is read in one piece."""
 
     offset: int
     length: int
 
     @property
     def end(self) -> int:
-        """Offset of the first byte behind it."""
+        """Offset of the first byte after the range."""
         return self.offset + self.length
 
 
 class RangedInput(io.RawIOBase):
-    """Random access to a file, by few and large requests.
+    """Random access to a file with few, large requests.
 
-    What `expect` was told comes through `FileSystemClient.read_files`, which has several requests
-    under way; each byte of it is kept until it was read. All else is read from `source` as it is
-    asked for.
+    The chunks passed to `expect` are fetched through `FileSystemClient.read_files`, which runs
+    several requests concurrently; each part is buffered until all of it is read. Other bytes are
+    read from `source` on demand.
 
     Args:
-        source: the opened file; closed with this one.
-        files: where it is.
-        path: its path.
-        size: its size in bytes, None where unknown.
+        source: the open file; closed with this input.
+        files: the file system client.
+        path: path of the file.
+        size: size of the file in bytes, None if unknown.
     """
 
     def __init__(
@@ -64,20 +64,20 @@ class RangedInput(io.RawIOBase):
         self._footer: tuple[int, bytes] | None = None
         self._parts: list[Chunk] = []
         self._unread: list[int] = []
-        self._held: dict[int, bytes] = {}
+        self._buffered: dict[int, bytes] = {}
         self._arrived = 0
         self._arriving: CloseableIterator[bytes] | None = None
 
     def expect(self, groups: Iterable[Sequence[Chunk]]) -> None:
-        """Say what will be read: the chunks of one row group after the other, ascending."""
+        """Prefetch chunks: those of one row group after the other, in ascending order."""
         if self._whole is not None:
             return
         for chunks in groups:
-            for part, wanted in _parts(sorted(chunks)):
+            for part, size in _parts(sorted(chunks)):
                 if self._parts and part.offset < self._parts[-1].end:
-                    continue  # row groups that overlap or go back: nothing to be clever about
+                    continue  # row groups that overlap or aren't in order are read on demand
                 self._parts.append(part)
-                self._unread.append(wanted)
+                self._unread.append(size)
         if self._parts:
             ranges = (
                 ByteRange(path=self._path, offset=part.offset, length=part.length)
@@ -123,7 +123,7 @@ class RangedInput(io.RawIOBase):
     def close(self) -> None:
         if self.closed:
             return
-        self._held.clear()
+        self._buffered.clear()
         try:
             if self._arriving is not None:
                 self._arriving.close()
@@ -141,7 +141,7 @@ class RangedInput(io.RawIOBase):
             first = start - self._footer[0]
             if first + length <= len(self._footer[1]):
                 return self._footer[1][first : first + length]
-        data = self._expected(start, length) if length > 0 else None
+        data = self._read_prefetched(start, length) if length > 0 else None
         if data is None:
             self._source.seek(start)
             data = self._source.read(length) if length >= 0 else self._source.read()
@@ -150,13 +150,13 @@ class RangedInput(io.RawIOBase):
         return data
 
     def _with_footer(self, start: int, data: bytes) -> tuple[int, bytes]:
-        """The file's end as far as it is known: it is read first, and more than once."""
+        """The known end of the file: it is read first, and several times."""
         if self._footer is not None and start + len(data) >= self._footer[0] > start:
             return start, data[: self._footer[0] - start] + self._footer[1]
         return start, data
 
-    def _expected(self, start: int, length: int) -> bytes | None:
-        """Bytes out of the parts that were told of; None where they don't have them (any more)."""
+    def _read_prefetched(self, start: int, length: int) -> bytes | None:
+        """Bytes of the prefetched parts; None if the parts lack them or were already read."""
         first = bisect_right(self._parts, start, key=lambda part: part.offset) - 1
         if first < 0:
             return None
@@ -169,29 +169,29 @@ class RangedInput(io.RawIOBase):
             part = self._parts[index]
             if part.end <= position or not self._pull(index):
                 return None
-            pieces.append(self._held[index][position - part.offset : end - part.offset])
+            pieces.append(self._buffered[index][position - part.offset : end - part.offset])
             position = min(end, part.end)
             index += 1
         for done in range(first, index):
             part = self._parts[done]
             self._unread[done] -= min(end, part.end) - max(start, part.offset)
             if self._unread[done] <= 0:
-                del self._held[done]
+                del self._buffered[done]
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _pull(self, index: int) -> bool:
-        """Wait for a part; False where it has been read and let go."""
+        """Wait for a part; False if it was already read and released."""
         while self._arrived <= index and self._arriving is not None:
             data = next(self._arriving, None)
             if data is None:
                 return False
-            self._held[self._arrived] = bytes(data)
+            self._buffered[self._arrived] = bytes(data)
             self._arrived += 1
-        return index in self._held
+        return index in self._buffered
 
 
 def _parts(chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, int]]:
-    """Requests for chunks in ascending order, and how many bytes of each are of chunks."""
+    """Requests for chunks in ascending order, each with the number of chunk bytes in it."""
     runs: list[list[Chunk]] = [[chunks[0]]] if chunks else []
     for before, chunk in pairwise(chunks):
         if chunk.offset - before.end <= _GAP:
@@ -201,5 +201,5 @@ def _parts(chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, int]]:
     for run in runs:
         for start in range(run[0].offset, run[-1].end, _PART):
             end = min(start + _PART, run[-1].end)
-            wanted = sum(max(0, min(end, c.end) - max(start, c.offset)) for c in run)
-            yield Chunk(start, end - start), wanted
+            chunk_bytes = sum(max(0, min(end, c.end) - max(start, c.offset)) for c in run)
+            yield Chunk(start, end - start), chunk_bytes

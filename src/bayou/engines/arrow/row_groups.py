@@ -1,7 +1,7 @@
-"""Which row groups of a Parquet file may hold a matching row, told from the file's footer.
+"""Row group skipping: selects the row groups of a Parquet file by its footer statistics.
 
-A row group is judged as the kernel judges a file of a table: by the same plan, over the same
-statistics. The footer passes over NaN, so it has no maximum for floats.
+Uses the kernel's data skipping plan for files on the statistics of row groups. Footer statistics
+ignore NaN, so that floats have no maximum.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ __all__ = ["RowGroupFilter"]
 
 
 class RowGroupFilter:
-    """A predicate over the columns of `wanted`, by their names there.
+    """Selects row groups by a predicate on the columns of a requested schema.
 
-    A predicate that names other columns, or can't be understood, leaves every row group in.
+    A predicate that can't be resolved selects every row group.
     """
 
-    def __init__(self, wanted: pa.Schema, predicate: Predicate | None) -> None:
+    def __init__(self, requested: pa.Schema, predicate: Predicate | None) -> None:
         self._plan: SkippingPlan | None = None
         self._fields: dict[tuple[str, ...], list[pa.Field[Any]]] = {}
         if predicate is None:
             return
-        columns = [f for f in wanted if METADATA_COLUMN_KEY not in (f.metadata or {})]
+        columns = [f for f in requested if METADATA_COLUMN_KEY not in (f.metadata or {})]
         try:
             schema = from_arrow_schema(pa.schema(columns))
             resolved = resolve(predicate, schema)
@@ -53,51 +53,51 @@ class RowGroupFilter:
 
     @property
     def needs_bounds(self) -> bool:
-        """Whether `keep` looks at the footer's columns."""
+        """Whether `keep` accesses the footer's columns."""
         return self._plan is not None
 
     def keep(
         self, footer: pq.FileMetaData, file_schema: pa.Schema, candidates: Sequence[int]
     ) -> Sequence[int]:
-        """Those of the candidates that may hold a matching row, in order."""
+        """The candidates that may contain a matching row, in order."""
         if self._plan is None or self._plan.stats_schema is None or not candidates:
             return candidates
         leaves = {path: _leaf(fields, list(file_schema)) for path, fields in self._fields.items()}
-        texts = [to_json(_statistics(footer.row_group(i), leaves)) for i in candidates]
-        stats = parse_texts(pa.array(texts, pa.string()), self._plan.stats_schema)
+        json = [to_json(_statistics(footer.row_group(i), leaves)) for i in candidates]
+        stats = parse_texts(pa.array(json, pa.string()), self._plan.stats_schema)
         mask = self._plan.keep({}, stats).to_pylist()
         return [i for i, kept in zip(candidates, mask, strict=True) if kept]
 
 
 def _fields_on(path: tuple[str, ...], fields: Sequence[pa.Field[Any]]) -> list[pa.Field[Any]]:
-    """The wanted fields on the way to a column, the column's own last."""
-    found: list[pa.Field[Any]] = []
+    """The requested fields on the path to a column, the column itself last."""
+    steps: list[pa.Field[Any]] = []
     for name in path:
         field = next(f for f in fields if f.name == name)
-        found.append(field)
+        steps.append(field)
         fields = children(field.type)
-    return found
+    return steps
 
 
 def _leaf(path: Sequence[pa.Field[Any]], fields: list[pa.Field[Any]]) -> tuple[int, bool] | None:
-    """Index of the file's leaf column, and whether its bounds are values of the wanted type.
+    """Index of the file's leaf column, and whether its bounds are values of the requested type.
 
-    None where the file's column isn't a leaf, or isn't there.
+    None if the file lacks the column, or it isn't a leaf.
     """
     index = 0
-    for wanted in path:
-        position = FieldFinder(fields).position(wanted)
+    for requested in path:
+        position = FieldFinder(fields).position(requested)
         if position is None:
             return None
         index += list(accumulate((count_leaves(f.type) for f in fields), initial=0))[position]
-        given, old = fields[position].type, legacy_time_zone(fields[position]) is not None
-        fields = children(given)
+        file_type, legacy = fields[position].type, legacy_time_zone(fields[position]) is not None
+        fields = children(file_type)
     if fields:
         return None
-    if old:  # bounds in another calendar
+    if legacy:  # bounds in the legacy calendar
         return index, False
-    integers = pa.types.is_integer(given) and pa.types.is_integer(wanted.type)
-    return index, integers or given.equals(wanted.type)
+    integers = pa.types.is_integer(file_type) and pa.types.is_integer(requested.type)
+    return index, integers or file_type.equals(requested.type)
 
 
 def _statistics(

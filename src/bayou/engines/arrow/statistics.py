@@ -1,7 +1,7 @@
-"""Statistics of a data file: from the Parquet footer where that is right, else from the rows.
+"""Statistics of a data file, from its Parquet footer or from its rows.
 
-The footer passes over NaN, which Spark puts above everything, says nothing of long strings, and
-counts nulls inside of arrays. Those three are looked up in each row group on its way to the file.
+The footer ignores NaN, which Spark orders above all numbers; it has no bounds of long strings; and
+it counts nulls inside of arrays. These statistics are computed from the rows of each row group.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bayou.protocol.stats import FileStatistics
 __all__ = ["StatisticsCollector", "footer_bounds", "put"]
 
 _LONG_STRING = 1024
-"""Bytes from which a string is looked at here; pyarrow's footer drops bounds of some KB."""
+"""Length in bytes from which bounds of strings are computed; pyarrow drops bounds of some KB."""
 
 _ASCII_MAX = "\x7f"
 _UNICODE_MAX = "\U0010ffff"
@@ -29,9 +29,10 @@ _UNICODE_MAX = "\U0010ffff"
 
 @dataclass(slots=True)
 class _Leaf:
-    """A column with statistics, and what was seen of it so far.
+    """A column with statistics, and the state of their collection.
 
-    A variant is one too, and its `footer_column` the first of its two: null where the variant is.
+    A variant is a leaf too; its `footer_column` is the first of its two columns, which is null
+    exactly if the variant is.
     """
 
     path: tuple[str, ...]
@@ -44,18 +45,18 @@ class _Leaf:
 
 
 class StatisticsCollector:
-    """Gathers the statistics of one file while its row groups are written.
+    """Collects the statistics of one file while its row groups are written.
 
     Args:
         schema: schema of the file.
-        columns: dotted paths of the columns to cover; a struct stands for all below it. A path
-            that the schema doesn't have is passed over.
-        prefix_length: characters kept of a string bound.
-        without_bounds: indices of leaf columns whose bounds in the footer mean nothing.
-        rows_are_seen: whether `add` gets the rows; else only what the footer alone says rightly is
-            given.
-        counts_nan: whether the file's writer takes NaN for the largest value, so that a maximum
-            that isn't NaN means that there is none; others leave it out of the bounds.
+        columns: dotted paths of the columns; a struct includes all its fields. Paths that the
+            schema lacks are ignored.
+        prefix_length: maximum length of a string bound, in characters.
+        without_bounds: indices of leaf columns whose bounds in the footer are invalid.
+        rows_are_seen: whether `add` receives the rows; if not, only statistics for which the
+            footer is reliable are returned.
+        counts_nan: whether the file's writer orders NaN above all numbers, so that a maximum
+            that is a number excludes NaN; other writers leave NaN out of the bounds.
     """
 
     def __init__(
@@ -71,18 +72,18 @@ class StatisticsCollector:
         self._prefix_length = prefix_length
         self._without_bounds = without_bounds
         self._num_row_groups = 0
-        chosen: dict[tuple[str, ...], _Leaf] = {}
+        selected: dict[tuple[str, ...], _Leaf] = {}
         for leaf in _leaves(list(schema), (), (), 0):
             if any(_covers(column, leaf.path) for column in columns):
-                chosen.setdefault(leaf.path, leaf)
-        self._leaves = list(chosen.values())
+                selected.setdefault(leaf.path, leaf)
+        self._leaves = list(selected.values())
         if not rows_are_seen:
             self._leaves = [leaf for leaf in self._leaves if not _is_repeated(leaf.data_type)]
             for leaf in self._leaves:
                 leaf.has_nan = pa.types.is_floating(leaf.data_type) and not counts_nan
 
     def add(self, group: pa.Table) -> None:
-        """Look at a row group's rows, for what the footer won't say."""
+        """Collect the statistics of a row group that the footer won't have."""
         for leaf in self._leaves:
             kind = leaf.data_type
             if pa.types.is_floating(kind):
@@ -98,7 +99,7 @@ class StatisticsCollector:
         self._num_row_groups += 1
 
     def finish(self, footer: pq.FileMetaData) -> FileStatistics:
-        """The file's statistics, once its footer is written."""
+        """The file's statistics, after its footer is written."""
         minima: dict[str, Any] = {}
         maxima: dict[str, Any] = {}
         nulls: dict[str, Any] = {}
@@ -124,7 +125,7 @@ class StatisticsCollector:
     def _from_footer(
         self, leaf: _Leaf, footer: pq.FileMetaData
     ) -> tuple[int | None, tuple[Any, Any] | None]:
-        """Null count and bounds; None for what isn't known, or isn't there."""
+        """Null count and bounds; None if they are unknown."""
         null_count = 0
         lows: list[Any] = []
         highs: list[Any] = []
@@ -145,19 +146,19 @@ class StatisticsCollector:
             if bounds is not None:
                 lows.append(bounds[0])
                 highs.append(bounds[1])
-            elif not leaf.has_nan:  # where it has, the group may be all NaN
+            elif not leaf.has_nan:  # with NaN in the file, the row group may be all NaN
                 usable = False
         return null_count, (min(lows), max(highs)) if usable and lows else None
 
-    def _upper_bound(self, text: str) -> str | None:
-        """A short string that is no smaller than `text` in the order of UTF-8 bytes."""
-        if len(text) <= self._prefix_length:
-            return text
-        following = text[self._prefix_length]
+    def _upper_bound(self, string: str) -> str | None:
+        """A short string that is at least `string` in the order of UTF-8 bytes."""
+        if len(string) <= self._prefix_length:
+            return string
+        following = string[self._prefix_length]
         if following >= _UNICODE_MAX:
             return None
-        breaker = _ASCII_MAX if following < _ASCII_MAX else _UNICODE_MAX
-        return text[: self._prefix_length] + breaker
+        last = _ASCII_MAX if following < _ASCII_MAX else _UNICODE_MAX
+        return string[: self._prefix_length] + last
 
 
 def _leaves(
@@ -167,11 +168,11 @@ def _leaves(
     first_leaf: int,
 ) -> Iterator[_Leaf]:
     for i, child in enumerate(fields):
-        here, steps = (*path, child.name), (*indices, i)
+        child_path, child_indices = (*path, child.name), (*indices, i)
         if pa.types.is_struct(child.type) and not is_variant(child):
-            yield from _leaves(children(child.type), here, steps, first_leaf)
+            yield from _leaves(children(child.type), child_path, child_indices, first_leaf)
         else:
-            yield _Leaf(here, steps, child.type, first_leaf)
+            yield _Leaf(child_path, child_indices, child.type, first_leaf)
         first_leaf += count_leaves(child.type)
 
 
@@ -181,16 +182,13 @@ def _covers(column: str, path: tuple[str, ...]) -> bool:
 
 
 def _column(group: pa.Table, leaf: _Leaf) -> pa.ChunkedArray[Any]:
-    """The leaf's values, null also where a struct around it is null."""
+    """The leaf's values, null also where an enclosing struct is null."""
     column = group.column(leaf.indices[0])
     return pc.struct_field(column, list(leaf.indices[1:])) if len(leaf.indices) > 1 else column
 
 
 def footer_bounds(statistics: pq.Statistics) -> tuple[Any, Any] | None:
-    """Least and largest value as Python values; None where the footer has none that we can use.
-
-    NaN isn't counted in.
-    """
+    """Minimum and maximum as Python values, without NaN; None if the footer lacks usable bounds."""
     if not statistics.has_min_max:
         return None
     try:
@@ -224,7 +222,7 @@ def _is_repeated(kind: pa.DataType) -> bool:
 
 
 def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    """Set a value in nested dictionaries, which are made on the way."""
+    """Set a value in nested dictionaries, and create the missing ones."""
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
     tree[path[-1]] = value

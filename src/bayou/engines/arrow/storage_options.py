@@ -1,4 +1,4 @@
-"""Storage options as people know them from `deltalake`, as obstore wants them."""
+"""Translation of storage options from `deltalake`'s names to obstore's settings."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ _CLIENT_KEYS: Final = frozenset(
         "user_agent",
     }
 )
-_WITHOUT_MEANING_HERE: Final = frozenset(
+_IGNORED: Final = frozenset(
     {"aws_s3_allow_unsafe_rename", "allow_unsafe_rename", "mount_allow_unsafe_rename"}
 )
-_PATIENCE: Final = dt.timedelta(seconds=60)
-"""How long a failing request is repeated unless options say; obstore's own is three minutes."""
+_RETRY_TIMEOUT: Final = dt.timedelta(seconds=60)
+"""Default time for which a failing request is retried; obstore's default is three minutes."""
 
 _ENDPOINTS: Final = frozenset({"endpoint", "endpoint_url"})
 _SEVERAL_LINES: Final = frozenset({"service_account_key", "proxy_ca_certificate"})
-"""Options that hold a document: JSON, or certificates."""
-_OF_ENVIRONMENT: Final = re.compile(
+"""Options whose value is a document: JSON or certificates."""
+_REQUEST_VARIABLES: Final = re.compile(
     r"(access_key_id|secret_access_key|session_token|token|region|endpoint|endpoint_url"
     r"|account_name|account_key|sas_key|sas_token|client_id|client_secret|tenant_id)\Z"
 )
-"""Variables that end in this go into requests; others of a service may hold anything."""
+"""Ends of the names of environment variables that obstore puts into requests."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _URL = re.compile(r"https?://[^/\s]+", re.IGNORECASE)
 _DURATION = re.compile(r"(\d+)\s*(ms|s|m|)")
@@ -55,7 +55,7 @@ _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "": 1000}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
-    """Arguments of `obstore.store.from_url`. They hold credentials, so they are in no `repr`."""
+    """Arguments of `obstore.store.from_url`; `repr` hides them because they contain credentials."""
 
     config: dict[str, Any] = field(default_factory=dict, repr=False)
     client_options: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -65,28 +65,28 @@ class StoreSettings:
 def store_settings(
     scheme: str, options: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> StoreSettings:
-    """Sort options by what they set. Those of another service are passed over.
+    """Translate storage options to obstore's settings; options of other services are ignored.
 
     Args:
-        scheme: of the store's paths.
-        options: by the names that `deltalake` knows.
-        environment: what obstore will take the rest from; the process's own where None.
+        scheme: scheme of the store's paths.
+        options: storage options with `deltalake`'s names.
+        environment: environment from which obstore takes other settings; None for the process's.
 
     Raises:
-        ArgumentError: an option with an unusable value.
+        ArgumentError: an option has an invalid value.
     """
     prefix = _SERVICES[scheme]
-    settings = StoreSettings(retry_config={"retry_timeout": _PATIENCE})
+    settings = StoreSettings(retry_config={"retry_timeout": _RETRY_TIMEOUT})
     variables = store_variables(scheme, environment)
     replaced = {key.lower() for key in options}
     for name, value in variables.items():
-        if name.lower() not in replaced and _OF_ENVIRONMENT.search(name.lower()):
+        if name.lower() not in replaced and _REQUEST_VARIABLES.search(name.lower()):
             _check_one_line(f"environment variable {name}", value)
         if name.lower() == f"{prefix}conditional_put" and name.lower() not in replaced:
             _check_conditional_put(f"environment variable {name}", value)
     for key, value in options.items():
         name = key.lower()
-        if name in _WITHOUT_MEANING_HERE or _is_foreign(name, prefix):
+        if name in _IGNORED or _is_foreign(name, prefix):
             continue
         plain = name.removeprefix(prefix)
         if plain not in _SEVERAL_LINES:
@@ -109,10 +109,11 @@ def store_settings(
 
 
 def store_variables(scheme: str, environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Variables of the environment that are about a service.
+    """Environment variables of a service.
 
     Args:
-        environment: the process's own where None.
+        scheme: scheme of the service's paths.
+        environment: the environment; None for the process's.
     """
     environment = os.environ if environment is None else environment
     prefix = _SERVICES[scheme]
@@ -122,9 +123,9 @@ def store_variables(scheme: str, environment: Mapping[str, str] | None = None) -
 def _complete_endpoint(
     settings: StoreSettings, prefix: str, environment: Mapping[str, str]
 ) -> None:
-    """Check the endpoint's URL, and allow http where it says so.
+    """Check the endpoint's URL, and allow HTTP if the URL uses it.
 
-    obstore reads its own options from the environment, the HTTP client's it doesn't.
+    obstore doesn't read options of its HTTP client from the environment.
     """
     variables = {k.lower(): v for k, v in environment.items()}
     key, endpoint = "", ""
@@ -134,7 +135,7 @@ def _complete_endpoint(
                 key, endpoint = name, str(value)
     if endpoint and not _URL.match(endpoint):
         raise ArgumentError(
-            f"storage option {key!r} must be a URL such as https://host:9000",
+            f"storage option {key!r}: not a URL. Use one such as https://host:9000.",
             argument="storage_options",
         )
     if endpoint.startswith("http://"):
@@ -143,16 +144,16 @@ def _complete_endpoint(
         settings.client_options.setdefault("allow_http", allowed)
 
 
-def unknown_option(scheme: str, text: str) -> ArgumentError:
-    """The error for an option that obstore doesn't know; `text` is what obstore said."""
-    found = re.search(r"key: '([^']*)'", text)
-    key = found.group(1) if found else ""
+def unknown_option(scheme: str, message: str) -> ArgumentError:
+    """The error for an option that obstore doesn't know, from obstore's error message."""
+    match = re.search(r"key: '([^']*)'", message)
+    key = match.group(1) if match else ""
     known = [f"{_SERVICES[scheme]}{k}" for k in ("endpoint_url", "region", "access_key_id")]
     known += [f"{_SERVICES[scheme]}{k}" for k in ("secret_access_key", "session_token")]
     close = difflib.get_close_matches(key.lower(), [*known, *sorted(_CLIENT_KEYS)], n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    hint = f". Did you mean {close[0]!r}?" if close else ""
     return ArgumentError(
-        f"unknown storage option {key!r} for {scheme}://{hint}", argument="storage_options"
+        f"storage option {key!r}: unknown for {scheme}://{hint}", argument="storage_options"
     )
 
 
@@ -160,12 +161,12 @@ def _is_foreign(name: str, prefix: str) -> bool:
     return any(name.startswith(p) for p in _SERVICES.values() if p != prefix)
 
 
-def _check_one_line(which: str, value: str) -> None:
-    # It would go into a header of a request, at which the HTTP client panics.
+def _check_one_line(source: str, value: str) -> None:
+    # The value would become a request header, at which the HTTP client panics.
     if _CONTROL.search(value):
         raise ArgumentError(
-            f"{which}: the value has a line break or another control character. Write the value "
-            "without it; `echo` adds a line break to a secret, `printf %s` doesn't.",
+            f"{source}: the value has a line break or another control character. Remove it: "
+            "`echo` appends a line break to a secret, `printf %s` doesn't.",
             argument="storage_options",
         )
 
@@ -173,17 +174,18 @@ def _check_one_line(which: str, value: str) -> None:
 def _check_locking(key: str, value: str) -> None:
     if value.lower() not in {"", "none"}:
         raise ArgumentError(
-            f"storage option {key!r}: such locking isn't supported; writers here rely on "
-            "conditional puts of the store, so all writers of a table must use those",
+            f"storage option {key!r}: locking isn't supported, because Bayou commits with "
+            "conditional puts. Let all writers of a table use conditional puts, and remove the "
+            "option.",
             argument="storage_options",
         )
 
 
-def _check_conditional_put(which: str, value: str) -> None:
+def _check_conditional_put(source: str, value: str) -> None:
     if str(value).strip().lower() == "disabled":
         raise ArgumentError(
-            f"{which}: without conditional puts, concurrent commits would replace each other. "
-            "Leave it out, or use a store that supports them.",
+            f"{source}: without conditional puts, concurrent commits would replace each other. "
+            "Remove the setting, or use a store that supports them.",
             argument="storage_options",
         )
 
@@ -193,15 +195,15 @@ def _number(key: str, value: str) -> int:
         return int(value)
     except ValueError:
         raise ArgumentError(
-            f"storage option {key!r} must be a number", argument="storage_options"
+            f"storage option {key!r}: not an integer", argument="storage_options"
         ) from None
 
 
 def _duration(key: str, value: str) -> dt.timedelta:
-    found = _DURATION.fullmatch(str(value).strip())
-    if found is None:
+    match = _DURATION.fullmatch(str(value).strip())
+    if match is None:
         raise ArgumentError(
-            f"storage option {key!r} must be a duration such as '30s'",
+            f"storage option {key!r}: not a duration. Use one such as '30s'.",
             argument="storage_options",
         )
-    return dt.timedelta(milliseconds=int(found.group(1)) * _UNIT_MS[found.group(2)])
+    return dt.timedelta(milliseconds=int(match.group(1)) * _UNIT_MS[match.group(2)])

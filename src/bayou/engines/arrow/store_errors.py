@@ -1,4 +1,4 @@
-"""What an object store says, as errors of ours: one line, what to do, and no secrets."""
+"""Translation of object store errors into one-line errors that say what to do, without secrets."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["error_code", "opening_errors", "said", "storage_errors"]
 
 _S3_ERROR = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?")
 _INSTANCE_METADATA = "/latest/api/token"
-"""What the S3 client asks of the machine it runs on where nothing else gives credentials."""
+"""Path that the S3 client requests from the machine if nothing else provides credentials."""
 
-_REFUSED_CREDENTIALS = frozenset(
+_REJECTED_CREDENTIALS = frozenset(
     {
         "AccessDenied",
         "ExpiredToken",
@@ -35,12 +35,12 @@ _REFUSED_CREDENTIALS = frozenset(
 
 @contextmanager
 def storage_errors(path: str, doing: str) -> Iterator[None]:
-    """Turn what the store says into a `StorageError` that says what to do.
+    """Translate errors of the store into a `StorageError` that says what to do.
 
-    Without a cause: obstore's errors quote requests with their signatures.
+    The error has no cause, because obstore's errors quote requests with their signatures.
 
     Args:
-        path: what it is about.
+        path: path of the object or folder.
         doing: a verb: read, write, list, delete.
     """
     try:
@@ -48,32 +48,32 @@ def storage_errors(path: str, doing: str) -> Iterator[None]:
     except BayouError:
         raise
     except (PermissionDeniedError, UnauthenticatedError, PermissionError):
-        raise _refused(path, doing) from None
+        raise _rejected_credentials(path, doing) from None
     except (BaseError, OSError, ValueError, NotImplementedError) as error:
         code = error_code(error)
-        if code in _REFUSED_CREDENTIALS:
-            raise _refused(path, doing) from None
+        if code in _REJECTED_CREDENTIALS:
+            raise _rejected_credentials(path, doing) from None
         if _INSTANCE_METADATA in str(error):
             raise StorageError(
-                f"can't {doing} {path}: there are no credentials; set AWS_ACCESS_KEY_ID and "
-                "AWS_SECRET_ACCESS_KEY in the environment or in storage_options (this machine has "
-                "no role that would give them)",
+                f"{path}: can't {doing}: no credentials, and this machine has no role that "
+                "provides them. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the "
+                "environment or in storage_options.",
                 path=path,
             ) from None
         if code == "NoSuchBucket":
             bucket = path.partition("://")[2].partition("/")[0]
             raise FileMissingError(
-                f"can't {doing} {path}: the store has no bucket {bucket!r}", path=path
+                f"{path}: can't {doing}: the store has no bucket {bucket!r}", path=path
             ) from None
         if isinstance(error, NotFoundError | FileNotFoundError):
-            missing = "there is no such bucket" if doing == "write" else "there is no such object"
-            raise FileMissingError(f"can't {doing} {path}: {missing}", path=path) from None
-        raise StorageError(f"can't {doing} {path}: {said(error)}", path=path) from None
+            missing = "the bucket doesn't exist" if doing == "write" else "the object doesn't exist"
+            raise FileMissingError(f"{path}: can't {doing}: {missing}", path=path) from None
+        raise StorageError(f"{path}: can't {doing}: {said(error)}", path=path) from None
     except BaseException as error:
         if is_panic(error):
             raise StorageError(
-                f"can't {doing} {path}: the storage client failed: {said(error)}. Check the "
-                "storage options and the variables of the environment that set them.",
+                f"{path}: can't {doing}: the storage client failed: {said(error)}. Check the "
+                "storage options and the environment variables that set them.",
                 path=path,
             ) from None
         raise
@@ -81,11 +81,12 @@ def storage_errors(path: str, doing: str) -> Iterator[None]:
 
 @contextmanager
 def opening_errors(root: str, options: Mapping[str, str]) -> Iterator[None]:
-    """Turn what is wrong with options into an `ArgumentError` that names them without a value.
+    """Translate errors of opening a store into an `ArgumentError` that names the wrong options.
 
     Args:
-        root: of the store.
-        options: the storage options, and variables of the environment that act as some.
+        root: root of the store.
+        options: the storage options and the environment variables that act as options; the
+            message doesn't contain their values.
     """
     try:
         yield
@@ -94,37 +95,37 @@ def opening_errors(root: str, options: Mapping[str, str]) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and not is_panic(error):
             raise
-        text = said(error)
-        quoted = re.findall(r"\"([^\"]*)\"|'([^']*)'", text)
+        message = said(error)
+        quoted = re.findall(r"\"([^\"]*)\"|'([^']*)'", message)
         values = [value for pair in quoted for value in pair if value]
-        named = [k for k, v in options.items() if v and any(v in q or q == v for q in values)]
-        text = re.sub(r"\"[^\"]*\"|'[^']*'", HIDDEN, text)
-        which = f" (see {', '.join(sorted(named))})" if named else ""
+        names = [k for k, v in options.items() if v and any(v in q or q == v for q in values)]
+        message = re.sub(r"\"[^\"]*\"|'[^']*'", HIDDEN, message)
+        hint = f" (see {', '.join(sorted(names))})" if names else ""
         raise ArgumentError(
-            f"can't open {root} with these storage options{which}: "
-            f"{without_secrets(text, options.values())}",
+            f"{root}: can't open with these storage options{hint}: "
+            f"{without_secrets(message, options.values())}",
             argument="storage_options",
         ) from None  # obstore's own error may quote the options
 
 
 def said(error: BaseException) -> str:
-    """What obstore said, in one line, and without what URLs carry behind a `?`."""
-    text, _, rest = str(error).partition("\n")
-    answer = _S3_ERROR.search(rest)
-    if answer is not None:
-        text = f"{text.partition(': <?xml')[0]}: {answer[1]}: {answer[2] or 'no message'}"
-    return re.sub(r"\?\S+", "?...", without_secrets(text))
+    """The message of an obstore error in one line, without the query strings of URLs."""
+    message, _, rest = str(error).partition("\n")
+    response = _S3_ERROR.search(rest)
+    if response is not None:
+        message = f"{message.partition(': <?xml')[0]}: {response[1]}: {response[2] or 'no message'}"
+    return re.sub(r"\?\S+", "?...", without_secrets(message))
 
 
 def error_code(error: BaseException) -> str | None:
-    """The code of S3's answer, None where there is none."""
-    answer = _S3_ERROR.search(str(error))
-    return None if answer is None else answer[1]
+    """The error code of S3's response, None if it has none."""
+    response = _S3_ERROR.search(str(error))
+    return None if response is None else response[1]
 
 
-def _refused(path: str, doing: str) -> StorageError:
+def _rejected_credentials(path: str, doing: str) -> StorageError:
     return StorageError(
-        f"can't {doing} {path}: the store refused the credentials; check storage_options or "
-        "the environment, and what they are allowed to do",
+        f"{path}: can't {doing}: the store refused the credentials. Check storage_options or the "
+        "environment, and the permissions of the credentials.",
         path=path,
     )

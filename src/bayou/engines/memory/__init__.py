@@ -1,4 +1,4 @@
-"""An engine whose files live in this process, for tests.
+"""An engine that stores files in the process's memory, for tests.
 
 Start at `engine.MemoryEngine`.
 """

@@ -1,7 +1,4 @@
-"""An engine whose files live in this process: a fast fake for tests, and a second opinion.
-
-Files in a dictionary, as `FileSystemClient`.
-"""
+"""An engine that stores files in the process's memory: a fast fake, and a reference for tests."""
 
 from __future__ import annotations
 
@@ -35,12 +32,12 @@ _LOCK = threading.Lock()
 
 
 class MemoryFiles:
-    """All of `memory://`, one for the process. As on object stores, folders are only prefixes."""
+    """Files under `memory://`, shared by the process. Folders are prefixes, as in object stores."""
 
     def resolve_path(self, path: str) -> str:
         if not path.startswith("memory://") or path.strip("/") == "memory:":
             raise ArgumentError(
-                f"{path!r} is no path of a MemoryEngine; it must be like memory://name/table",
+                f"path {path!r}: not a path of a MemoryEngine. Use one such as memory://name/table.",
                 argument="path",
             )
         return path.rstrip("/")
@@ -54,9 +51,7 @@ class MemoryFiles:
         with _LOCK:
             below = [p for p in _SHARED if p.startswith(f"{folder}/")]
         if not below:
-            raise FileMissingError(
-                f"can't list {folder}: there is no such file or folder", path=folder
-            )
+            raise FileMissingError(f"{folder}: can't list: the folder doesn't exist", path=folder)
         names = (p[len(folder) + 1 :] for p in below)
         for name in sorted((n for n in names if "/" not in n and n >= first), key=str.encode):
             content = _SHARED.get(f"{folder}/{name}")
@@ -76,19 +71,19 @@ class MemoryFiles:
         with _LOCK:
             below = sorted((p, c) for p, c in _SHARED.items() if p.startswith(f"{folder}/"))
         skipped = SkippedPrefixes(folder, skips)
-        for found, content in below:
-            if is_between(found, after, until) and not skipped.holds(found):
-                yield _status(found, content)
+        for file, content in below:
+            if is_between(file, after, until) and not skipped.holds(file):
+                yield _status(file, content)
 
     def status(self, path: str) -> FileStatus:
         return _status(path, _content(path))
 
     @closeable
     def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
-        for wanted in ranges:
-            data = _content(wanted.path).data
-            end = len(data) if wanted.length is None else wanted.offset + wanted.length
-            yield data[wanted.offset : end]
+        for requested in ranges:
+            data = _content(requested.path).data
+            end = len(data) if requested.length is None else requested.offset + requested.length
+            yield data[requested.offset : end]
 
     def open_input(self, path: str, size: int | None = None) -> IO[bytes]:
         return io.BytesIO(_content(path).data)
@@ -118,17 +113,17 @@ class MemoryFiles:
         pass  # there are no folders
 
     def set_modification_time(self, path: str, milliseconds: int) -> None:
-        """Make a file as old as a test needs it.
+        """Set a file's modification time, for tests.
 
         Raises:
-            FileMissingError: no such file.
+            FileMissingError: the file doesn't exist.
         """
         with _LOCK:
             _SHARED[path] = _Content(_content(path).data, milliseconds)
 
 
 class _Output(io.BytesIO):
-    """Publishes what it holds when it is closed, unless a `with` block ended by an exception."""
+    """Publishes its content when it is closed, unless a `with` block raised an exception."""
 
     def __init__(self, publish: Callable[[bytes], None]) -> None:
         super().__init__()
@@ -159,7 +154,7 @@ def _content(path: str) -> _Content:
     try:
         return _SHARED[path]
     except KeyError:
-        raise FileMissingError(f"can't read {path}: there is no such file", path=path) from None
+        raise FileMissingError(f"{path}: can't read: the file doesn't exist", path=path) from None
 
 
 def _status(path: str, content: _Content) -> FileStatus:
@@ -169,10 +164,10 @@ def _status(path: str, content: _Content) -> FileStatus:
 
 
 class MemoryEngine:
-    """Tables under `memory://name/...`, shared by all of a process, gone with it.
+    """An engine for tables under `memory://name/...`, shared by all engines of the process.
 
-    Its handlers are written for clarity, value by value, and share no code with those of
-    `ArrowEngine`, so that tests can compare the two.
+    Its handlers process values one by one for clarity, and share no code with those of
+    `ArrowEngine`, so that tests can compare the two engines.
     """
 
     KIND = "memory"
@@ -187,31 +182,31 @@ class MemoryEngine:
 
     @property
     def files(self) -> MemoryFiles:
-        """Files."""
+        """The file system client."""
         return self._files
 
     @property
     def json(self) -> MemoryJsonHandler:
-        """JSON."""
+        """The JSON handler."""
         return self._json
 
     @property
     def parquet(self) -> MemoryParquetHandler:
-        """Parquet."""
+        """The Parquet handler."""
         return self._parquet
 
     @property
     def expressions(self) -> ExpressionHandler:
-        """Expressions."""
+        """The expression handler."""
         return self._expressions
 
     @property
     def metrics_reporter(self) -> MetricsReporter | None:
-        """Who is told what the kernel measured; the handlers here measure nothing."""
+        """Receiver of the kernel's metrics; the handlers of this engine report none."""
         return self._metrics_reporter
 
     def description(self) -> EngineDescription:
-        """How the same process builds an equivalent engine; another process sees other files."""
+        """Description for an equivalent engine in this process; files aren't shared with others."""
         return EngineDescription(kind=self.KIND)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""JSON value by value, with the standard library."""
+"""A JSON handler that uses the standard library and converts values one by one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["MemoryJsonHandler"]
 
 
 class MemoryJsonHandler:
-    """Parses each text with `json`, writes through the engine's files."""
+    """Parses each string with `json`, and writes through the file system client."""
 
     def __init__(self, files: FileSystemClient) -> None:
         self._files = files
@@ -32,10 +32,10 @@ class MemoryJsonHandler:
         output_schema: pa.Schema,
         selection: pa.BooleanArray | None = None,
     ) -> pa.RecordBatch:
-        chosen = [True] * len(texts) if selection is None else selection.to_pylist()
+        selected = [True] * len(texts) if selection is None else selection.to_pylist()
         rows = [
-            _decode(text) if is_chosen else {}
-            for text, is_chosen in zip(texts.to_pylist(), chosen, strict=True)
+            _decode(string) if is_selected else {}
+            for string, is_selected in zip(texts.to_pylist(), selected, strict=True)
         ]
         return _batch(rows, output_schema)
 
@@ -81,29 +81,29 @@ def _batch(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _decode(text: str | None) -> dict[str, Any]:
+def _decode(string: str | None) -> dict[str, Any]:
     try:
-        value = {} if text is None else _loaded(text)
+        value = {} if string is None else _load(string)
     except (ValueError, RecursionError) as error:
-        raise SerializationError(f"not JSON ({error}): {str(text)[:200]!r}") from error
+        raise SerializationError(f"not JSON ({error}): {str(string)[:200]!r}") from error
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise SerializationError(f"not a JSON object: {str(text)[:200]!r}")
+        raise SerializationError(f"not a JSON object: {str(string)[:200]!r}")
     return value
 
 
-def _loaded(text: str) -> Any:
-    whole = without_lone_surrogates(text.encode())
-    return json.loads(whole, parse_float=Decimal, parse_constant=_refuse)
+def _load(string: str) -> Any:
+    data = without_lone_surrogates(string.encode())
+    return json.loads(data, parse_float=Decimal, parse_constant=_reject_constant)
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+def _reject_constant(name: str) -> None:
+    raise ValueError(f"{name} isn't a JSON value")
 
 
 def _fit(value: Any, kind: pa.DataType) -> Any:
-    """The value as one of the type; None where it isn't."""
+    """The value converted to the type; None if it isn't of the type."""
     types = pa.types
     match value:
         case bool():
@@ -111,7 +111,7 @@ def _fit(value: Any, kind: pa.DataType) -> Any:
         case int() | Decimal():
             return _fit_number(value, kind)
         case str():
-            return _fit_text(value, kind)
+            return _fit_string(value, kind)
         case dict() if types.is_struct(kind):
             fields = [kind.field(i) for i in range(kind.num_fields)]
             return {f.name: _fit(value.get(f.name), f.type) for f in fields}
@@ -136,7 +136,7 @@ def _fit_number(value: int | Decimal, kind: pa.DataType) -> Any:
 
 
 def _fits_float(value: int | Decimal, code: str) -> bool:
-    """Whether a float of a `struct` code holds the value, rounded but finite."""
+    """Whether a float with this `struct` code can hold the value, rounded but finite."""
     try:
         number = float(value)
         struct.pack(code, number)
@@ -145,7 +145,7 @@ def _fits_float(value: int | Decimal, code: str) -> bool:
     return abs(number) != float("inf")
 
 
-def _fit_text(value: str, kind: pa.DataType) -> Any:
+def _fit_string(value: str, kind: pa.DataType) -> Any:
     types = pa.types
     if types.is_string(kind) or types.is_large_string(kind):
         return value
@@ -157,16 +157,16 @@ def _fit_text(value: str, kind: pa.DataType) -> Any:
         if types.is_date(kind):
             return dt.date.fromisoformat(value)
         if types.is_timestamp(kind):
-            found = dt.datetime.fromisoformat(value)
-            found = found.replace(tzinfo=found.tzinfo or dt.UTC).astimezone(dt.UTC)
-            return found if kind.tz else found.replace(tzinfo=None)
+            timestamp = dt.datetime.fromisoformat(value)
+            timestamp = timestamp.replace(tzinfo=timestamp.tzinfo or dt.UTC).astimezone(dt.UTC)
+            return timestamp if kind.tz else timestamp.replace(tzinfo=None)
     except (ValueError, InvalidOperation):
         pass
     return None
 
 
 def _or_none(value: Any, kind: pa.DataType) -> Any:
-    """The value where Arrow takes it for one of the type, and keeps all of it."""
+    """The value if Arrow converts it to the type without loss, else None."""
     try:
         return value if pa.scalar(value, kind).as_py() == value else None
     except (pa.ArrowException, OverflowError):

@@ -1,4 +1,4 @@
-"""Parquet, a whole file at a time and value by value."""
+"""A Parquet handler that reads whole files and converts values one by one."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ from bayou.protocol.variant import VariantError
 __all__ = ["MemoryParquetHandler"]
 
 _AnyArray: TypeAlias = Any
-"""A `pa.Array` of a type known at run time."""
+"""A `pa.Array` of a type that is known at run time."""
 
 
 class MemoryParquetHandler:
-    """Reads files whole and takes them apart as Python values."""
+    """Reads whole files, and converts their columns as Python values."""
 
     def __init__(self, files: FileSystemClient) -> None:
         self._files = files
@@ -76,23 +76,23 @@ class MemoryParquetHandler:
         opened = self._open(file.path)
         table = opened.read()
         schema = with_instants(table.schema.remove_metadata(), int96_leaves(opened.metadata))
-        wanted = schema.names if statistics_columns is None else statistics_columns
-        found = _statistics(table, wanted, ParquetWriteOptions().string_prefix_length)
+        columns = schema.names if statistics_columns is None else statistics_columns
+        statistics = _statistics(table, columns, ParquetWriteOptions().string_prefix_length)
         leaves = {f.name for f in schema if not pa.types.is_nested(f.type)}
-        known = FileStatistics(
-            num_records=found.num_records,
-            min_values=found.min_values,
+        from_footer = FileStatistics(
+            num_records=statistics.num_records,
+            min_values=statistics.min_values,
             max_values={
                 k: v
-                for k, v in found.max_values.items()
+                for k, v in statistics.max_values.items()
                 if not _is_float(schema, k) or counts_nan(opened.metadata.created_by)
             },
-            null_count={k: v for k, v in found.null_count.items() if k in leaves},
+            null_count={k: v for k, v in statistics.null_count.items() if k in leaves},
         )
         metadata = opened.metadata.metadata or {}
         return ParquetFooter(
             schema=schema,
-            statistics=known,
+            statistics=from_footer,
             key_value_metadata={k.decode(): v.decode() for k, v in metadata.items()},
         )
 
@@ -117,10 +117,10 @@ class MemoryParquetHandler:
         statistics_columns: Sequence[str],
         options: ParquetWriteOptions,
     ) -> Iterator[DataFileStatus]:
-        # One file a batch that is not empty: sizes in bytes are of no interest here.
+        # One file for each non-empty batch: this engine ignores sizes in bytes.
         for batch in _pieces(batches, options.max_rows_per_file):
-            kept = [i for i, f in enumerate(batch.schema) if not pa.types.is_null(f.type)]
-            table = pa.Table.from_batches([batch.select(kept)])
+            columns = [i for i, f in enumerate(batch.schema) if not pa.types.is_null(f.type)]
+            table = pa.Table.from_batches([batch.select(columns)])
             sink = io.BytesIO()
             codec = cast("Any", options.compression.removesuffix("_raw"))
             pq.write_table(table, sink, compression=codec, store_schema=False)
@@ -146,14 +146,14 @@ class MemoryParquetHandler:
         data = b"".join(self._files.read_files([ByteRange(path=path)]))
         try:
             file = pq.ParquetFile(io.BytesIO(data), coerce_int96_timestamp_unit="us")
-            found = footer_range(data[-8:], len(data))
-            if found is not None:
-                check_footer(data[found[0] : found[0] + found[1]])
+            footer = footer_range(data[-8:], len(data))
+            if footer is not None:
+                check_footer(data[footer[0] : footer[0] + footer[1]])
             return file
         except (pa.ArrowException, OSError, FooterError) as error:
-            raise StorageError(f"can't read {path} as Parquet: {error}", path=path) from error
+            raise StorageError(f"{path}: can't read as Parquet: {error}", path=path) from error
 
-    def _read_split(self, split: FileSplit, wanted: pa.Schema) -> pa.Table:
+    def _read_split(self, split: FileSplit, requested: pa.Schema) -> pa.Table:
         parquet = self._open(split.path)
         metadata = parquet.metadata
         end = split.end_row_group
@@ -163,59 +163,65 @@ class MemoryParquetHandler:
             table = parquet.read_row_groups(list(groups))
         except (pa.ArrowException, OSError) as error:
             raise StorageError(
-                f"can't read {split.path} as Parquet: {error}", path=split.path
+                f"{split.path}: can't read as Parquet: {error}", path=split.path
             ) from error
-        if not wanted:
+        if not requested:
             return table.select([])
-        check_field_ids(table.schema, wanted, split.path)
+        check_field_ids(table.schema, requested, split.path)
         schema = marked(table.schema, parquet.schema)
-        columns = [_column(table, schema, field, first, split.path) for field in wanted]
-        return pa.table(columns, schema=wanted)
+        columns = [_column(table, schema, field, first, split.path) for field in requested]
+        return pa.table(columns, schema=requested)
 
 
 def _column(
-    table: pa.Table, schema: pa.Schema, wanted: pa.Field[Any], first: int, path: str
+    table: pa.Table, schema: pa.Schema, requested: pa.Field[Any], first: int, path: str
 ) -> _AnyArray:
-    kind = (wanted.metadata or {}).get(METADATA_COLUMN_KEY)
+    kind = (requested.metadata or {}).get(METADATA_COLUMN_KEY)
     if kind is not None:
         if kind != ROW_INDEX:
-            raise SchemaError(f"unknown metadata column {kind!r}", table=path, column=wanted.name)
-        return pa.array(range(first, first + table.num_rows), wanted.type)
-    given = _find(wanted, list(schema), path)
-    if given is None:
-        return pa.nulls(table.num_rows, wanted.type)
-    values = table.column(table.schema.names.index(given.name)).to_pylist()
+            raise SchemaError(
+                f"{path}: unknown metadata column {kind!r}", table=path, column=requested.name
+            )
+        return pa.array(range(first, first + table.num_rows), requested.type)
+    source = _find(requested, list(schema), path)
+    if source is None:
+        return pa.nulls(table.num_rows, requested.type)
+    values = table.column(table.schema.names.index(source.name)).to_pylist()
     try:
-        fitted = [_fit(_in_new_calendar(v, given), given.type, wanted, path) for v in values]
-        return pa.array(fitted, wanted.type)
+        converted = [_fit(_rebased(v, source), source.type, requested, path) for v in values]
+        return pa.array(converted, requested.type)
     except (pa.ArrowException, TypeError, OverflowError) as error:
         raise SchemaError(
-            f"column {wanted.name!r} of {path} can't be read as {wanted.type}: {error}",
+            f"{path}: column {requested.name!r} can't be read as {requested.type}: {error}",
             table=path,
-            column=wanted.name,
+            column=requested.name,
         ) from error
 
 
 def _find(
-    wanted: pa.Field[Any], fields: Sequence[pa.Field[Any]], path: str
+    requested: pa.Field[Any], fields: Sequence[pa.Field[Any]], path: str
 ) -> pa.Field[Any] | None:
-    field_id = (wanted.metadata or {}).get(FIELD_ID_KEY)
+    field_id = (requested.metadata or {}).get(FIELD_ID_KEY)
     if field_id is None:
-        same = [f for f in fields if f.name == wanted.name]
-        similar = [f for f in fields if f.name.lower() == wanted.name.lower()]
-        found = [*same, *similar]
-        if found:
-            return found[0]
+        exact = [f for f in fields if f.name == requested.name]
+        folded = [f for f in fields if f.name.lower() == requested.name.lower()]
+        matches = [*exact, *folded]
+        if matches:
+            return matches[0]
     for field in fields:
         if field_id is not None and (field.metadata or {}).get(FIELD_ID_KEY) == field_id:
             return field
-    if not wanted.nullable:
-        raise SchemaError(f"{path} lacks {wanted.name!r}", table=path, column=wanted.name)
+    if not requested.nullable:
+        raise SchemaError(
+            f"{path}: the file lacks the non-nullable column {requested.name!r}",
+            table=path,
+            column=requested.name,
+        )
     return None
 
 
-def _in_new_calendar(value: Any, field: pa.Field[Any]) -> Any:
-    """A Python value with its dates as they are now counted."""
+def _rebased(value: Any, field: pa.Field[Any]) -> Any:
+    """A Python value with its dates and timestamps rebased from the legacy calendar."""
     kind: Any = field.type
     time_zone = legacy_time_zone(field)
     if value is None:
@@ -224,52 +230,54 @@ def _in_new_calendar(value: Any, field: pa.Field[Any]) -> Any:
         return rebased(pa.array([value], kind), time_zone)[0].as_py()
     if pa.types.is_struct(kind):
         fields = [kind.field(i) for i in range(kind.num_fields)]
-        return {f.name: _in_new_calendar(value[f.name], f) for f in fields}
+        return {f.name: _rebased(value[f.name], f) for f in fields}
     if pa.types.is_list(kind):
-        return [_in_new_calendar(v, kind.value_field) for v in value]
+        return [_rebased(v, kind.value_field) for v in value]
     if pa.types.is_map(kind):
         pairs = (kind.key_field, kind.item_field)
-        return [tuple(map(_in_new_calendar, pair, pairs)) for pair in value]
+        return [tuple(map(_rebased, pair, pairs)) for pair in value]
     return value
 
 
-def _fit(value: Any, given: pa.DataType, field: pa.Field[Any], path: str) -> Any:
-    """A Python value of one type as one of the other."""
+def _fit(value: Any, source_type: pa.DataType, field: pa.Field[Any], path: str) -> Any:
+    """A Python value of type `source_type` converted to the type of a requested field."""
     types = pa.types
-    wanted: Any = field.type
-    if VARIANT_KEY in (field.metadata or {}) and is_shredded(given):
+    requested: Any = field.type
+    if VARIANT_KEY in (field.metadata or {}) and is_shredded(source_type):
         try:
-            return put_together_row(value, given)
+            return put_together_row(value, source_type)
         except VariantError as error:
-            raise StorageError(f"can't read {path} as Parquet: {error}", path=path) from error
-    if types.is_struct(given) and types.is_struct(wanted):
-        fields = [given.field(i) for i in range(given.num_fields)]
+            raise StorageError(f"{path}: can't read as Parquet: {error}", path=path) from error
+    if types.is_struct(source_type) and types.is_struct(requested):
+        fields = [source_type.field(i) for i in range(source_type.num_fields)]
         result: dict[str, Any] = {}
-        for i in range(wanted.num_fields):
-            target = wanted.field(i)
-            source = _find(target, fields, path)
+        for i in range(requested.num_fields):
+            target = requested.field(i)
+            child_source = _find(target, fields, path)
             if value is not None:
                 result[target.name] = (
-                    None if source is None else _fit(value[source.name], source.type, target, path)
+                    None
+                    if child_source is None
+                    else _fit(value[child_source.name], child_source.type, target, path)
                 )
         return None if value is None else result
     if value is None:
         return None
-    if types.is_list(given) and types.is_list(wanted):
-        return [_fit(v, given.value_type, wanted.value_field, path) for v in value]
-    if types.is_map(given) and types.is_map(wanted):
+    if types.is_list(source_type) and types.is_list(requested):
+        return [_fit(v, source_type.value_type, requested.value_field, path) for v in value]
+    if types.is_map(source_type) and types.is_map(requested):
         return [
             (
-                _fit(k, given.key_type, wanted.key_field, path),
-                _fit(v, given.item_type, wanted.item_field, path),
+                _fit(k, source_type.key_type, requested.key_field, path),
+                _fit(v, source_type.item_type, requested.item_field, path),
             )
             for k, v in value
         ]
-    if types.is_integer(given) and types.is_decimal(wanted):
+    if types.is_integer(source_type) and types.is_decimal(requested):
         return Decimal(value)
-    if types.is_date(given) and types.is_timestamp(wanted):
+    if types.is_date(source_type) and types.is_timestamp(requested):
         return dt.datetime.combine(value, dt.time())
-    if types.is_timestamp(given) and types.is_timestamp(wanted):
+    if types.is_timestamp(source_type) and types.is_timestamp(requested):
         return value.replace(tzinfo=None)
     return value
 
@@ -332,13 +340,13 @@ def _bounds(kind: pa.DataType, values: list[Any], prefix_length: int) -> tuple[A
     return low, high
 
 
-def _upper_bound(text: str, length: int) -> str | None:
-    if len(text) <= length:
-        return text
-    following = text[length]
+def _upper_bound(string: str, length: int) -> str | None:
+    if len(string) <= length:
+        return string
+    following = string[length]
     if following < "\x7f":
-        return text[:length] + "\x7f"
-    return text[:length] + "\U0010ffff" if following < "\U0010ffff" else None
+        return string[:length] + "\x7f"
+    return string[:length] + "\U0010ffff" if following < "\U0010ffff" else None
 
 
 def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
@@ -352,7 +360,7 @@ def _now() -> int:
 
 
 def _pieces(batches: Iterable[pa.RecordBatch], rows: int | None) -> Iterator[pa.RecordBatch]:
-    """Batches of at most so many rows; none is empty."""
+    """Batches of at most `rows` rows, without empty ones."""
     for batch in batches:
         step = rows or max(1, batch.num_rows)
         for start in range(0, batch.num_rows, step):

@@ -1,4 +1,4 @@
-"""Tests of an `ExpressionHandler`."""
+"""Tests of `ExpressionHandler`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _SCHEMA = from_arrow_schema(_BATCH.schema)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Unheard(Expression):
-    """An expression of a kind that no handler knows."""
+class _UnknownExpression(Expression):
+    """An expression that no handler supports."""
 
 
 class ExpressionHandlerSuite(HandlerSuite):
-    """What `ExpressionHandler` promises."""
+    """Tests the contract of `ExpressionHandler`."""
 
     def test_an_expression_has_a_value_for_each_row(self, engine: Engine) -> None:
         assert _values(engine, col("id"), LONG) == [1, 2, None]
@@ -55,8 +55,8 @@ class ExpressionHandlerSuite(HandlerSuite):
     def test_an_evaluator_serves_many_threads(self, engine: Engine) -> None:
         matching = engine.expressions.predicate_evaluator(_SCHEMA, col("id") >= 2)
         with ThreadPoolExecutor(8) as pool:
-            found = list(pool.map(lambda _: matching.eval(_BATCH).to_pylist(), range(64)))
-        assert found == [[False, True, False]] * 64
+            actual = list(pool.map(lambda _: matching.eval(_BATCH).to_pylist(), range(64)))
+        assert actual == [[False, True, False]] * 64
 
     def test_columns_that_the_schema_does_not_name_are_passed_over(self, engine: Engine) -> None:
         wider = _BATCH.add_column(0, "more", pa.array([0, 0, 0]))
@@ -77,9 +77,9 @@ class ExpressionHandlerSuite(HandlerSuite):
         selection = pa.array([False, True, True])
         assert matching.eval(_BATCH, selection).to_pylist() == [False, True, False]
         unknown = pa.array([None, True, None], pa.bool_())
-        found = matching.eval(_BATCH, unknown)
-        assert found.to_pylist() == [False, True, False]
-        assert found.null_count == 0
+        actual = matching.eval(_BATCH, unknown)
+        assert actual.to_pylist() == [False, True, False]
+        assert actual.null_count == 0
 
     def test_a_row_that_is_not_selected_does_not_fail(self, engine: Engine) -> None:
         matching = engine.expressions.predicate_evaluator(
@@ -106,10 +106,10 @@ class ExpressionHandlerSuite(HandlerSuite):
             engine.expressions.evaluator(_SCHEMA, call("frobnicate", col("id")), LONG)
 
     def test_an_unknown_expression_is_an_error_that_names_it(self, engine: Engine) -> None:
-        with pytest.raises(PredicateError, match="_Unheard"):
-            engine.expressions.evaluator(_SCHEMA, _Unheard(), LONG)
-        with pytest.raises(PredicateError, match="_Unheard"):
-            engine.expressions.predicate_evaluator(_SCHEMA, _Unheard().is_null())
+        with pytest.raises(PredicateError, match="_UnknownExpression"):
+            engine.expressions.evaluator(_SCHEMA, _UnknownExpression(), LONG)
+        with pytest.raises(PredicateError, match="_UnknownExpression"):
+            engine.expressions.predicate_evaluator(_SCHEMA, _UnknownExpression().is_null())
 
     def test_what_is_no_condition_is_no_predicate(self, engine: Engine) -> None:
         with pytest.raises(PredicateError):
@@ -117,9 +117,9 @@ class ExpressionHandlerSuite(HandlerSuite):
 
     def test_a_selection_vector_is_a_part_of_the_values(self, engine: Engine) -> None:
         values = [True, False, True, True]
-        made = engine.expressions.create_selection_vector(values, 1, 3)
-        assert made.type == pa.bool_()
-        assert made.to_pylist() == [False, True]
+        vector = engine.expressions.create_selection_vector(values, 1, 3)
+        assert vector.type == pa.bool_()
+        assert vector.to_pylist() == [False, True]
         assert len(engine.expressions.create_selection_vector(values, 2, 2)) == 0
         for start, end in ((-1, 2), (3, 2), (0, 5)):
             with pytest.raises(ArgumentError):

@@ -1,4 +1,4 @@
-"""Tests of a `FileSystemClient`."""
+"""Tests of `FileSystemClient`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["FileSystemClientSuite"]
 
 
 class FileSystemClientSuite(HandlerSuite):
-    """What `FileSystemClient` promises."""
+    """Tests the contract of `FileSystemClient`."""
 
     ODD_NAMES: ClassVar[Sequence[str]] = (
         "x#1",
@@ -33,7 +33,7 @@ class FileSystemClientSuite(HandlerSuite):
         "[b]{c}^`~;,'\"",
         ".hidden",
     )
-    """Names that a store must be able to hold."""
+    """Names that every file system client must support."""
 
     def test_a_resolved_path_has_no_trailing_slash_and_resolves_to_itself(
         self, engine: Engine, root: str
@@ -80,12 +80,12 @@ class FileSystemClientSuite(HandlerSuite):
         _put_all(engine, root, ["a", "b"], b"12")
         _put_all(engine, f"{root}/x", ["c"])
         _put_all(engine, f"{root}/x/y=1%202", ["d"])
-        found = list(engine.files.list_tree(root, lambda _: False))
-        files = {s.path: s.size for s in found if not s.path.endswith("/")}
+        actual = list(engine.files.list_tree(root, lambda _: False))
+        files = {s.path: s.size for s in actual if not s.path.endswith("/")}
         names = ["a", "b", "x/c", "x/y=1%202/d"]
         assert sorted(files) == [f"{root}/{name}" for name in names]
         assert files[f"{root}/a"] == 2
-        folders = {s.path for s in found if s.path.endswith("/")}
+        folders = {s.path for s in actual if s.path.endswith("/")}
         assert folders <= {f"{root}/x/", f"{root}/x/y=1%202/"}
 
     def test_a_tree_is_without_the_folders_that_are_skipped(
@@ -93,16 +93,16 @@ class FileSystemClientSuite(HandlerSuite):
     ) -> None:
         for folder in ("x", "x/deep", "y", "xx"):
             _put_all(engine, f"{root}/{folder}", ["1", "2"])
-        asked: list[str] = []
+        calls: list[str] = []
 
         def skips(folder: str) -> bool:
-            asked.append(folder)
+            calls.append(folder)
             return folder.endswith("/x")
 
-        found = engine.files.list_tree(root, skips)
-        files = sorted(s.path for s in found if not s.path.endswith("/"))
+        actual = engine.files.list_tree(root, skips)
+        files = sorted(s.path for s in actual if not s.path.endswith("/"))
         assert files == [f"{root}/{name}" for name in ("xx/1", "xx/2", "y/1", "y/2")]
-        assert sorted(asked) == [f"{root}/{name}" for name in ("x", "xx", "y")]
+        assert sorted(calls) == [f"{root}/{name}" for name in ("x", "xx", "y")]
 
     def test_ranges_of_a_tree_make_up_the_tree(self, engine: Engine, root: str) -> None:
         for folder in ("x", "x/deep", "y"):
@@ -119,7 +119,7 @@ class FileSystemClientSuite(HandlerSuite):
         ends = [None, f"{root}/x/1", f"{root}/x/2b", f"{root}/y/2", None]
         ranges = [listed(after, until) for after, until in itertools.pairwise(ends)]
         assert sorted(itertools.chain(*ranges)) == sorted(listed(None, None))
-        files = [[p for p in found if not p.endswith("/")] for found in ranges]
+        files = [[p for p in actual if not p.endswith("/")] for actual in ranges]
         assert files[0] == [f"{root}/x/1"]
         assert files[1] == [f"{root}/x/2"]
         assert files[3] == [f"{root}/y/\u00e4"]
@@ -136,8 +136,8 @@ class FileSystemClientSuite(HandlerSuite):
             [f"{root}/{name}" for name in ("full", "emptied", "missing")]
         )
         assert engine.files.status(f"{root}/full/a").path == f"{root}/full/a"
-        found = [s.path for s in engine.files.list_tree(root, lambda _: False)]
-        assert f"{root}/emptied/" not in found
+        actual = [s.path for s in engine.files.list_tree(root, lambda _: False)]
+        assert f"{root}/emptied/" not in actual
 
     def test_a_status_has_size_and_modification_time(self, engine: Engine, root: str) -> None:
         before = time.time() * 1000 - 2000  # clocks of file systems are coarse
@@ -184,8 +184,8 @@ class FileSystemClientSuite(HandlerSuite):
             ByteRange(path=path, offset=4, length=0),
             ByteRange(path=path),
         ]
-        found = list(engine.files.read_files(ranges))
-        assert found == [b"234", b"789", b"0", b"", b"0123456789"]
+        actual = list(engine.files.read_files(ranges))
+        assert actual == [b"234", b"789", b"0", b"", b"0123456789"]
 
     def test_a_range_beyond_the_end_gives_what_there_is(self, engine: Engine, root: str) -> None:
         _put_all(engine, root, ["a"], b"0123456789")

@@ -1,4 +1,4 @@
-"""What a suite asks of the engine under test."""
+"""The fixtures of the test suites."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["HandlerSuite"]
 
 
 class HandlerSuite:
-    """Base of the suites: the fixtures that a subclass gives."""
+    """Base class of the test suites, whose subclasses define the fixtures."""
 
     @pytest.fixture
     def engine(self) -> Engine:
         """The engine under test."""
-        raise NotImplementedError("give a fixture `engine` that returns your engine")
+        raise NotImplementedError("define a fixture `engine` that returns the engine")
 
     @pytest.fixture
     def root(self) -> str:
-        """A path that the engine can write below, empty at first; its folder may be missing."""
-        raise NotImplementedError("give a fixture `root` that returns an empty place to write to")
+        """An empty folder that the engine can write to; it may not exist."""
+        raise NotImplementedError("define a fixture `root` that returns an empty folder")

@@ -1,4 +1,4 @@
-"""Tests of a `JsonHandler`."""
+"""Tests of `JsonHandler`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LINES = pa.schema([("v", pa.int64())])
 
 
 class JsonHandlerSuite(HandlerSuite):
-    """What `JsonHandler` promises."""
+    """Tests the contract of `JsonHandler`."""
 
     def test_each_text_is_a_row(self, engine: Engine) -> None:
         rows = _parse(
@@ -43,12 +43,12 @@ class JsonHandlerSuite(HandlerSuite):
         ]
 
     def test_what_is_not_there_is_null(self, engine: Engine) -> None:
-        texts = [None, "{}", '{"numRecords":null,"minValues":null}', "null"]
-        assert _parse(engine, texts, _STATS) == [{"numRecords": None, "minValues": None}] * 4
+        strings = [None, "{}", '{"numRecords":null,"minValues":null}', "null"]
+        assert _parse(engine, strings, _STATS) == [{"numRecords": None, "minValues": None}] * 4
 
     def test_fields_that_nobody_asked_for_are_ignored(self, engine: Engine) -> None:
-        texts = ['{"x":[1,{"y":"z"}],"numRecords":1,"minValues":{"a":2,"q":{"r":[]}}}']
-        assert _parse(engine, texts, _STATS) == [
+        strings = ['{"x":[1,{"y":"z"}],"numRecords":1,"minValues":{"a":2,"q":{"r":[]}}}']
+        assert _parse(engine, strings, _STATS) == [
             {"numRecords": 1, "minValues": {"a": 2, "f": None, "s": None}}
         ]
 
@@ -83,8 +83,8 @@ class JsonHandlerSuite(HandlerSuite):
         self, engine: Engine, data_type: pa.DataType, text: str
     ) -> None:
         schema = pa.schema([pa.field("v", data_type), pa.field("other", pa.int64())])
-        texts = ['{"other":1}', f'{{"v":{text},"other":2}}', '{"other":3}']
-        assert _parse(engine, texts, schema) == [
+        strings = ['{"other":1}', f'{{"v":{text},"other":2}}', '{"other":3}']
+        assert _parse(engine, strings, schema) == [
             {"v": None, "other": 1},
             {"v": None, "other": 2},
             {"v": None, "other": 3},
@@ -92,8 +92,8 @@ class JsonHandlerSuite(HandlerSuite):
 
     def test_floats_that_json_lacks_are_strings(self, engine: Engine) -> None:
         types: dict[str, pa.DataType] = {"v": pa.float64(), "s": pa.string()}
-        texts = ['{"v":"NaN","s":"NaN"}', '{"v":"Infinity"}', '{"v":"-Infinity"}', '{"v":1}']
-        rows = _parse(engine, texts, pa.schema(types))
+        strings = ['{"v":"NaN","s":"NaN"}', '{"v":"Infinity"}', '{"v":"-Infinity"}', '{"v":1}']
+        rows = _parse(engine, strings, pa.schema(types))
         assert math.isnan(rows[0]["v"])
         assert rows[0]["s"] == "NaN"
         assert [row["v"] for row in rows[1:]] == [math.inf, -math.inf, 1.0]
@@ -133,18 +133,18 @@ class JsonHandlerSuite(HandlerSuite):
         ]
 
     def test_many_texts_keep_their_order_whatever_one_of_them_holds(self, engine: Engine) -> None:
-        texts = [f'{{"numRecords":{i},"minValues":{{"f":{i}.5}}}}' for i in range(5000)]
-        texts[1234] = '{"numRecords":1234,"minValues":{"f":"NaN"}}'
-        texts[4321] = '{"numRecords":"many"}'
-        rows = _parse(engine, texts, _STATS)
+        strings = [f'{{"numRecords":{i},"minValues":{{"f":{i}.5}}}}' for i in range(5000)]
+        strings[1234] = '{"numRecords":1234,"minValues":{"f":"NaN"}}'
+        strings[4321] = '{"numRecords":"many"}'
+        rows = _parse(engine, strings, _STATS)
         expected = [i if i != 4321 else None for i in range(5000)]
         assert [row["numRecords"] for row in rows] == expected
         assert math.isnan(rows[1234]["minValues"]["f"])
         assert rows[4999]["minValues"]["f"] == 4999.5
 
     def test_a_text_may_have_white_space_and_line_ends(self, engine: Engine) -> None:
-        texts = [' {\n"numRecords" :\t1\r\n}\n', '{"numRecords":2}']
-        assert [row["numRecords"] for row in _parse(engine, texts, _STATS)] == [1, 2]
+        strings = [' {\n"numRecords" :\t1\r\n}\n', '{"numRecords":2}']
+        assert [row["numRecords"] for row in _parse(engine, strings, _STATS)] == [1, 2]
 
     def test_of_a_key_that_comes_twice_the_last_value_counts(self, engine: Engine) -> None:
         rows = _parse(engine, ['{"numRecords":1,"numRecords":2}'], _STATS)
@@ -154,13 +154,13 @@ class JsonHandlerSuite(HandlerSuite):
         assert _parse(engine, [], _STATS) == []
 
     def test_a_schema_without_columns_still_counts_the_rows(self, engine: Engine) -> None:
-        texts: pa.Array[Any] = pa.array(["{}", None, "{}"], pa.string())
-        assert engine.json.parse_json(texts, pa.schema([])).num_rows == 3
+        strings: pa.Array[Any] = pa.array(["{}", None, "{}"], pa.string())
+        assert engine.json.parse_json(strings, pa.schema([])).num_rows == 3
 
     def test_a_column_that_may_not_be_null_may_be_absent(self, engine: Engine) -> None:
         schema = pa.schema([pa.field("v", pa.int64(), nullable=False)])
-        texts: pa.Array[Any] = pa.array(["{}", '{"v":1}'], pa.string())
-        batch = engine.json.parse_json(texts, schema)
+        strings: pa.Array[Any] = pa.array(["{}", '{"v":1}'], pa.string())
+        batch = engine.json.parse_json(strings, schema)
         assert batch.schema.equals(schema)
         assert batch.column(0).to_pylist() == [None, 1]
 
@@ -179,23 +179,23 @@ class JsonHandlerSuite(HandlerSuite):
     def test_rows_that_are_not_selected_are_nulls_whatever_their_texts_hold(
         self, engine: Engine
     ) -> None:
-        texts: pa.Array[Any] = pa.array(
+        strings: pa.Array[Any] = pa.array(
             ['{"numRecords":1}', "no JSON", None, '{"numRecords":4}', '{"numRecords":5}'],
             pa.string(),
         )
         selection = pa.array([True, False, True, False, None], pa.bool_())
-        batch = engine.json.parse_json(texts, _STATS, selection)
+        batch = engine.json.parse_json(strings, _STATS, selection)
         assert batch.schema.equals(_STATS, check_metadata=True)
         assert batch.column("numRecords").to_pylist() == [1, None, None, None, None]
 
     def test_a_selected_text_that_is_no_json_is_refused(self, engine: Engine) -> None:
-        texts: pa.Array[Any] = pa.array(["{}", "no JSON"], pa.string())
+        strings: pa.Array[Any] = pa.array(["{}", "no JSON"], pa.string())
         with pytest.raises(SerializationError):
-            engine.json.parse_json(texts, _STATS, pa.array([False, True]))
+            engine.json.parse_json(strings, _STATS, pa.array([False, True]))
 
     def test_no_selected_row_gives_a_batch_of_nulls(self, engine: Engine) -> None:
-        texts: pa.Array[Any] = pa.array(["x", "y"], pa.string())
-        batch = engine.json.parse_json(texts, _STATS, pa.array([False, False]))
+        strings: pa.Array[Any] = pa.array(["x", "y"], pa.string())
+        batch = engine.json.parse_json(strings, _STATS, pa.array([False, False]))
         assert batch.to_pylist() == [{"numRecords": None, "minValues": None}] * 2
 
     def test_files_are_read_in_their_order_and_no_batch_has_rows_of_two(
@@ -206,10 +206,10 @@ class JsonHandlerSuite(HandlerSuite):
             for name in (3, 1, 2)
         ]
         with engine.json.read_json_files(iter(files), _LINES, batch_size=2) as batches:
-            found: list[list[Any]] = [batch.column("v").to_pylist() for batch in batches]
-        assert all(0 < len(values) <= 2 for values in found)
-        assert all(len({value // 10 for value in values}) == 1 for values in found)
-        assert [value for values in found for value in values] == [
+            actual: list[list[Any]] = [batch.column("v").to_pylist() for batch in batches]
+        assert all(0 < len(values) <= 2 for values in actual)
+        assert all(len({value // 10 for value in values}) == 1 for values in actual)
+        assert [value for values in actual for value in values] == [
             name * 10 + i for name in (3, 1, 2) for i in range(5)
         ]
 
@@ -241,8 +241,8 @@ class JsonHandlerSuite(HandlerSuite):
         lines = [f'{{"v":{i},"filler":"{filler}"}}' for i in range(500)]  # 20 MB
         file = _put(engine, f"{root}/large.json", "\n".join(lines))
         with engine.json.read_json_files([file, file], _LINES, batch_size=100) as batches:
-            found = [value for batch in batches for value in batch.column("v").to_pylist()]
-        assert found == [*range(500), *range(500)]
+            actual = [value for batch in batches for value in batch.column("v").to_pylist()]
+        assert actual == [*range(500), *range(500)]
 
     @pytest.mark.parametrize("line", [b"{", b"[1]", b'{"v":1}{"v":2}', b'{"v":"\xff"}'])
     def test_a_bad_line_of_a_file_is_refused_by_file_and_number(
@@ -291,8 +291,8 @@ def _put(engine: Engine, path: str, text: str) -> FileStatus:
     return engine.files.status(path)
 
 
-def _parse(engine: Engine, texts: list[Any], schema: pa.Schema) -> list[dict[str, Any]]:
-    batch = engine.json.parse_json(pa.array(texts, pa.string()), schema)
+def _parse(engine: Engine, strings: list[Any], schema: pa.Schema) -> list[dict[str, Any]]:
+    batch = engine.json.parse_json(pa.array(strings, pa.string()), schema)
     assert batch.schema.equals(schema, check_metadata=True)
     return batch.to_pylist()
 

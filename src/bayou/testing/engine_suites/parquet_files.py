@@ -1,4 +1,4 @@
-"""Parquet files of the engine under test, written by pyarrow and read back by the engine."""
+"""Helper functions that write Parquet files with pyarrow and read them with the tested engine."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ __all__ = ["put", "read", "with_id", "write"]
 
 
 def with_id(name: str, data_type: pa.DataType, field_id: int) -> pa.Field[Any]:
-    """A field that is to be found by its id."""
+    """A field that is matched by its field id."""
     return pa.field(name, data_type, metadata={FIELD_ID_KEY: str(field_id).encode()})
 
 
 def write(
     engine: Engine, root: str, table: pa.Table, name: str = "file", **options: Any
 ) -> FileSplit:
-    """A file of a table; `options` are pyarrow's."""
+    """Write a table to a file; `options` are pyarrow's."""
     sink = io.BytesIO()
     pq.write_table(table, sink, **{"store_schema": False, **options})
     return put(engine, root, sink.getvalue(), name)
 
 
 def put(engine: Engine, root: str, data: bytes, name: str = "file") -> FileSplit:
-    """A file of these bytes."""
+    """Write bytes to a file."""
     engine.files.mkdirs(root)
     path = f"{root}/{name}.parquet"
     engine.files.put(path, data)
@@ -39,7 +39,7 @@ def put(engine: Engine, root: str, data: bytes, name: str = "file") -> FileSplit
 def read(
     engine: Engine, files: Iterable[FileSplit], schema: pa.Schema, **options: Any
 ) -> list[dict[str, Any]]:
-    """The rows of files; batches must have exactly `schema`."""
+    """Read the rows of files, and check that all batches have exactly `schema`."""
     rows: list[dict[str, Any]] = []
     for batch in engine.parquet.read_parquet_files(files, schema, **options):
         assert batch.schema.equals(schema, check_metadata=True)

@@ -1,4 +1,4 @@
-"""Tests of what a `ParquetHandler` says of a file without its rows."""
+"""Tests of `ParquetHandler.read_footer`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _footer(engine: Engine, root: str, table: pa.Table, **options: Any) -> Parqu
 
 
 def _by_parquet_mr(table: pa.Table, *, has_nan: bool) -> bytes:
-    """A file as that library writes it: with NaN as the maximum, where there is one."""
+    """A file as parquet-mr writes it, with NaN as the maximum if the column has NaN."""
     sink = io.BytesIO()
     pq.write_table(table, sink, store_schema=False)
     data = sink.getvalue()
@@ -39,40 +39,40 @@ def _by_parquet_mr(table: pa.Table, *, has_nan: bool) -> bytes:
 
 
 class ParquetFooterSuite(HandlerSuite):
-    """`ParquetHandler.read_footer`."""
+    """Tests the contract of `ParquetHandler.read_footer`."""
 
     def test_a_footer_has_the_schema_with_field_ids(self, engine: Engine, root: str) -> None:
         schema = pa.schema([with_id("a", pa.int32(), 7), pa.field("s", pa.string(), False)])
-        found = _footer(engine, root, pa.table([[1], ["x"]], schema=schema)).schema
-        assert found.names == ["a", "s"]
-        assert found.types == [pa.int32(), pa.string()]
-        assert (found.field("a").metadata or {})[FIELD_ID_KEY] == b"7"
-        assert not found.field("s").nullable
+        actual = _footer(engine, root, pa.table([[1], ["x"]], schema=schema)).schema
+        assert actual.names == ["a", "s"]
+        assert actual.types == [pa.int32(), pa.string()]
+        assert (actual.field("a").metadata or {})[FIELD_ID_KEY] == b"7"
+        assert not actual.field("s").nullable
 
     def test_a_footer_has_statistics(self, engine: Engine, root: str) -> None:
         table = pa.table({"n": [3, None, 1], "s": ["b", "a", "c"], "l": [[1], [], None]})
-        found = _footer(engine, root, table).statistics
-        assert found.num_records == 3
-        assert {k: found.min_values[k] for k in ("n", "s")} == {"n": 1, "s": "a"}
-        assert {k: found.max_values[k] for k in ("n", "s")} == {"n": 3, "s": "c"}
-        assert found.null_count["n"] == 1
-        assert "l" not in found.null_count
+        actual = _footer(engine, root, table).statistics
+        assert actual.num_records == 3
+        assert {k: actual.min_values[k] for k in ("n", "s")} == {"n": 1, "s": "a"}
+        assert {k: actual.max_values[k] for k in ("n", "s")} == {"n": 3, "s": "c"}
+        assert actual.null_count["n"] == 1
+        assert "l" not in actual.null_count
 
     def test_a_footer_has_statistics_of_the_columns_asked_for(
         self, engine: Engine, root: str
     ) -> None:
         split = write(engine, root, pa.table({"n": [1], "m": [2]}))
         status = FileStatus(path=split.path, size=split.size, modification_time=0)
-        found = engine.parquet.read_footer(status, ["m"]).statistics
-        assert dict(found.min_values) == {"m": 2}
+        actual = engine.parquet.read_footer(status, ["m"]).statistics
+        assert dict(actual.min_values) == {"m": 2}
         assert dict(engine.parquet.read_footer(status).statistics.min_values) == {}
         everything = engine.parquet.read_footer(status, None).statistics
         assert dict(everything.min_values) == {"n": 1, "m": 2}
 
     def test_a_footer_has_no_maximum_of_floats(self, engine: Engine, root: str) -> None:
         for values in ([1.0, math.nan], [1.0, 2.0]):
-            found = _footer(engine, root, pa.table({"x": values})).statistics
-            assert "x" not in found.max_values
+            actual = _footer(engine, root, pa.table({"x": values})).statistics
+            assert "x" not in actual.max_values
 
     def test_a_footer_of_a_writer_that_counts_nan_in_has_one(
         self, engine: Engine, root: str
@@ -81,16 +81,16 @@ class ParquetFooterSuite(HandlerSuite):
             data = _by_parquet_mr(pa.table({"x": values}), has_nan=not expected)
             split = put(engine, root, data)
             status = FileStatus(path=split.path, size=split.size, modification_time=0)
-            found = engine.parquet.read_footer(status, ["x"]).statistics
-            assert dict(found.min_values) == {"x": 1.0}
-            assert dict(found.max_values) == expected
+            actual = engine.parquet.read_footer(status, ["x"]).statistics
+            assert dict(actual.min_values) == {"x": 1.0}
+            assert dict(actual.max_values) == expected
 
     def test_int96_is_an_instant(self, engine: Engine, root: str) -> None:
-        moment = dt.datetime(2024, 2, 29, 12)  # noqa: DTZ001 - INT96 has no zone
-        table = pa.table({"n": [1], "s": [{"t": moment}], "t": [moment]})
-        found = _footer(engine, root, table, use_deprecated_int96_timestamps=True)
-        assert found.schema.field("t").type == pa.timestamp("us", "UTC")
-        assert found.schema.field("s").type.field("t").type == pa.timestamp("us", "UTC")
+        timestamp = dt.datetime(2024, 2, 29, 12)  # noqa: DTZ001 - INT96 has no zone
+        table = pa.table({"n": [1], "s": [{"t": timestamp}], "t": [timestamp]})
+        actual = _footer(engine, root, table, use_deprecated_int96_timestamps=True)
+        assert actual.schema.field("t").type == pa.timestamp("us", "UTC")
+        assert actual.schema.field("s").type.field("t").type == pa.timestamp("us", "UTC")
 
     def test_a_footer_has_the_writers_metadata(self, engine: Engine, root: str) -> None:
         table = pa.table({"n": [1]}).replace_schema_metadata({"mine": "ü"})

@@ -1,4 +1,4 @@
-"""Tests of how a `ParquetHandler` reads what others write: old layouts, shredded variants."""
+"""Tests of `ParquetHandler` with files of other writers: legacy layouts, shredded variants."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ _VARIANT: Any = pa.field(
 )
 _ONE, _TWO, _SEVEN = (struct.pack("<i", value) for value in (1, 2, 7))
 _TWO_LEVELS = [
-    # A repeated value is the element itself, whatever it is called.
+    # A repeated field that isn't a group is the element, whatever its name.
     Group(
         name="l",
         repetition=OPTIONAL,
         converted=LIST,
         children=[Leaf(name="element", repetition=REPEATED, physical=INT32)],
     ),
-    # So is a repeated group of this name, though it has one field.
+    # A repeated group of this name is the element too, although it has one field.
     Group(
         name="l",
         repetition=OPTIONAL,
@@ -70,7 +70,7 @@ _TWO_LEVELS = [
 
 
 class ParquetLayoutSuite(HandlerSuite):
-    """What `ParquetHandler.read_parquet_files` reads beside what pyarrow writes."""
+    """Tests `ParquetHandler.read_parquet_files` with layouts that pyarrow doesn't write."""
 
     def test_lists_of_two_levels_are_read(self, engine: Engine, root: str) -> None:
         levels = Column(
@@ -81,8 +81,8 @@ class ParquetLayoutSuite(HandlerSuite):
         )
         file = put(engine, root, parquet_bytes([_TWO_LEVELS[0]], [levels], 3))
         kind = pa.list_(pa.field("element", pa.int64()))
-        found = read(engine, [file], pa.schema([("l", kind)]))
-        assert found == [{"l": [1, 2]}, {"l": []}, {"l": None}]
+        actual = read(engine, [file], pa.schema([("l", kind)]))
+        assert actual == [{"l": [1, 2]}, {"l": []}, {"l": None}]
 
     def test_lists_of_repeated_groups_are_lists_of_structs(self, engine: Engine, root: str) -> None:
         levels = Column(
@@ -93,8 +93,8 @@ class ParquetLayoutSuite(HandlerSuite):
         )
         file = put(engine, root, parquet_bytes([_TWO_LEVELS[1]], [levels], 3))
         kind = pa.list_(pa.field("element", pa.struct([("x", pa.int32())])))
-        found = read(engine, [file], pa.schema([("l", kind)]))
-        assert found == [{"l": [{"x": 1}, {"x": 2}]}, {"l": []}, {"l": None}]
+        actual = read(engine, [file], pa.schema([("l", kind)]))
+        assert actual == [{"l": [{"x": 1}, {"x": 2}]}, {"l": []}, {"l": None}]
 
     def test_lists_as_hive_names_their_levels_are_read(self, engine: Engine, root: str) -> None:
         element = Leaf(name="array_element", repetition=OPTIONAL, physical=INT32)
@@ -108,8 +108,8 @@ class ParquetLayoutSuite(HandlerSuite):
         )
         file = put(engine, root, parquet_bytes([field], [levels], 3))
         kind = pa.list_(pa.field("element", pa.int32()))
-        found = read(engine, [file], pa.schema([("l", kind)]))
-        assert found == [{"l": [1, None]}, {"l": []}, {"l": None}]
+        actual = read(engine, [file], pa.schema([("l", kind)]))
+        assert actual == [{"l": [1, None]}, {"l": []}, {"l": None}]
 
     @pytest.mark.parametrize("annotation", [MAP, MAP_KEY_VALUE])
     def test_maps_of_old_annotations_and_names_are_read(
@@ -138,8 +138,8 @@ class ParquetLayoutSuite(HandlerSuite):
         ]
         file = put(engine, root, parquet_bytes([field], columns, 3))
         kind = pa.map_(pa.string(), pa.int64())
-        found = read(engine, [file], pa.schema([("m", kind)]))
-        assert found == [{"m": [("a", 7), ("b", None)]}, {"m": []}, {"m": None}]
+        actual = read(engine, [file], pa.schema([("m", kind)]))
+        assert actual == [{"m": [("a", 7), ("b", None)]}, {"m": []}, {"m": None}]
 
     @pytest.mark.parametrize(
         ("physical", "length", "value"),
@@ -167,9 +167,9 @@ class ParquetLayoutSuite(HandlerSuite):
             path=["d"], repetition_levels=[0, 0], definition_levels=[1, 0], values=[value]
         )
         file = put(engine, root, parquet_bytes([field], [column], 2))
-        for wanted in (pa.decimal128(9, 2), pa.decimal128(20, 4)):
-            found = read(engine, [file], pa.schema([("d", wanted)]))
-            assert found == [{"d": Decimal("-1.50")}, {"d": None}]
+        for requested in (pa.decimal128(9, 2), pa.decimal128(20, 4)):
+            actual = read(engine, [file], pa.schema([("d", requested)]))
+            assert actual == [{"d": Decimal("-1.50")}, {"d": None}]
 
     def test_dates_before_the_gregorian_calendar_stay_what_they_are(
         self, engine: Engine, root: str
@@ -181,8 +181,8 @@ class ParquetLayoutSuite(HandlerSuite):
             dt.date(9999, 12, 31),
         ]
         file = write(engine, root, pa.table({"d": days}))
-        found = read(engine, [file], pa.schema([("d", pa.date32())]))
-        assert [row["d"] for row in found] == days
+        actual = read(engine, [file], pa.schema([("d", pa.date32())]))
+        assert [row["d"] for row in actual] == days
 
     def test_a_variant_is_its_metadata_and_value_in_whatever_order_the_file_has_them(
         self, engine: Engine, root: str
@@ -229,20 +229,20 @@ class ParquetLayoutSuite(HandlerSuite):
         expected = [{"metadata": _NAMES, "value": value} for value in values]
         element = pa.field("element", _VARIANT.type, metadata=_VARIANT.metadata)
         schema = pa.schema([pa.field("l", pa.list_(element)), _VARIANT])
-        found = read(engine, [file], schema)
-        assert [row["v"] for row in found] == [*expected, None]
-        assert found[6]["l"] == [*expected, None]
+        actual = read(engine, [file], schema)
+        assert [row["v"] for row in actual] == [*expected, None]
+        assert actual[6]["l"] == [*expected, None]
 
     def test_dates_of_sparks_old_calendar_are_the_dates_that_were_written(
         self, engine: Engine, root: str
     ) -> None:
-        # As Spark 2.4 writes 1000-02-28 12:00 of New York: in the Julian calendar.
+        # Spark 2.4 writes 1000-02-28 12:00 in New York in the Julian calendar.
         day = dt.date(1000, 3, 5)
-        moment = dt.datetime(1000, 3, 5, 17, tzinfo=dt.UTC)
+        timestamp = dt.datetime(1000, 3, 5, 17, tzinfo=dt.UTC)
         rows: dict[str, Any] = {
             "d": [day],
-            "t": [moment],
-            "s": [{"m": [(day, moment)], "l": [day]}],
+            "t": [timestamp],
+            "s": [{"m": [(day, timestamp)], "l": [day]}],
         }
         clock = pa.timestamp("us", "UTC")
         nested = pa.struct(
@@ -262,13 +262,13 @@ class ParquetLayoutSuite(HandlerSuite):
             table = pa.table(rows, columns.with_metadata(metadata))
             file = write(engine, root, table, f"old-{old}", store_schema=True)
             new_day = dt.date(1000, 2, 28) if old else day
-            # New York's own time before 1883-11-18 was 4:56:02 behind UTC.
-            new_moment = dt.datetime(1000, 2, 28, 16, 56, 2, tzinfo=dt.UTC) if old else moment
+            # The local time of New York was 4:56:02 behind UTC before 1883-11-18.
+            new_timestamp = dt.datetime(1000, 2, 28, 16, 56, 2, tzinfo=dt.UTC) if old else timestamp
             assert read(engine, [file], columns) == [
                 {
                     "d": new_day,
-                    "t": new_moment,
-                    "s": {"m": [(new_day, new_moment)], "l": [new_day]},
+                    "t": new_timestamp,
+                    "s": {"m": [(new_day, new_timestamp)], "l": [new_day]},
                 }
             ]
 
@@ -302,10 +302,10 @@ class ParquetLayoutSuite(HandlerSuite):
         metadata = pa.array([_NAMES] * len(typed))
         shredded = pa.StructArray.from_arrays([metadata, typed], ["metadata", "typed_value"])
         file = write(engine, root, pa.table({"v": shredded}))
-        found = [row["v"]["value"] for row in read(engine, [file], pa.schema([_VARIANT]))]
-        assert len(found) == len(typed)
-        assert all(isinstance(value, bytes) and value != b"\x00" for value in found)
-        assert len(set(found)) == len(found)
+        actual = [row["v"]["value"] for row in read(engine, [file], pa.schema([_VARIANT]))]
+        assert len(actual) == len(typed)
+        assert all(isinstance(value, bytes) and value != b"\x00" for value in actual)
+        assert len(set(actual)) == len(actual)
 
     def test_a_shredded_variant_that_breaks_its_rules_names_the_file(
         self, engine: Engine, root: str

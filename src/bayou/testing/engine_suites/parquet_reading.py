@@ -1,4 +1,4 @@
-"""Tests of how a `ParquetHandler` reads."""
+"""Tests of reading with `ParquetHandler`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _ADD_TYPE = pa.struct(
 
 
 class ParquetReadingSuite(HandlerSuite):
-    """What `ParquetHandler.read_parquet_files` and `read_row_groups` promise."""
+    """Tests the contract of `ParquetHandler.read_parquet_files` and `read_row_groups`."""
 
     def test_columns_come_in_the_order_asked_for(self, engine: Engine, root: str) -> None:
         file = write(engine, root, pa.table({"a": [1, 2], "b": ["x", "y"], "c": [5, 6]}))
@@ -104,7 +104,7 @@ class ParquetReadingSuite(HandlerSuite):
         self, engine: Engine, root: str
     ) -> None:
         file = write(engine, root, pa.table({"add": pa.array(_ADDS, _ADD_TYPE)}))
-        wanted = pa.struct(
+        requested = pa.struct(
             [
                 ("size", pa.int64()),
                 ("stats", pa.string()),
@@ -112,7 +112,7 @@ class ParquetReadingSuite(HandlerSuite):
                 ("path", pa.string()),
             ]
         )
-        assert read(engine, [file], pa.schema([("add", wanted)])) == [
+        assert read(engine, [file], pa.schema([("add", requested)])) == [
             {"add": {"size": 1, "stats": None, "dv": {"kind": "u", "offset": None}, "path": "a"}},
             {"add": None},
             {"add": {"size": 2, "stats": None, "dv": None, "path": None}},
@@ -122,8 +122,8 @@ class ParquetReadingSuite(HandlerSuite):
         self, engine: Engine, root: str
     ) -> None:
         file = write(engine, root, pa.table({"add": pa.array(_ADDS, _ADD_TYPE)}))
-        wanted = pa.struct([("stats", pa.string()), ("dv", pa.struct([("offset", pa.int32())]))])
-        assert read(engine, [file], pa.schema([("add", wanted)])) == [
+        requested = pa.struct([("stats", pa.string()), ("dv", pa.struct([("offset", pa.int32())]))])
+        assert read(engine, [file], pa.schema([("add", requested)])) == [
             {"add": {"stats": None, "dv": {"offset": None}}},
             {"add": None},
             {"add": {"stats": None, "dv": None}},
@@ -152,9 +152,9 @@ class ParquetReadingSuite(HandlerSuite):
         self, engine: Engine, root: str
     ) -> None:
         file = write(engine, root, pa.table({"add": pa.array(_ADDS, _ADD_TYPE)}))
-        wanted = pa.struct([pa.field("needed", pa.int64(), nullable=False)])
+        requested = pa.struct([pa.field("needed", pa.int64(), nullable=False)])
         with pytest.raises(SchemaError, match="needed"):
-            read(engine, [file], pa.schema([("add", wanted)]))
+            read(engine, [file], pa.schema([("add", requested)]))
 
     def test_names_with_dots_are_names(self, engine: Engine, root: str) -> None:
         table = pa.table({"a": pa.array([{"b": 1, "c": 2}]), "a.b": ["dotted"], "a.c": [True]})
@@ -169,12 +169,12 @@ class ParquetReadingSuite(HandlerSuite):
         )
         table = pa.table([[1], [2], pa.array([{"x": 3, "y": 4}], nested)], schema=file_schema)
         file = write(engine, root, table)
-        wanted = pa.struct([with_id("x", pa.int64(), 5), with_id("y", pa.int64(), 9)])
+        requested = pa.struct([with_id("x", pa.int64(), 5), with_id("y", pa.int64(), 9)])
         schema = pa.schema(
             [
                 with_id("b", pa.int64(), 1),
                 with_id("a", pa.int64(), 7),
-                with_id("t", wanted, 3),
+                with_id("t", requested, 3),
                 pa.field("a", pa.int64()),
             ]
         )
@@ -208,7 +208,7 @@ class ParquetReadingSuite(HandlerSuite):
         assert read(engine, [file], schema) == [{"s": {"aA": 3}, "Id": 2, "X": 5}]
 
     @pytest.mark.parametrize(
-        ("given", "wanted", "expected"),
+        ("stored", "requested", "expected"),
         [
             (pa.array([1, None], pa.int8()), pa.int64(), [1, None]),
             (pa.array([1, 2], pa.int64()), pa.int32(), [1, 2]),
@@ -243,14 +243,14 @@ class ParquetReadingSuite(HandlerSuite):
         ],
     )
     def test_values_become_the_type_asked_for_where_nothing_is_lost(
-        self, engine: Engine, root: str, given: Any, wanted: Any, expected: list[Any]
+        self, engine: Engine, root: str, stored: Any, requested: Any, expected: list[Any]
     ) -> None:
-        file = write(engine, root, pa.table({"v": given}), store_schema=True)
-        rows = read(engine, [file], pa.schema([("v", wanted)]))
+        file = write(engine, root, pa.table({"v": stored}), store_schema=True)
+        rows = read(engine, [file], pa.schema([("v", requested)]))
         assert [row["v"] for row in rows] == expected
 
     @pytest.mark.parametrize(
-        ("given", "wanted"),
+        ("stored", "requested"),
         [
             (pa.array([1 << 40]), pa.int32()),
             (pa.array(["1"]), pa.int64()),
@@ -263,11 +263,11 @@ class ParquetReadingSuite(HandlerSuite):
         ],
     )
     def test_a_type_that_can_not_become_the_other_is_an_error_that_names_the_column(
-        self, engine: Engine, root: str, given: Any, wanted: Any
+        self, engine: Engine, root: str, stored: Any, requested: Any
     ) -> None:
-        file = write(engine, root, pa.table({"v": given}))
+        file = write(engine, root, pa.table({"v": stored}))
         with pytest.raises(SchemaError) as caught:
-            read(engine, [file], pa.schema([("v", wanted)]))
+            read(engine, [file], pa.schema([("v", requested)]))
         assert "'v'" in str(caught.value)
         assert file.path in str(caught.value)
         assert caught.value.column == "v"
@@ -359,12 +359,14 @@ class ParquetReadingSuite(HandlerSuite):
             known = from_arrow_schema(pa.schema([*table.schema, pa.field("new", pa.int64())]))
             matches = engine.expressions.predicate_evaluator(known, predicate).eval(everything)
         except PredicateError:
-            matches = pa.repeat(True, 30)  # a hint that can't be understood hides nothing
+            matches = pa.repeat(
+                True, 30
+            )  # an unsupported predicate is ignored, because it is a hint
         expected = everything.filter(matches).to_pylist()
-        found = read(engine, [file], schema, predicate=predicate)
+        actual = read(engine, [file], schema, predicate=predicate)
         wanted_rows = {row["index"]: str(row) for row in expected}
-        found_rows = {row["index"]: str(row) for row in found}
-        assert found_rows | wanted_rows == found_rows
+        actual_rows = {row["index"]: str(row) for row in actual}
+        assert actual_rows | wanted_rows == actual_rows
 
     def test_a_file_without_rows_gives_no_rows(self, engine: Engine, root: str) -> None:
         file = write(engine, root, pa.table({"a": pa.array([], pa.int64())}))
@@ -400,12 +402,12 @@ class ParquetReadingSuite(HandlerSuite):
             read(engine, [split], pa.schema([("a", pa.int64())]))
         assert caught.value.path == split.path
 
-    @pytest.mark.parametrize("kept", [0, 3, 100, -1, -100])
+    @pytest.mark.parametrize("length", [0, 3, 100, -1, -100])
     def test_what_is_no_whole_parquet_file_is_an_error_that_names_it(
-        self, engine: Engine, root: str, kept: int
+        self, engine: Engine, root: str, length: int
     ) -> None:
         whole = write(engine, root, pa.table({"a": range(1000)}))
-        data = next(engine.files.read_files([ByteRange(path=whole.path)]))[:kept]
+        data = next(engine.files.read_files([ByteRange(path=whole.path)]))[:length]
         path = f"{root}/cut.parquet"
         engine.files.put(path, data)
         with pytest.raises(StorageError, match=r"cut\.parquet"):

@@ -1,4 +1,4 @@
-"""Tests of how a `ParquetHandler` writes."""
+"""Tests of writing with `ParquetHandler`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NAME = re.compile(
 
 
 class ParquetWritingSuite(HandlerSuite):
-    """What `ParquetHandler.write_parquet_files` and `write_parquet_file_atomically` promise."""
+    """Tests the contract of `write_parquet_files` and `write_parquet_file_atomically`."""
 
     def test_what_is_written_can_be_read(self, engine: Engine, root: str) -> None:
         batch = pa.RecordBatch.from_pydict(

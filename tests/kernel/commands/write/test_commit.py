@@ -112,7 +112,7 @@ def test_error_refuses_a_table_that_is_there_before_anything_is_written(partitio
 
 
 def test_a_property_that_there_is_not_is_refused_also_where_there_is_a_table(partitioned):
-    with pytest.raises(TablePropertyError, match=r"no table property 'delta\.appendonlly'"):
+    with pytest.raises(TablePropertyError, match=r"unknown table property 'delta\.appendonlly'"):
         write(partitioned, ROWS, properties={"delta.appendonlly": "true"})
     write(partitioned, ROWS, properties={"delta.appendOnly": "true"})
     assert "delta.appendOnly" not in bayou.table(partitioned).snapshot().properties
