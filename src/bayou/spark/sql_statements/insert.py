@@ -174,8 +174,8 @@ class Insert:
         for name in names:
             if name.lower() not in known and not self.evolves:
                 raise SchemaError(
-                    f"Table {snapshot.path}: INSERT INTO ... BY NAME has a column {name!r}, but "
-                    f"the table's columns are {', '.join(snapshot.schema.names)}. Rename the "
+                    f"Table {snapshot.path}: it has no column {name!r} for INSERT INTO ... BY "
+                    f"NAME; its columns are {', '.join(snapshot.schema.names)}. Rename the "
                     "query's column, or add it to the table with INSERT WITH SCHEMA EVOLUTION.",
                     table=snapshot.path,
                     column=name,

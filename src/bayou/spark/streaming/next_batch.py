@@ -59,7 +59,7 @@ class CommitPlaces:
 
 def next_offset(
     start: SourceOffset,
-    places: Iterator[CommitPlaces],
+    commits: Iterator[CommitPlaces],
     admission: Admission | None,
     bound: SourceOffset | None,
 ) -> SourceOffset:
@@ -67,13 +67,13 @@ def next_offset(
 
     Args:
         start: the end offset of the last batch.
-        places: the commits from the version of `start` on, preceded by the initial snapshot if
+        commits: the commits from the version of `start` on, preceded by the initial snapshot if
             `start` is in it.
         admission: the remaining read limits; None for no limit.
         bound: the maximum end offset; None for no maximum.
     """
     last = start.place
-    for commit in places:
+    for commit in commits:
         base = (commit.version, BASE_INDEX)
         if base > last:
             if bound is not None and base > bound.place:
@@ -99,7 +99,7 @@ def next_offset(
 
 def next_feed_offset(
     start: SourceOffset,
-    places: Iterator[CommitPlaces],
+    commits: Iterator[CommitPlaces],
     admission: Admission | None,
     bound: SourceOffset | None,
 ) -> SourceOffset:
@@ -109,7 +109,7 @@ def next_feed_offset(
     version, and commits without files after a full batch belong to the next batch.
     """
     last = start.place
-    for commit in places:
+    for commit in commits:
         if admission is not None and not admission.has_room:
             break
         base = (commit.version, BASE_INDEX)

@@ -30,25 +30,25 @@ except ModuleNotFoundError:
     HAS_LIMITS = False
 
     class ReadLimit:  # type: ignore[no-redef]
-        """Stands in where there are none."""
+        """Placeholder for PySpark before 4.2."""
 
     class ReadAllAvailable(ReadLimit):  # type: ignore[no-redef]
-        """Stands in where there are none."""
+        """Placeholder for PySpark before 4.2."""
 
     class ReadMaxBytes(ReadLimit):  # type: ignore[no-redef]
-        """Stands in where there are none."""
+        """Placeholder for PySpark before 4.2."""
 
     class ReadMaxFiles(ReadLimit):  # type: ignore[no-redef]
-        """Stands in where there are none."""
+        """Placeholder for PySpark before 4.2."""
 
     class ReadMaxRows(ReadLimit):  # type: ignore[no-redef]
-        """Stands in where there are none."""
+        """Placeholder for PySpark before 4.2."""
 
     class ReadMinRows(ReadLimit):  # type: ignore[no-redef]
-        """Stands in where there are none."""
+        """Placeholder for PySpark before 4.2."""
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Stands in where there are none."""
+        """Placeholder for PySpark before 4.2."""
 
 else:
     HAS_LIMITS = True

@@ -42,10 +42,10 @@ class ReadSchema:
                 `schemaTrackingLocation` helps.
         """
         table, own = self.state.path, self.state.metadata
-        behind = version < self.state.version
+        is_older = version < self.state.version
         if metadata.id != own.id:
-            raise _another_table(table, metadata.id if not behind else own.id, version)
-        old, new = (metadata, own) if behind else (own, metadata)
+            raise _another_table(table, metadata.id if not is_older else own.id, version)
+        old, new = (metadata, own) if is_older else (own, metadata)
         change = changes_between(table, old, new)
         if change.renamed or change.dropped or change.other:
             columns = ", ".join((*change.renamed, *(f"{d} dropped" for d in change.dropped)))
@@ -61,10 +61,10 @@ class ReadSchema:
                 version=version,
             )
         widens = widens_types(self.state.protocol)
-        problem = read_problem(table, metadata, own, widens=behind and widens)
+        problem = read_problem(table, metadata, own, widens=is_older and widens)
         if problem is None:
             return
-        retryable = not behind and read_problem(table, own, metadata, widens=widens) is None
+        retryable = not is_older and read_problem(table, own, metadata, widens=widens) is None
         raise self._changed(version, problem, retryable=retryable)
 
     def _changed(self, version: int, problem: str, *, retryable: bool) -> StreamingSourceError:
