@@ -115,7 +115,7 @@ class EmbeddedBroker:
         properties: Mapping[str, str] | None = None,
         keep_all: bool = True,
     ) -> int:
-        """Produce records and wait until the broker has them; the number of records.
+        """Produce records, wait until the broker has them, and return their number.
 
         Args:
             topic: an existing topic.

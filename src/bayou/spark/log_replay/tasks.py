@@ -88,16 +88,16 @@ class SliceTasks:
     sampled: bool = False
 
     def cells(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Replay the tasks' slices; rows of `RESULT_COLUMNS`."""
+        """Replay the tasks' slices into rows of `RESULT_COLUMNS`."""
         return _results(self._batches(numbers), sampled=self.sampled)
 
     def adds(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Replay the tasks' slices; rows of `ADD_COLUMN`."""
+        """Replay the tasks' slices into rows of `ADD_COLUMN`."""
         for batch in self._batches(numbers):
             yield _add_column(batch.selected())
 
     def counts(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Replay the tasks' slices; a row with the number of files."""
+        """Replay the slices and count the files, in one row."""
         return _counts(self._batches(numbers))
 
     def _batches(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[ScanFileBatch]:
@@ -123,7 +123,7 @@ class ActionTasks:
     tasks: Sequence[Sequence[bytes]]
 
     def rows(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the tasks' slices; rows of `ACTION_COLUMNS`."""
+        """Read the tasks' slices into rows of `ACTION_COLUMNS`."""
         engine, actions = from_description(self.engine), FileActions.from_bytes(self.actions)
         for number in _read_numbers(numbers):
             for data in self.tasks[number]:
@@ -145,16 +145,16 @@ class PackFrame:
     sampled: bool = False
 
     def cells(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Filter the files; rows of `RESULT_COLUMNS`."""
+        """Filter the files into rows of `RESULT_COLUMNS`."""
         return _results(self._batches(rows), sampled=self.sampled)
 
     def adds(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Filter the files; rows of `ADD_COLUMN`."""
+        """Filter the files into rows of `ADD_COLUMN`."""
         for batch in self._batches(rows):
             yield _add_column(batch.selected())
 
     def counts(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Filter the files; a row with their number."""
+        """Filter the files and count them, in one row."""
         return _counts(self._batches(rows))
 
     def _batches(self, rows: Iterable[pa.RecordBatch]) -> Iterator[ScanFileBatch]:
@@ -178,7 +178,7 @@ class Split:
     bounds: Sequence[tuple[int, str]]
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Split cells; rows of `ORDERED_COLUMNS`, one for each bucket of a cell's files."""
+        """Split cells into rows of `ORDERED_COLUMNS`, one for each bucket of a cell's files."""
         for batch in rows:
             for cell in batch.column("cell"):
                 if not cell.is_valid:
@@ -197,7 +197,7 @@ class Merge:
     """Sorts the cells of a bucket. A partition has the cells of at most one bucket."""
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Sort the files of each bucket; rows of `ORDERED_COLUMNS`, in order."""
+        """Sort the files of each bucket into rows of `ORDERED_COLUMNS`, in order."""
         buckets: dict[int, list[pa.RecordBatch]] = {}
         for batch in rows:
             numbers: list[Any] = batch.column("bucket").to_pylist()

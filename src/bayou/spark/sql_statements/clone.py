@@ -43,7 +43,7 @@ class Clone:
     location: str | None
 
     def run(self, context: StatementContext) -> Any:
-        """Clone the source; a DataFrame of metrics, empty if the table already exists."""
+        """Clone the source and return a DataFrame of metrics, empty if the table already exists."""
         source, resolved = context.target(self.source), context.place(self.table)
         path = resolved.path if resolved.exists else self.location or resolved.path
         target = TargetTable(spark=context.spark, location=path)

@@ -21,7 +21,7 @@ class Statement(Protocol):
     """A parsed statement that Bayou can execute."""
 
     def run(self, context: StatementContext) -> Any:
-        """Execute the statement; its DataFrame, or NotImplemented to leave it to Spark.
+        """Execute the statement and return its DataFrame; NotImplemented leaves it to Spark.
 
         Raises:
             BayouError: the statement fails.

@@ -222,7 +222,7 @@ class CreateTemporaryView:
     is_global: bool
 
     def run(self, context: StatementContext) -> Any:
-        """Create the view over the query's DataFrame; left to Spark without Delta tables."""
+        """Create the view over the query's DataFrame; NotImplemented without Delta tables."""
         if not context.names_tables(self.query):
             return NotImplemented
         frame = context.query(self.query)

@@ -36,7 +36,7 @@ class Delete:
     where: str | None
 
     def run(self, context: StatementContext) -> Any:
-        """Delete the rows; a DataFrame with their number."""
+        """Delete the rows and return a DataFrame with their number."""
         target = context.found(self.table)
         if target is None:
             return NotImplemented
@@ -57,7 +57,7 @@ class Update:
     where: str | None
 
     def run(self, context: StatementContext) -> Any:
-        """Update the rows; a DataFrame with their number."""
+        """Update the rows and return a DataFrame with their number."""
         target = context.found(self.table)
         if target is None:
             return NotImplemented

@@ -22,7 +22,7 @@ __all__ = ["Insert", "parse_insert", "without_defaults"]
 def without_defaults(
     query: str, names: tuple[str, ...], schema: StructType, *, table: str
 ) -> tuple[str, tuple[str, ...]]:
-    """Replace `DEFAULT` in a `VALUES` query; the new query and the names of its columns.
+    """Replace `DEFAULT` in a `VALUES` query, and return the new query and its column names.
 
     A column that is `DEFAULT` in all rows is left out, and the writer fills it. In other columns
     the default value replaces the keyword.

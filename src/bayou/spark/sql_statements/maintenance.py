@@ -26,7 +26,7 @@ class Optimize:
     zorder: tuple[str, ...]
 
     def run(self, context: StatementContext) -> Any:
-        """Compact or cluster the table's files; a DataFrame of metrics."""
+        """Compact or cluster the table's files and return a DataFrame of metrics."""
         if self.full and (self.where is not None or self.zorder):
             raise context.refuse(
                 f"Table {'.'.join(self.table)}: OPTIMIZE ... FULL is for clustered tables and "
@@ -48,7 +48,7 @@ class Reorg:
     where: str | None
 
     def run(self, context: StatementContext) -> Any:
-        """Rewrite files without deleted rows and dropped columns; a DataFrame of metrics."""
+        """Purge deleted rows and dropped columns and return a DataFrame of metrics."""
         builder = DeltaTable(context.target(self.table)).reorg()
         return (builder if self.where is None else builder.where(self.where)).executePurge()
 
@@ -62,7 +62,7 @@ class Restore:
     timestamp: str | None
 
     def run(self, context: StatementContext) -> Any:
-        """Restore the table to an earlier version; a DataFrame of metrics."""
+        """Restore the table to an earlier version and return a DataFrame of metrics."""
         table = DeltaTable(context.target(self.table))
         if self.version is not None:
             return table.restoreToVersion(self.version)

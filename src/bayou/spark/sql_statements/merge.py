@@ -48,7 +48,7 @@ class Merge:
     evolves: bool
 
     def run(self, context: StatementContext) -> Any:
-        """Merge the source into the table; a DataFrame of the numbers of changed rows."""
+        """Merge the source into the table and return a DataFrame of the numbers of changed rows."""
         target = context.found(self.table)
         if target is None:
             return NotImplemented

@@ -35,7 +35,7 @@ class Vacuum:
     dry_run: bool
 
     def run(self, context: StatementContext) -> Any:
-        """Delete unreferenced files; a DataFrame with the table's path.
+        """Delete unreferenced files and return a DataFrame with the table's path.
 
         In a dry run, the DataFrame holds the paths of the files and nothing is deleted.
         """

@@ -122,7 +122,7 @@ class Admission:
         self._started = True
 
     def admit(self, sizes: pa.Array[Any]) -> int:
-        """Admit files in order, given their sizes; the number of admitted files."""
+        """Admit the next files, of these sizes, and return the number of admitted files."""
         if len(sizes) == 0:
             return 0
         self._started = True
@@ -137,7 +137,7 @@ class Admission:
         return count
 
     def admit_together(self, count: int, size: int) -> bool:
-        """Whether `count` files of `size` bytes in total are admitted; else the batch is full."""
+        """Admit `count` files of `size` bytes in total, or none, and return whether they are."""
         if count == 0:
             return True
         fits = not self._started or (self._files >= count and self._size >= size)

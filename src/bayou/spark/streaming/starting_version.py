@@ -117,7 +117,7 @@ class WaitingStream:
 
 
 def begins_at(shared: Path | None, offset: str) -> bool:
-    """Ask the driver's process to set a stream's start offset in Spark; whether it did.
+    """Ask the driver's process to set a stream's start offset in Spark, and return whether it did.
 
     Args:
         shared: the folder that both processes share; None without one.

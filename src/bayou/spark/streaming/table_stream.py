@@ -250,7 +250,7 @@ class TableStream:
         )
 
     def _commit_places(self, files: CommitFiles) -> CommitPlaces:
-        skipped = self._is_skipped(files)
+        skipped = self._check_commit(files)
         left_out = frozenset[int]()
         if self._options.read_change_feed and self._options.exclude is not None:
             left_out = self._excluded(files.paths.to_pylist())
@@ -265,8 +265,8 @@ class TableStream:
             barrier=self._tracking is not None and self._tracking.is_change(files),
         )
 
-    def _is_skipped(self, files: CommitFiles) -> bool:
-        """Whether the commit is skipped; raises if the stream can't read it."""
+    def _check_commit(self, files: CommitFiles) -> bool:
+        """Check that the stream can read a commit, and return whether it skips the commit."""
         if files.metadata is not None and self._tracking is None:
             self._schema.check(files.metadata, files.version, at_start=False)
         if self._options.read_change_feed:
@@ -288,7 +288,7 @@ class TableStream:
             version += 1
         for commit, first, stop in self._commits_between(version, start, end):
             assert commit.adds is not None  # None only for the change data feed
-            if not self._is_skipped(commit):
+            if not self._check_commit(commit):
                 adds = commit.adds.slice(first, stop - first)
                 assert isinstance(adds, pa.StructArray)
                 yield self._without_excluded(adds)
@@ -324,7 +324,7 @@ class TableStream:
             if commit.metadata is not None:
                 configuration = commit.metadata.configuration
                 self._check_recorded(configuration, commit.version, first_version, end)
-            self._is_skipped(commit)
+            self._check_commit(commit)
             yield from self._changes_of(plan, commit, first, stop)
             self._feed_checked_to = commit.version
 

@@ -74,7 +74,7 @@ class _Offer:
 
 
 def _set_start_offset(spark: Any, folder: str, offset: str) -> bool:
-    """Set the start offset of the only new query that reads with a folder; whether there is one."""
+    """Set the start offset of the new query with a folder; False unless there is exactly one."""
     session = spark._jsparkSession  # noqa: SLF001  # no public API, here and below
     streams = []
     for query in session.sharedState().activeStreamingQueries().values():
