@@ -137,7 +137,7 @@ class Admission:
         return count
 
     def admit_together(self, count: int, size: int) -> bool:
-        """Admit `count` files of `size` bytes in total, or none, and return whether they are."""
+        """Admit `count` files with `size` bytes; False, and a full batch, if they don't fit."""
         if count == 0:
             return True
         fits = not self._started or (self._files >= count and self._size >= size)
