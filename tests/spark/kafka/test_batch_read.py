@@ -98,8 +98,11 @@ def test_only_the_columns_of_a_users_schema_are_read(broker, source):
 @pytest.mark.parametrize(
     ("field", "message"),
     [
-        (StructField("values", LongType()), "has no column 'values'"),
-        (StructField("value", StringType()), "'value' of the Kafka source is binary, not string"),
+        (StructField("values", LongType()), "'values': the Kafka source has no column"),
+        (
+            StructField("value", StringType()),
+            "'value': its type in the Kafka source is binary, not string",
+        ),
     ],
 )
 def test_a_users_schema_must_fit(source, field, message):
@@ -115,20 +118,20 @@ def test_an_empty_topic_is_no_partition_and_sparks_stand_in_reads_nothing(broker
 
 
 def test_a_topic_that_is_not_there_is_named_and_not_created(broker, source):
-    with pytest.raises(KafkaError, match=r"Not found on the Kafka brokers .*: nowhere"):
+    with pytest.raises(KafkaError, match=r"Kafka brokers .*: not found: nowhere"):
         _read(source(subscribe="nowhere"))
-    with pytest.raises(KafkaError, match="has no topic 'nowhere'"):
+    with pytest.raises(KafkaError, match="topic 'nowhere' doesn't exist"):
         broker.watermarks("nowhere")
 
 
 def test_a_pattern_without_a_match_is_an_error(source):
-    with pytest.raises(KafkaError, match=r"no topic for subscribePattern 'zz.*'"):
+    with pytest.raises(KafkaError, match=r"no topic matches subscribePattern 'zz.*'"):
         _read(source(subscribePattern="zz.*"))
 
 
 def test_offsets_must_name_each_partition(broker, source):
     broker.create_topic("each", 2)
-    with pytest.raises(ArgumentError, match=r"must name each partition once.*each-0, each-1"):
+    with pytest.raises(ArgumentError, match=r"must contain each partition once.*each-0, each-1"):
         _read(source(subscribe="each", startingOffsets='{"each": {"0": 1}}'))
 
 
@@ -136,7 +139,7 @@ def test_a_start_behind_the_end_is_refused(broker, source):
     broker.create_topic("behind")
     broker.produce("behind", [b"x"] * 9)
     offsets = {"startingOffsets": '{"behind": {"0": 5}}', "endingOffsets": '{"behind": {"0": 4}}'}
-    with pytest.raises(ArgumentError, match="is behind its endingOffsets"):
+    with pytest.raises(ArgumentError, match="is after its endingOffsets"):
         _read(source(subscribe="behind", **offsets))
 
 
@@ -144,7 +147,9 @@ def test_offsets_outside_of_the_partition_are_lost_records(broker, source):
     broker.create_topic("outside")
     broker.produce("outside", [b"x"] * 9)
     offsets = {"endingOffsets": '{"outside": {"0": 100}}'}
-    with pytest.raises(KafkaError, match=r"endingOffsets of topic 'outside' .* has offsets 0 to 8"):
+    with pytest.raises(
+        KafkaError, match=r"topic 'outside' .*: endingOffsets is .* has offsets 0 to 8"
+    ):
         _read(source(subscribe="outside", **offsets))
     assert len(_read(source(subscribe="outside", failOnDataLoss="false", **offsets))) == 9
 
@@ -159,12 +164,12 @@ def test_records_that_retention_deleted_are_reported_or_skipped(broker, source):
     broker.produce("retention", [bytes(1000)] * 8000, properties=raw, keep_all=False)
     low, _ = broker.watermarks("retention")[0]
     assert low > 10
-    with pytest.raises(KafkaError, match="offsets 0 to 9 were to be read"):
+    with pytest.raises(KafkaError, match="offsets 0 to 9 are missing"):
         list(reader.read(part))
     tolerant = source(subscribe="retention", failOnDataLoss="false")
     assert list(tolerant.reader(planned.schema()).read(part)) == []
     start = {"startingOffsets": '{"retention": {"0": 0}}'}
-    with pytest.raises(KafkaError, match=f"is 0, but it has offsets {low} to"):
+    with pytest.raises(KafkaError, match=f"is 0, but the partition has offsets {low} to"):
         _read(source(subscribe="retention", **start))
 
 
@@ -173,9 +178,7 @@ def test_a_broker_that_is_down_at_planning_is_named_in_time(source):
         **{"kafka.bootstrap.servers": "127.0.0.1:9", "kafka.sasl.password": "sesame"},
         **{"subscribe": "t", "kafkaConsumer.pollTimeoutMs": "500"},
     )
-    with pytest.raises(
-        KafkaError, match=r"No answer from the Kafka brokers 127\.0\.0\.1:9"
-    ) as caught:
+    with pytest.raises(KafkaError, match=r"Kafka brokers 127\.0\.0\.1:9: no answer") as caught:
         _read(down)
     assert "sesame" not in str(caught.value)
 
@@ -190,7 +193,7 @@ def test_a_broker_that_goes_down_while_reading_is_named_in_time(source):
         )
         reader = down.reader(down.schema())
         (part,) = reader.partitions()
-    with pytest.raises(KafkaError, match=f"topic 'down' partition 0 at offset 0 .*{servers}"):
+    with pytest.raises(KafkaError, match=f"topic 'down' partition 0: reading offset 0 .*{servers}"):
         list(reader.read(part))
 
 

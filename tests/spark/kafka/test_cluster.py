@@ -71,17 +71,17 @@ def test_what_passes_is_asked_again(error):
 
 def test_what_does_not_pass_within_the_timeout_is_no_answer():
     busy = cluster(*[ClientError.FENCED_LEADER_EPOCH] * 9, timeout=0.0)
-    with pytest.raises(KafkaError, match="No answer from the Kafka brokers"):
+    with pytest.raises(KafkaError, match="no answer within"):
         busy.latest([PARTITION])
-    with pytest.raises(KafkaError, match="No answer from the Kafka brokers"):
+    with pytest.raises(KafkaError, match="no answer within"):
         busy.topic_id("t")
 
 
 def test_what_never_passes_is_told_at_once():
     refused = ClientError.TOPIC_AUTHORIZATION_FAILED
-    with pytest.raises(KafkaError, match="don't tell the offsets of"):
+    with pytest.raises(KafkaError, match="report no offsets"):
         cluster(refused).latest([PARTITION])
-    with pytest.raises(KafkaError, match="don't describe topic 't'"):
+    with pytest.raises(KafkaError, match="topic 't': the brokers .* can't describe it"):
         cluster(refused).topic_id("t")
 
 
@@ -96,6 +96,8 @@ def test_a_partition_without_a_leader_is_named_where_others_are_told():
 
     found = cluster(timeout=0.2)
     found._admin = Half()
-    with pytest.raises(KafkaError, match=r"the offsets of topic 'lost' partition 1") as raised:
+    with pytest.raises(
+        KafkaError, match=r"topic 'lost' partition 1: .* report no offsets"
+    ) as raised:
         found.latest([PARTITION, lost])
     assert raised.value.topic == "lost"

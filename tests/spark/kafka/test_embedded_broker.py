@@ -32,15 +32,17 @@ def test_records_the_broker_drops_are_an_error(broker):
 
 def test_a_topic_exists_once(broker):
     broker.create_topic("once")
-    with pytest.raises(KafkaError, match=r"can't create topic 'once' with 1 partitions: .*exist"):
+    with pytest.raises(
+        KafkaError, match=r"topic 'once' with 1 partitions can't be created: .*exist"
+    ):
         broker.create_topic("once")
 
 
 def test_records_for_a_missing_topic_or_partition_are_an_error(broker):
-    with pytest.raises(KafkaError, match="has no topic 'absent'"):
+    with pytest.raises(KafkaError, match="topic 'absent' doesn't exist"):
         broker.produce("absent", [b"x"])
     broker.create_topic("present")
-    with pytest.raises(KafkaError, match="didn't take all records of topic 'present'"):
+    with pytest.raises(KafkaError, match="didn't accept all records of topic 'present'"):
         broker.produce("present", [ProducedRecord(b"x", partition=5)])
 
 
@@ -63,7 +65,7 @@ def test_a_topics_identity_has_the_cluster_and_no_topic_id_from_a_broker_without
 
 
 def test_the_identity_of_a_missing_topic_or_broker_is_an_error(broker):
-    with pytest.raises(KafkaError, match="'absent' doesn't exist"):
+    with pytest.raises(KafkaError, match="'absent': it doesn't exist"):
         topic_identity(broker.bootstrap_servers, "absent")
-    with pytest.raises(KafkaError, match="No answer from the Kafka brokers"):
+    with pytest.raises(KafkaError, match="no answer within"):
         topic_identity("127.0.0.1:9", "absent", timeout=0.5)

@@ -57,17 +57,17 @@ def test_offsets_are_given_for_each_partition():
     ("options", "message"),
     [
         ({"subscribePattern": "("}, "isn't a regular expression"),
-        ({"subscribe": ","}, "names no topic"),
-        ({"subscribe": "t", "assign": '{"t": [0]}'}, "subscribe and assign are given"),
+        ({"subscribe": ","}, "contains no topic"),
+        ({"subscribe": "t", "assign": '{"t": [0]}'}, "subscribe and assign are set"),
         ({"startingOffsets": "first"}, "must be earliest, latest, or JSON"),
-        ({"maxOffsetsPerTrigger": "0"}, "whole number above 0"),
-        ({"minPartitions": "two"}, "whole number above 0"),
+        ({"maxOffsetsPerTrigger": "0"}, "must be a positive integer"),
+        ({"minPartitions": "two"}, "must be a positive integer"),
         ({"failOnDataLoss": "maybe"}, "must be true or false"),
-        ({"maxTriggerDelay": "soon"}, "must be a time such as"),
+        ({"maxTriggerDelay": "soon"}, "must be a duration such as"),
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "is higher than"),
         ({"maxOffsetPerTrigger": "8"}, "Did you mean maxOffsetsPerTrigger"),
         ({"bootstrap.servers": "b"}, r"Did you mean kafka\.bootstrap\.servers"),
-        ({"startingTimestamp": "1"}, "isn't supported. Write startingOffsets"),
+        ({"startingTimestamp": "1"}, "isn't supported. Set startingOffsets"),
     ],
 )
 def test_a_wrong_option_is_refused_with_what_to_write(options, message):
@@ -76,7 +76,7 @@ def test_a_wrong_option_is_refused_with_what_to_write(options, message):
 
 
 def test_a_selection_is_required():
-    with pytest.raises(ArgumentError, match="none is given"):
+    with pytest.raises(ArgumentError, match="none is set"):
         parse_options(_BROKERS)
 
 

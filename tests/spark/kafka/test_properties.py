@@ -48,7 +48,7 @@ def test_a_pem_trust_store_becomes_the_ca_file_and_a_java_one_is_refused():
     values = _parse(**{"ssl.truststore.location": "/ca.pem", "ssl.truststore.type": "PEM"})
     assert values["ssl.ca.location"] == "/ca.pem"
     assert "ssl.truststore.type" not in values
-    with pytest.raises(ArgumentError, match=r"Write kafka\.ssl\.ca\.location"):
+    with pytest.raises(ArgumentError, match=r"Set kafka\.ssl\.ca\.location"):
         _parse(**{"ssl.truststore.location": "/store.jks"})
 
 
@@ -63,9 +63,9 @@ def test_an_empty_endpoint_algorithm_means_none():
     ("name", "advice"),
     [
         ("auto.offset.reset", "startingOffsets"),
-        ("enable.auto.commit", "Leave it out"),
+        ("enable.auto.commit", "Remove the option"),
         ("key.deserializer", "Cast the column key"),
-        ("max.poll.records", "Leave it out"),
+        ("max.poll.records", "Remove the option"),
         ("ssl.truststore.password", "ssl.ca.location"),
     ],
 )

@@ -151,20 +151,22 @@ def test_a_partition_that_is_gone_is_reported_or_left_out(broker, source):
     _fill(broker, "left", 1, 3)
     start = {"left": {"0": 1}, "gone": {"0": 7}}
     strict = _stream(source, subscribe="left,gone")
-    with pytest.raises(KafkaError, match="'gone' partition 0 is gone, it was read up to offset 6"):
+    with pytest.raises(KafkaError, match="'gone' partition 0: .* it was read up to offset 6"):
         strict.latestOffset(start, _ALL)
     tolerant = _stream(source, subscribe="left,gone", failOnDataLoss="false")
     end = tolerant.latestOffset(start, _ALL)
     assert end == {"left": {"0": 3}}
     assert _read(tolerant, start, end) == [(0, 1), (0, 2)]
-    with pytest.raises(KafkaError, match="'gone' partition 0 is gone"):
+    with pytest.raises(
+        KafkaError, match="'gone' partition 0: the partition doesn't exist any more"
+    ):
         strict.partitions(start, end)
 
 
 def test_a_partition_that_ends_before_the_checkpoint_is_reported_or_read_anew(broker, source):
     _fill(broker, "shrunk", 1, 3)
     start = {"shrunk": {"0": 50}}
-    with pytest.raises(KafkaError, match="read up to offset 49, but it ends with 2"):
+    with pytest.raises(KafkaError, match="read up to offset 49, but its last offset is 2"):
         _stream(source, subscribe="shrunk").latestOffset(start, _ALL)
     tolerant = _stream(source, subscribe="shrunk", failOnDataLoss="false")
     end = tolerant.latestOffset(start, _ALL)
@@ -180,7 +182,7 @@ def test_records_deleted_before_a_batch_is_planned_are_reported_or_skipped(broke
     broker.produce("aged", [bytes(1000)] * 8000, properties=raw, keep_all=False)
     low, high = broker.watermarks("aged")[0]
     start, end = {"aged": {"0": 0}}, {"aged": {"0": low + 2}}
-    with pytest.raises(KafkaError, match=f"offsets 0 to {low - 1} were to be read"):
+    with pytest.raises(KafkaError, match=f"offsets 0 to {low - 1} are missing"):
         _stream(source, subscribe="aged").partitions(start, end)
     tolerant = _stream(source, subscribe="aged", failOnDataLoss="false")
     assert _read(tolerant, start, end) == [(0, low), (0, low + 1)]

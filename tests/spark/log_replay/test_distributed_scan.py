@@ -321,9 +321,9 @@ def test_columns_that_are_not_read_are_no_part_of_the_scan(spark, log):
 def test_what_makes_no_scan_is_refused_at_once(spark, log):
     snapshot = snapshot_of(log)
     for number in (0, -1, "3"):
-        with pytest.raises(ArgumentError, match=rf"num_partitions is {number!r}.*at least 1"):
+        with pytest.raises(ArgumentError, match=rf"num_partitions: {number!r}.*at least 1"):
             state_reconstruction(spark, snapshot, number)
-    with pytest.raises(ArgumentError, match="snapshot is a str.*latest_snapshot"):
+    with pytest.raises(ArgumentError, match="snapshot: it is a str.*latest_snapshot"):
         initial_snapshot_for_streaming(spark, log.table)
     with pytest.raises(ArgumentError, match="column 'add'"):
         DistributedScanBuilder(spark, snapshot, frame=spark.range(1))
@@ -341,7 +341,7 @@ def test_more_files_than_allowed_are_refused_by_number(spark, conf, log, checksu
     name = "spark.databricks.delta.streaming.maxFilesPerTrigger.maxInitialSnapshotFileCount"
     spark.conf.unset("bayou.streaming.maxInitialSnapshotFileCount")
     conf(name, "105")
-    with pytest.raises(ArgumentError, match=r"106 files.*at most 105.*maxInitialSnapshot"):
+    with pytest.raises(ArgumentError, match=r"106 files.*limited to 105 files.*maxInitialSnapshot"):
         initial_snapshot_for_streaming(spark, snapshot)
 
 

@@ -112,7 +112,7 @@ def test_a_stream_sorts_itself_where_the_jobs_fail(spark, tmp_path, monkeypatch,
     finally:
         spark.conf.unset(PARTITIONS)
     assert [row.id for row in spark.table("alone").collect()] == [1]
-    assert "sorts its files itself: no room" in caplog.text
+    assert "can't sort the files of the initial snapshot (no room)" in caplog.text
 
 
 def _noted(jobs, spark, engine, snapshot, folder, num_partitions):

@@ -171,7 +171,9 @@ def test_errors_come_from_load_in_one_line(spark, table, tmp_path):
             load(spark, table, **{name: "yes"})
     spark.conf.set(DOOR, "front")
     try:
-        with pytest.raises(ArgumentError, match="'front'; it must be auto, native or source"):
+        with pytest.raises(
+            ArgumentError, match="'front' isn't valid. It must be auto, native or source"
+        ):
             load(spark, table)
     finally:
         spark.conf.unset(DOOR)

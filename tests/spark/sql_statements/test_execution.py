@@ -142,11 +142,13 @@ def test_other_statements_go_to_spark(spark):
 
 
 def test_what_is_not_a_delta_table_is_said(spark, tmp_path):
-    with pytest.raises(StatementError, match="nothing isn't a Delta table"):
+    with pytest.raises(
+        StatementError, match="Table nothing: the session catalog has no Delta table"
+    ):
         sql(spark, "DESCRIBE HISTORY nothing")
     with pytest.raises(TableNotFoundError):
         sql(spark, f"DESCRIBE DETAIL delta.`{tmp_path}`")
-    with pytest.raises(StatementError, match="isn't a time"):
+    with pytest.raises(StatementError, match="isn't a timestamp"):
         sql(spark, f"SELECT * FROM delta.`{tmp_path}` TIMESTAMP AS OF NULL")
-    with pytest.raises(StatementError, match="'soon' isn't a time"):
+    with pytest.raises(StatementError, match="'soon': the expression isn't a timestamp"):
         sql(spark, f"SELECT * FROM delta.`{tmp_path}` TIMESTAMP AS OF 'soon'")

@@ -23,7 +23,7 @@ def test_insert_takes_columns_by_position_by_list_and_by_name(numbers):
 
 def test_insert_with_too_few_or_unknown_columns_says_so(numbers):
     run = numbers(1)
-    with pytest.raises(SchemaError, match="gives 2 columns for 3 .*too few"):
+    with pytest.raises(SchemaError, match="has 2 columns, but 3 are expected"):
         run("INSERT INTO {t} SELECT 1, 2")
     with pytest.raises(SchemaError, match="no column 'what'"):
         run("INSERT INTO {t} BY NAME SELECT 1 AS what")
@@ -128,7 +128,7 @@ def test_parameters_and_frames_stand_in_statements(numbers):
     assert run.rows() == [(0, 0, "n0"), (5, 0, "it's"), (6, 0, "it's")]
     run("DELETE FROM {t} WHERE id IN (?) OR name = ?", [6, "n0"])
     assert run.rows() == [(5, 0, "it's")]
-    with pytest.raises(StatementError, match="parameter :x that no value"):
+    with pytest.raises(StatementError, match="parameter :x has no value"):
         run("DELETE FROM {t} WHERE id IN (:x)", {"y": 1})
 
 

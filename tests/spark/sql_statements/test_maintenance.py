@@ -190,7 +190,7 @@ def test_a_folder_of_parquet_files_is_converted(run):
     run(f"CONVERT TO DELTA parquet.`{run.path}` NO STATISTICS PARTITIONED BY (day DATE)")
     assert run.snapshot.partition_columns == ("day",)
     assert len(run.rows()) == 2
-    with pytest.raises(StatementError, match="no name of a catalog"):
+    with pytest.raises(StatementError, match="catalog names aren't supported"):
         run("CONVERT TO DELTA db.t")
 
 

@@ -34,8 +34,8 @@ def test_values_of_braces_are_filled_in_and_frames_are_not():
 @pytest.mark.parametrize(
     ("text", "args", "message"),
     [
-        ("a = :x", {"y": 1}, "parameter :x that no value"),
-        ("a = ? OR b = ?", [1], "more than the 1 parameters"),
+        ("a = :x", {"y": 1}, "parameter :x has no value"),
+        ("a = ? OR b = ?", [1], "more parameters than the 1 values"),
         ("a = ?", [object()], "no literal in SQL"),
     ],
 )

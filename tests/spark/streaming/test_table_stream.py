@@ -220,7 +220,7 @@ def test_an_added_column_stops_a_running_stream_and_passes_after_a_restart():
     with refused("DELTA_SCHEMA_CHANGED_WITH_STARTING_OPTIONS") as caught:
         drain(stream)
     assert caught.value.version == 1
-    assert "Start the query again" in caught.value.message
+    assert "Restart the query" in caught.value.message
     assert drain(log.stream(startingVersion="0")) == [((3, -100, False), ["a", "b"])]
 
 

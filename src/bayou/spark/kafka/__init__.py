@@ -1,7 +1,6 @@
 """The data source `bayou-kafka`: Kafka topics as DataFrames, without a JAR.
 
-`data_source` is the entry point, `planning` computes offset ranges, `consumer` reads one on an
-executor.
+Start at `data_source`. `planning` computes offset ranges, `consumer` reads a range on an executor.
 """
 
 from bayou.spark.kafka.cluster import KafkaCluster, topic_identity

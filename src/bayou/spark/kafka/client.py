@@ -1,13 +1,11 @@
-"""Making librdkafka's clients, and hearing what they complain about.
+"""librdkafka clients: their properties, their creation and their errors.
 
-confluent-kafka is an optional extra that is imported here when a client is made: Spark looks up all
-data sources, this one too, whenever any Python data source is used.
+Client properties are options with the prefix `kafka.` and librdkafka's names. Names of the Java
+client are translated, or rejected if librdkafka has no equivalent. Secrets are never part of a
+`repr`, and `KafkaProperties.scrub` removes them from messages of the client.
 
-Properties of the Kafka client: what stands behind `kafka.` in an option.
-
-They are librdkafka's. The names that differ in the Java client are translated where one says the
-same, and refused with what to write instead where none does. Secrets are in no representation of an
-object of this module, and `KafkaProperties.scrub` takes them out of texts that come from elsewhere.
+confluent-kafka is an optional extra. It is imported when a client is created, because Spark imports
+this package whenever it looks up any Python data source.
 """
 
 from __future__ import annotations
@@ -34,10 +32,10 @@ PREFIX = "kafka."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaProperties:
-    """Properties in librdkafka's names. Made by `parse_properties`.
+    """Client properties with librdkafka's names. `parse_properties` creates them.
 
     Attributes:
-        values: name to value; holds secrets, so it isn't part of the representation.
+        values: values by name; excluded from `repr`, because they contain secrets.
     """
 
     values: Mapping[str, str] = field(repr=False)
@@ -47,7 +45,7 @@ class KafkaProperties:
         return self.values["bootstrap.servers"]
 
     def scrub(self, text: str) -> str:
-        """The text with every secret among the values replaced by `***`."""
+        """Replace all secrets of these properties in a string by `***`."""
         for name, value in self.values.items():
             if value and _SECRET.search(name):
                 text = text.replace(value, "***")
@@ -59,17 +57,18 @@ class KafkaProperties:
 
 
 def parse_properties(given: Mapping[str, str]) -> KafkaProperties:
-    """Properties as the user gave them, without the prefix `kafka.`, in librdkafka's names.
+    """Translate and check client properties, given without the prefix `kafka.`.
 
     Raises:
-        ArgumentError: a property that the source sets itself, or that only the Java client knows.
+        ArgumentError: the source manages a property itself, or only the Java client supports it.
     """
     values: dict[str, str] = {}
     for name, value in given.items():
         values.update(_translate(name.lower(), value, given))
     if not values.get("bootstrap.servers", "").strip():
         raise ArgumentError(
-            "Option kafka.bootstrap.servers is missing: the brokers as host:port, comma separated.",
+            "Option kafka.bootstrap.servers is missing. Set it to the brokers as host:port, "
+            "separated by commas.",
             argument="kafka.bootstrap.servers",
         )
     return KafkaProperties(values=values)
@@ -91,9 +90,9 @@ def _translate(name: str, value: str, given: Mapping[str, str]) -> dict[str, str
         if given.get("ssl.truststore.type", "JKS").upper() == "PEM":
             return {"ssl.ca.location": value}
         raise ArgumentError(
-            "Option kafka.ssl.truststore.location isn't supported: librdkafka reads no Java trust "
-            "store. Write kafka.ssl.ca.location with a PEM file (keytool -exportcert -rfc makes "
-            "one).",
+            "Option kafka.ssl.truststore.location isn't supported: librdkafka can't read a Java "
+            "trust store. Set kafka.ssl.ca.location to a PEM file (keytool -exportcert -rfc "
+            "creates one).",
             argument="kafka.ssl.truststore.location",
         )
     if name == "ssl.keystore.location" and given.get("ssl.keystore.type", "").upper() == "PEM":
@@ -104,14 +103,15 @@ def _translate(name: str, value: str, given: Mapping[str, str]) -> dict[str, str
 
 
 def _credentials(jaas: str) -> dict[str, str]:
-    """User and password of the Java client's `sasl.jaas.config`."""
+    """The user and password in the Java client's `sasl.jaas.config`."""
     fields = dict(re.findall(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"', jaas))
     known = "PlainLoginModule" in jaas or "ScramLoginModule" in jaas
     if not known or "username" not in fields or "password" not in fields:
         raise ArgumentError(
-            "Option kafka.sasl.jaas.config is understood for PlainLoginModule and ScramLoginModule "
-            "with username and password. Write kafka.sasl.username and kafka.sasl.password, or "
-            "librdkafka's sasl.kerberos.* and sasl.oauthbearer.* properties.",
+            "Option kafka.sasl.jaas.config: only PlainLoginModule and ScramLoginModule with "
+            "username and password are supported. Set kafka.sasl.username and "
+            "kafka.sasl.password, or librdkafka's properties kafka.sasl.kerberos.* or "
+            "kafka.sasl.oauthbearer.*.",
             argument="kafka.sasl.jaas.config",
         )
     unescape = re.compile(r"\\(.)")
@@ -136,29 +136,29 @@ _RENAMED = {
 }
 
 _MANAGED = {
-    "auto.offset.reset": "the source keeps the offsets itself. Write startingOffsets.",
-    "enable.auto.commit": "the source keeps the offsets itself. Leave it out.",
-    "enable.auto.offset.store": "the source keeps the offsets itself. Leave it out.",
-    "enable.partition.eof": "the source sets it itself. Leave it out.",
-    "interceptor.classes": "interceptors could change records. Leave it out.",
+    "auto.offset.reset": "the source manages offsets itself. Set startingOffsets.",
+    "enable.auto.commit": "the source manages offsets itself. Remove the option.",
+    "enable.auto.offset.store": "the source manages offsets itself. Remove the option.",
+    "enable.partition.eof": "the source sets it itself. Remove the option.",
+    "interceptor.classes": "interceptors could change records. Remove the option.",
     "key.deserializer": "keys are binary. Cast the column key.",
     "value.deserializer": "values are binary. Cast the column value.",
 }
 
 _JAVA_ONLY = {
-    "default.api.timeout.ms": "write kafkaConsumer.pollTimeoutMs.",
-    "max.poll.records": "the source sizes its batches by itself. Leave it out.",
-    "sasl.client.callback.handler.class": "write sasl.oauthbearer.* of librdkafka.",
-    "sasl.login.callback.handler.class": "write sasl.oauthbearer.* of librdkafka.",
-    "sasl.login.class": "write kafka.sasl.username and kafka.sasl.password.",
-    "security.providers": "it names Java classes. Leave it out.",
-    "ssl.enabled.protocols": "OpenSSL picks the protocol. Leave it out.",
-    "ssl.engine.factory.class": "it names a Java class. Leave it out.",
-    "ssl.keymanager.algorithm": "it is Java's. Leave it out.",
-    "ssl.protocol": "OpenSSL picks the protocol. Leave it out.",
-    "ssl.provider": "it is Java's. Leave it out.",
-    "ssl.trustmanager.algorithm": "it is Java's. Leave it out.",
-    "ssl.truststore.password": "a PEM file has none. Write kafka.ssl.ca.location and leave it out.",
+    "default.api.timeout.ms": "librdkafka doesn't have it. Set kafkaConsumer.pollTimeoutMs.",
+    "max.poll.records": "the source sets the size of its batches itself. Remove the option.",
+    "sasl.client.callback.handler.class": "it is a Java class. Set kafka.sasl.oauthbearer.*.",
+    "sasl.login.callback.handler.class": "it is a Java class. Set kafka.sasl.oauthbearer.*.",
+    "sasl.login.class": "it is a Java class. Set kafka.sasl.username and kafka.sasl.password.",
+    "security.providers": "it contains Java classes. Remove the option.",
+    "ssl.enabled.protocols": "OpenSSL selects the protocol. Remove the option.",
+    "ssl.engine.factory.class": "it is a Java class. Remove the option.",
+    "ssl.keymanager.algorithm": "it is only for Java. Remove the option.",
+    "ssl.protocol": "OpenSSL selects the protocol. Remove the option.",
+    "ssl.provider": "it is only for Java. Remove the option.",
+    "ssl.trustmanager.algorithm": "it is only for Java. Remove the option.",
+    "ssl.truststore.password": "a PEM file has no password. Set kafka.ssl.ca.location instead.",
 }
 
 
@@ -167,47 +167,47 @@ logger.addHandler(logging.NullHandler())
 
 
 class Complaints:
-    """What a client last complained about, to be told when nothing came in time."""
+    """The last error that a client reported, for the messages of timeouts."""
 
     def __init__(self, properties: KafkaProperties) -> None:
         self._properties = properties
         self._last = ""
-        self._refused: str | None = None
+        self._permanent: str | None = None
 
     def hear(self, error: confluent_kafka.KafkaError) -> None:
-        """The client's `error_cb`; called while the client is polled."""
+        """The client's `error_cb`, which is called while the client is polled."""
         name = error.name()
         if name != "_ALL_BROKERS_DOWN" or not self._last:
             self._last = self._properties.scrub(error.str() or name)
-        if name in _REFUSALS:
-            self._refused = (
-                f"refused the credentials: {self._last}. Check kafka.security.protocol and "
+        if name in _AUTHENTICATION_ERRORS:
+            self._permanent = (
+                f"authentication failed: {self._last}. Check kafka.security.protocol and "
                 "kafka.sasl.*."
             )
-        elif name == "_SSL" and _DISTRUST in self._last:  # others of its errors may pass
-            self._refused = (
-                f"have a certificate that isn't trusted: {self._last}. Check "
-                "kafka.ssl.ca.location, and that the certificate names the host."
+        elif name == "_SSL" and _UNTRUSTED in self._last:  # other SSL errors can be transient
+            self._permanent = (
+                f"their certificate isn't trusted: {self._last}. Check kafka.ssl.ca.location, and "
+                "that the certificate names the host."
             )
 
     def raise_if_refused(self) -> None:
-        """Ends the wait where waiting can't help: one side refused who the other is.
+        """Raise an error if a retry can't succeed.
 
         Raises:
-            KafkaError: the credentials or the certificate were refused.
+            KafkaError: authentication failed, or the brokers' certificate isn't trusted.
         """
-        if self._refused is not None:
+        if self._permanent is not None:
             raise KafkaError(
-                f"The Kafka brokers {self._properties.bootstrap_servers} {self._refused}"
+                f"Kafka brokers {self._properties.bootstrap_servers}: {self._permanent}"
             )
 
     def unreachable(self, seconds: float) -> KafkaError:
-        """The error for brokers that didn't answer."""
-        because = f" ({self._last})" if self._last else ""
+        """The error for brokers that don't answer."""
+        reason = f" ({self._last})" if self._last else ""
         return KafkaError(
-            f"No answer from the Kafka brokers {self._properties.bootstrap_servers} within "
-            f"{seconds:g} s{because}. Check that they run, kafka.bootstrap.servers, the network, "
-            "and kafka.security.protocol."
+            f"Kafka brokers {self._properties.bootstrap_servers}: no answer within {seconds:g} s"
+            f"{reason}. Check that they run, and check kafka.bootstrap.servers, the network and "
+            "kafka.security.protocol."
         )
 
     def __str__(self) -> str:
@@ -217,12 +217,16 @@ class Complaints:
 def make_consumer(
     properties: KafkaProperties, group_id_prefix: str, complaints: Complaints, prefetch: int
 ) -> confluent_kafka.Consumer:
-    """A consumer for `assign()`: it commits nothing, tells the end of a partition, resets to
-    nowhere.
+    """Create a consumer for `assign()`.
+
+    It commits no offsets, reports the end of a partition, and never resets its position.
 
     Args:
-        prefetch: how many records may wait in the client; a small range needn't fetch far beyond
-            itself.
+        properties: the client's properties.
+        group_id_prefix: prefix of the consumer group's random name.
+        complaints: receives the client's errors.
+        prefetch: maximum number of records in the client's queue, so that a small range doesn't
+            fetch far beyond its end.
     """
     require_confluent_kafka()
     from confluent_kafka import Consumer, KafkaException
@@ -231,12 +235,12 @@ def make_consumer(
         "client.id": "bayou",
         "group.id": f"{group_id_prefix}-{uuid.uuid4()}",
         "fetch.queue.backoff.ms": "10",
-        # Only behind the last record does the broker wait, and there a range ends.
+        # The broker only waits after the last record, where a range ends.
         "fetch.wait.max.ms": "50",
         "queued.min.messages": str(max(1, min(100_000, prefetch))),
-        # A fetch for a few records would bring, and unpack, a megabyte of compressed ones.
-        "fetch.message.max.bytes": str(max(_LEAST_FETCH, min(_FETCH, prefetch * 256))),
-        # A task waits on Spark between two batches for as long as Spark likes.
+        # A smaller fetch for a few records avoids a megabyte of other compressed records.
+        "fetch.message.max.bytes": str(max(_MIN_FETCH, min(_MAX_FETCH, prefetch * 256))),
+        # A task can wait for Spark between two batches without limit.
         "max.poll.interval.ms": "86400000",
         "topic.metadata.propagation.max.ms": "10000",
         **properties.values,
@@ -253,7 +257,7 @@ def make_consumer(
 
 
 def make_admin(properties: KafkaProperties, complaints: Complaints) -> AdminClient:
-    """A client that asks for topics and offsets; it creates no topic by asking for it."""
+    """Create a client for metadata and offsets, which never creates topics."""
     require_confluent_kafka()
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
@@ -270,19 +274,19 @@ def make_admin(properties: KafkaProperties, complaints: Complaints) -> AdminClie
 
 
 def passes(error: confluent_kafka.KafkaError) -> bool:
-    """Whether brokers mend it by themselves, so that asking again helps."""
-    return bool(error.retriable()) or error.name() in _PASSING
+    """Whether an error is transient, so that a retry can succeed."""
+    return bool(error.retriable()) or error.name() in _TRANSIENT
 
 
 def require_confluent_kafka() -> None:
-    """Says what to install.
+    """Check that confluent-kafka is installed.
 
     Raises:
         PrerequisiteError: confluent-kafka isn't installed.
     """
     if importlib.util.find_spec("confluent_kafka") is None:
         raise PrerequisiteError(
-            "The Kafka source needs confluent-kafka, which isn't installed where this runs. "
+            "The Kafka source needs confluent-kafka, which isn't installed on this machine. "
             "Install it there with: pip install 'bayou[kafka]'.",
             what="confluent-kafka",
         )
@@ -290,24 +294,24 @@ def require_confluent_kafka() -> None:
 
 def _bad_property(error: Exception, properties: KafkaProperties) -> ArgumentError:
     cause = error.args[0] if error.args else error
-    text = cause.str() if hasattr(cause, "str") else str(cause)
+    reason = cause.str() if hasattr(cause, "str") else str(cause)
     return ArgumentError(
-        f"The Kafka client refuses its properties: {properties.scrub(text)}. What stands behind "
-        "kafka. in an option must be a property of librdkafka (its CONFIGURATION.md lists them).",
+        f"Options kafka.*: the Kafka client rejects them: {properties.scrub(reason)}. Use the "
+        "properties in librdkafka's CONFIGURATION.md, with the prefix kafka.",
         argument="kafka.*",
     )
 
 
-_LEAST_FETCH = 64 << 10
-_FETCH = 1 << 20
-_DISTRUST = "certificate verify failed"
-_PASSING = {
+_MIN_FETCH = 64 << 10
+_MAX_FETCH = 1 << 20
+_UNTRUSTED = "certificate verify failed"
+_TRANSIENT = {
     "_ALL_BROKERS_DOWN",
-    "_NOENT",  # "no leaders found": the broker that led went away a moment ago
+    "_NOENT",  # "no leaders found": the leader has just left the cluster
     "_RESOLVE",
     "_TIMED_OUT",
     "_TRANSPORT",
-    # The Kafka protocol calls these retriable; the client says so of few.
+    # The Kafka protocol defines these as retriable; the client marks only a few of them.
     "BROKER_NOT_AVAILABLE",
     "FENCED_LEADER_EPOCH",
     "KAFKA_STORAGE_ERROR",
@@ -320,4 +324,8 @@ _PASSING = {
     "REQUEST_TIMED_OUT",
     "UNKNOWN_LEADER_EPOCH",
 }
-_REFUSALS = {"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"}
+_AUTHENTICATION_ERRORS = {
+    "_AUTHENTICATION",
+    "SASL_AUTHENTICATION_FAILED",
+    "UNSUPPORTED_SASL_MECHANISM",
+}

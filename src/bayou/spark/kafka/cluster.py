@@ -1,4 +1,4 @@
-"""What planning asks of the brokers: which partitions there are, and where they start and end."""
+"""Metadata of a Kafka cluster for planning: partitions, their offsets, and topic ids."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ def topic_identity(
     *,
     timeout: float = 30.0,
 ) -> tuple[str | None, str | None]:
-    """Cluster id and topic id, each None where the brokers know none.
+    """The cluster id and topic id; None for an id that the brokers don't have.
 
-    A topic that was deleted and created again has another topic id.
+    A recreated topic has another topic id.
 
     Args:
-        bootstrap_servers: brokers as host:port, comma separated.
-        topic: its name.
-        properties: of the Kafka client, with or without the prefix `kafka.`.
+        bootstrap_servers: brokers as host:port, separated by commas.
+        topic: the topic's name.
+        properties: client properties, with or without the prefix `kafka.`.
         timeout: seconds to wait for the brokers.
 
     Raises:
-        KafkaError: no answer, or no such topic. Never (None, None) for want of an answer.
+        KafkaError: the brokers don't answer, or the topic doesn't exist.
     """
-    given = {name.removeprefix(PREFIX): value for name, value in (properties or {}).items()}
-    parsed = parse_properties({**given, "bootstrap.servers": bootstrap_servers})
+    client = {name.removeprefix(PREFIX): value for name, value in (properties or {}).items()}
+    parsed = parse_properties({**client, "bootstrap.servers": bootstrap_servers})
     return KafkaCluster(parsed, timeout).identity(topic)
 
 
 class KafkaCluster:
-    """A connection for planning. Every call answers or raises `KafkaError` within the timeout.
+    """A connection to a Kafka cluster. Every call returns or raises within the timeout.
 
     Args:
-        properties: of the client.
-        timeout: seconds.
+        properties: client properties.
+        timeout: timeout of each call in seconds.
     """
 
     def __init__(self, properties: KafkaProperties, timeout: float = 30.0) -> None:
@@ -64,74 +64,77 @@ class KafkaCluster:
         self._admin = make_admin(properties, self._complaints)
 
     def partitions(self, selection: TopicSelection) -> list[TopicPartition]:
-        """The partitions of a selection that exist, in order. Topics that don't exist have none."""
+        """The existing partitions of a selection, in order."""
         if selection.pattern is not None:
             pattern = re.compile(selection.pattern)
             topics = self._topics(None)
             return _partitions(t for name, t in topics.items() if pattern.fullmatch(name))
         if selection.topics:
             return _partitions(self._topics(selection.topics).values())
-        found = _partitions(self._topics({p.topic for p in selection.partitions}).values())
-        return sorted(set(found).intersection(selection.partitions))
+        existing = _partitions(self._topics({p.topic for p in selection.partitions}).values())
+        return sorted(set(existing).intersection(selection.partitions))
 
     def earliest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Offset of the first record of each; partitions that don't exist are left out."""
+        """The first offset of each partition; partitions that don't exist are left out."""
         return self._offsets(partitions, EARLIEST_OFFSET)
 
     def latest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Offset behind the last record of each that this client's isolation level lets it read.
+        """The offset after the last record of each partition, by the client's isolation level.
 
         Partitions that don't exist are left out.
         """
         return self._offsets(partitions, LATEST_OFFSET)
 
     def identity(self, topic: str) -> tuple[str | None, str | None]:
-        """Cluster id and topic id; see `topic_identity`."""
+        """The cluster id and topic id; see `topic_identity`."""
         metadata = self._metadata(topic)
         if not _exists(metadata.topics[topic]):
             raise KafkaError(
-                f"Topic {topic!r} doesn't exist on the Kafka brokers "
-                f"{self._properties.bootstrap_servers}.",
+                f"Kafka topic {topic!r}: it doesn't exist on the brokers "
+                f"{self._properties.bootstrap_servers}. Check the name, or create the topic.",
                 topic=topic,
             )
         cluster_id = cast("str | None", metadata.cluster_id) or None
         if cluster_id is not None and cluster_id.startswith(_MOCK_CLUSTER):
-            return cluster_id, None  # it has no controller, which alone knows topic ids
+            return cluster_id, None  # a mock cluster has no topic ids
         return cluster_id, self.topic_id(topic)
 
     def topic_id(self, topic: str) -> str | None:
-        """The topic's id, None where the brokers know none.
+        """The topic's id; None if the brokers don't have topic ids.
 
         Raises:
-            KafkaError: no answer, or no such topic.
+            KafkaError: the brokers don't answer, or the topic doesn't exist.
         """
-        topic_id = self._described(topic).topic_id
+        topic_id = self._describe(topic).topic_id
         none = topic_id is None or (
             topic_id.get_most_significant_bits() == 0 == topic_id.get_least_significant_bits()
         )
         return None if none else str(topic_id)
 
     def _topics(self, names: Collection[str] | None) -> dict[str, TopicMetadata]:
-        """Metadata of the topics that exist, of all of them where no names are given."""
+        """Metadata of the existing topics among the names, or of all topics."""
         if names is None or len(names) > _SINGLE_LOOKUPS:
             topics = self._metadata(None).topics
             return {n: t for n, t in topics.items() if _exists(t) and (names is None or n in names)}
-        found = {name: self._metadata(name).topics[name] for name in sorted(names)}
-        return {name: topic for name, topic in found.items() if _exists(topic)}
+        topics = {name: self._metadata(name).topics[name] for name in sorted(names)}
+        return {name: topic for name, topic in topics.items() if _exists(topic)}
 
     def _metadata(self, topic: str | None) -> ClusterMetadata:
-        """Asks until the answer is one; a new topic may take a moment to show everywhere."""
+        """Metadata of a topic or of all topics, with retries.
+
+        An unknown topic is retried too: a new topic isn't known to all brokers at once.
+        """
         from confluent_kafka import KafkaException
 
         deadline = time.monotonic() + self._timeout
         unknown_until = time.monotonic() + _TOPIC_GRACE
         while True:
             try:
-                patience = max(0.1, min(_SLICE, deadline - time.monotonic()))
+                timeout = max(0.1, min(_METADATA_TIMEOUT, deadline - time.monotonic()))
                 metadata = (
-                    self._admin.list_topics(timeout=patience)
+                    self._admin.list_topics(timeout=timeout)
                     if topic is None
-                    else self._admin.list_topics(topic, timeout=patience)
+                    else self._admin.list_topics(topic, timeout=timeout)
                 )
             except KafkaException:
                 self._wait(deadline)
@@ -144,8 +147,9 @@ class KafkaCluster:
                     return metadata
             elif not passes(error):
                 raise KafkaError(
-                    f"The Kafka brokers {self._properties.bootstrap_servers} don't tell about "
-                    f"topic {topic!r}: {self._properties.scrub(error.str())}.",
+                    f"Kafka topic {topic!r}: the brokers {self._properties.bootstrap_servers} "
+                    f"can't describe it: {self._properties.scrub(error.str())}. Check that the "
+                    "user may describe it (ACL).",
                     topic=topic,
                 )
             self._wait(deadline)
@@ -157,7 +161,7 @@ class KafkaCluster:
         from confluent_kafka import TopicPartition as ClientPartition
         from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
-        specs: Any = OffsetSpec  # it carries no types
+        specs: Any = OffsetSpec  # it has no type annotations
         spec = specs.earliest() if which == EARLIEST_OFFSET else specs.latest()
         isolation = (
             IsolationLevel.READ_UNCOMMITTED
@@ -165,47 +169,50 @@ class KafkaCluster:
             else IsolationLevel.READ_COMMITTED
         )
         deadline = time.monotonic() + self._timeout
-        found: dict[TopicPartition, int] = {}
-        wanted = set(partitions)
-        asked_again: dict[TopicPartition, ClientError] = {}
-        while wanted:
-            asked = {ClientPartition(p.topic, p.partition): spec for p in sorted(wanted)}
+        offsets: dict[TopicPartition, int] = {}
+        remaining = set(partitions)
+        transient: dict[TopicPartition, ClientError] = {}
+        while remaining:
+            request = {ClientPartition(p.topic, p.partition): spec for p in sorted(remaining)}
             answers = self._admin.list_offsets(
-                asked, isolation_level=isolation, request_timeout=min(_REQUEST, self._timeout)
+                request,
+                isolation_level=isolation,
+                request_timeout=min(_REQUEST_TIMEOUT, self._timeout),
             )
             for key, answer in answers.items():
                 partition = TopicPartition(key.topic, key.partition)
                 try:
-                    found[partition] = answer.result().offset
+                    offsets[partition] = answer.result().offset
                 except KafkaException as failure:
                     error = failure.args[0]
-                    if error.name() not in _GONE:
+                    if error.name() not in _UNKNOWN:
                         if passes(error):
-                            asked_again[partition] = error
+                            transient[partition] = error
                             continue
-                        raise self._untold(partition, error) from None
-                wanted.discard(partition)
-            if wanted:
-                if found and time.monotonic() > deadline:  # brokers answer, but not about these
-                    partition = min(wanted)
-                    raise self._untold(partition, asked_again[partition])
+                        raise self._no_offsets(partition, error) from None
+                remaining.discard(partition)
+            if remaining:
+                if offsets and time.monotonic() > deadline:  # the brokers answer for others only
+                    partition = min(remaining)
+                    raise self._no_offsets(partition, transient[partition])
                 self._wait(deadline)
-        return found
+        return offsets
 
-    def _untold(self, partition: TopicPartition, error: ClientError) -> KafkaError:
+    def _no_offsets(self, partition: TopicPartition, error: ClientError) -> KafkaError:
         return KafkaError(
-            f"The Kafka brokers {self._properties.bootstrap_servers} don't tell the offsets of "
-            f"{partition}: {self._properties.scrub(error.str())}.",
+            f"Kafka {partition}: the brokers {self._properties.bootstrap_servers} report no "
+            f"offsets: {self._properties.scrub(error.str())}. Check that the partition has a "
+            "leader, and that the user may describe the topic (ACL).",
             topic=partition.topic,
         )
 
-    def _described(self, topic: str) -> Any:
+    def _describe(self, topic: str) -> Any:
         from confluent_kafka import KafkaException, TopicCollection
 
         deadline = time.monotonic() + self._timeout
         while True:
             answers = self._admin.describe_topics(
-                TopicCollection([topic]), request_timeout=min(_REQUEST, self._timeout)
+                TopicCollection([topic]), request_timeout=min(_REQUEST_TIMEOUT, self._timeout)
             )
             try:
                 return answers[topic].result()
@@ -215,14 +222,15 @@ class KafkaCluster:
                     self._admin.poll(0)
                     self._complaints.raise_if_refused()
                     raise KafkaError(
-                        f"The Kafka brokers {self._properties.bootstrap_servers} don't describe "
-                        f"topic {topic!r}: {self._properties.scrub(error.str())}.",
+                        f"Kafka topic {topic!r}: the brokers {self._properties.bootstrap_servers} "
+                        f"can't describe it: {self._properties.scrub(error.str())}. Check that the "
+                        "user may describe it (ACL).",
                         topic=topic,
                     ) from None
             self._wait(deadline)
 
     def _wait(self, deadline: float) -> None:
-        """A short pause before asking again, in which the client's complaints are heard."""
+        """Pause before a retry; raise if the deadline has passed or a retry can't succeed."""
         self._admin.poll(0.1)
         self._complaints.raise_if_refused()
         if time.monotonic() > deadline:
@@ -237,9 +245,9 @@ def _exists(topic: TopicMetadata) -> bool:
     return topic.error is None
 
 
-_SLICE = 2.0
-_REQUEST = 5.0
+_METADATA_TIMEOUT = 2.0
+_REQUEST_TIMEOUT = 5.0
 _TOPIC_GRACE = 1.5
 _SINGLE_LOOKUPS = 10
 _MOCK_CLUSTER = "mockCluster"
-_GONE = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"}
+_UNKNOWN = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"}

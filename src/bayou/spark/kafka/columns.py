@@ -1,4 +1,4 @@
-"""The columns, those of Spark's own Kafka source, and how records become batches of them."""
+"""The source's columns, which are those of Spark's Kafka source, and Arrow batches of records."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 Records: TypeAlias = "Sequence[Message]"
 _Headers: TypeAlias = list[tuple[str, bytes | None]]
 
-pc: Any = pyarrow.compute  # its stubs lose the kind of an array
+pc: Any = pyarrow.compute  # its stubs lose an array's type
 
 MAX_BATCH_ROWS = 5_000
-"""Most records of one Arrow batch."""
+"""Maximum number of records of an Arrow batch."""
 
 
 def record_schema(include_headers: bool) -> StructType:
-    """The columns as Spark sees them."""
+    """The source's schema in Spark."""
     fields = [
         StructField("key", BinaryType()),
         StructField("value", BinaryType()),
@@ -52,28 +52,29 @@ def record_schema(include_headers: bool) -> StructType:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema of the columns asked for, which may be some of them, in any order.
+    """The Arrow schema of the requested columns, a subset in any order.
 
-    `headers` may be asked for as binary: then they come packed, see `unpack_headers`. Spark takes
-    8 µs a row to move an array through the JVM, even one that is null.
+    A `headers` column of type binary contains packed headers; see `unpack_headers`. Spark takes
+    8 µs a row to move an array through the JVM, even a null one.
 
     Raises:
-        ArgumentError: a column that the source doesn't have, or with another type.
+        ArgumentError: the source doesn't have a column, or has it with another type.
     """
-    offered = {field.name: field.dataType for field in record_schema(True).fields}
+    available = {field.name: field.dataType for field in record_schema(True).fields}
     for field in schema.fields:
-        if field.name not in offered:
+        if field.name not in available:
             raise ArgumentError(
-                f"The Kafka source has no column {field.name!r}. It has {', '.join(offered)}.",
+                f"Column {field.name!r}: the Kafka source has no column of this name. Use "
+                f"{', '.join(available)}.",
                 argument="schema",
             )
         if field.name == "headers" and isinstance(field.dataType, BinaryType):
             continue
-        if field.dataType != offered[field.name]:
+        if field.dataType != available[field.name]:
             raise ArgumentError(
-                f"Column {field.name!r} of the Kafka source is "
-                f"{offered[field.name].simpleString()}, not {field.dataType.simpleString()}. "
-                "Cast it after load().",
+                f"Column {field.name!r}: its type in the Kafka source is "
+                f"{available[field.name].simpleString()}, not {field.dataType.simpleString()}. "
+                "Cast the column after load().",
                 argument="schema",
             )
     return pa.schema(
@@ -89,14 +90,14 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def packed_schema() -> pa.Schema:
-    """All columns but `timestampType`, headers packed: what our own tasks read."""
-    kinds = {**_ARROW_TYPES, "headers": pa.binary()}
-    del kinds["timestampType"]
-    return pa.schema(kinds)
+    """All columns except `timestampType`, with packed headers: the schema of `KafkaShares.read`."""
+    types = {**_ARROW_TYPES, "headers": pa.binary()}
+    del types["timestampType"]
+    return pa.schema(types)
 
 
 def unpack_headers(packed: bytes | None) -> _Headers | None:
-    """The headers of a record, from the value of a `headers` column read as binary."""
+    """The headers of a record, from a `headers` value that was read as binary."""
     return None if packed is None else _PACKED.decode(packed)
 
 
@@ -110,12 +111,12 @@ def record_offsets(records: Records) -> list[int]:
 def batch_builder(
     schema: pa.Schema, partition: TopicPartition
 ) -> Callable[[Records, list[int]], pa.RecordBatch]:
-    """A function that makes a batch of at most `MAX_BATCH_ROWS` records of one partition.
+    """A function that builds a batch of at most `MAX_BATCH_ROWS` records of a partition.
 
-    It takes the records and their offsets. The hot path of the source: each column is one pass of a
-    C function over the records, columns that don't vary are slices of one array.
+    It takes the records and their offsets. It is the hot path of the source: each column is one
+    pass of a C function over the records, and constant columns are slices of one array.
     """
-    # An optional extra, which the look-up of data sources must not need.
+    # Imported here because the lookup of data sources must work without this optional extra.
     from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
     topics = pa.repeat(pa.scalar(partition.topic, pa.string()), MAX_BATCH_ROWS)
@@ -127,13 +128,13 @@ def batch_builder(
         "topic": lambda records, *_: topics.slice(0, len(records)),
         "partition": lambda records, *_: numbers.slice(0, len(records)),
         "offset": lambda _, offsets, *__: pa.array(offsets, pa.int64()),
-        "timestamp": lambda _, __, ___, millis: _moments(millis),
-        # Kafka's own numbers, as in Spark: -1 none, 0 create time, 1 log append time.
+        "timestamp": lambda _, __, ___, millis: _timestamps(millis),
+        # Kafka's values, as in Spark: -1 none, 0 create time, 1 log append time.
         "timestampType": lambda _, __, kinds, ___: pa.array(
             [kind - TIMESTAMP_NOT_AVAILABLE - 1 for kind in kinds], pa.int32()
         ),
         "headers": lambda records, *_: pa.array(
-            [_told(headers) for headers in _headers(records)], _ARROW_TYPES["headers"]
+            [_header_structs(headers) for headers in _headers(records)], _ARROW_TYPES["headers"]
         ),
     }
     if "headers" in schema.names and pa.types.is_binary(schema.field("headers").type):
@@ -152,41 +153,40 @@ def batch_builder(
     return build
 
 
-def _moments(millis: list[int]) -> Any:
-    """Kafka's timestamps; null for none, and for what is no date up to the year 9999.
+def _timestamps(millis: list[int]) -> Any:
+    """Kafka's timestamps; null for none, and for timestamps after the year 9999.
 
-    A client may send any number: microseconds where milliseconds were asked for are the year 55840,
-    which neither Python nor SQL can tell, nanoseconds no moment at all.
+    A client can send any number. Microseconds instead of milliseconds are in the year 55840, which
+    neither Python nor SQL supports.
     """
-    found: Any = pa.array(millis, pa.int64())
-    bounds = pc.min_max(found)
-    if len(found) and (bounds["min"].as_py() < 0 or bounds["max"].as_py() > _LAST_MILLI):
-        known = pc.and_(pc.greater_equal(found, 0), pc.less_equal(found, _LAST_MILLI))
-        found = pc.if_else(known, found, pa.scalar(None, pa.int64()))
-    return found.cast(_MILLIS).cast(_MICROS)
+    timestamps: Any = pa.array(millis, pa.int64())
+    bounds = pc.min_max(timestamps)
+    if len(timestamps) and (bounds["min"].as_py() < 0 or bounds["max"].as_py() > _MAX_MILLIS):
+        valid = pc.and_(pc.greater_equal(timestamps, 0), pc.less_equal(timestamps, _MAX_MILLIS))
+        timestamps = pc.if_else(valid, timestamps, pa.scalar(None, pa.int64()))
+    return timestamps.cast(_MILLIS).cast(_MICROS)
 
 
 def _headers(records: Records) -> list[_Headers | None]:
-    """The headers of each record; None for none, and where a name isn't UTF-8.
+    """The headers of each record; None without headers, and if a header's name isn't UTF-8.
 
-    C clients don't check names, and the library has no other way to read such a record: it fails,
-    gives its list all the same, and gives it without failing when it is asked again. There is no
-    name in it then, which ends the process of whoever looks. `map` makes this a SystemError;
-    a call that the interpreter has specialized would not.
+    Some clients write names that aren't UTF-8. `Message.headers` then raises, and a second call
+    returns a list with a null pointer as a name, which crashes the process that reads it. `map`
+    turns the null pointer into a SystemError; a call that the interpreter has specialized doesn't.
     """
     from confluent_kafka import Message
 
-    found: list[_Headers | None] = []
-    asked = map(Message.headers, records)
-    while len(found) < len(records):
+    result: list[_Headers | None] = []
+    headers = map(Message.headers, records)
+    while len(result) < len(records):
         try:
-            found.extend(cast("map[_Headers | None]", asked))
+            result.extend(cast("map[_Headers | None]", headers))
         except (UnicodeDecodeError, SystemError):
-            found.append(None)
-    return found
+            result.append(None)
+    return result
 
 
-def _told(headers: _Headers | None) -> list[dict[str, object]] | None:
+def _header_structs(headers: _Headers | None) -> list[dict[str, object]] | None:
     return [{"key": key, "value": value} for key, value in headers] if headers else None
 
 
@@ -196,7 +196,7 @@ def _packed(headers: _Headers | None) -> bytes | None:
 
 _PACKED = msgspec.msgpack.Decoder(_Headers)
 
-_LAST_MILLI = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
+_MAX_MILLIS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 _MILLIS = pa.timestamp("ms", "UTC")
 _MICROS = pa.timestamp("us", "UTC")
 

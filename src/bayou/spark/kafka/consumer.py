@@ -1,4 +1,4 @@
-"""Reading one range of one partition, in an executor."""
+"""`read_range`: reads an offset range of a partition, in a task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
 Connect: TypeAlias = "Callable[[KafkaProperties, str, Complaints, int], Consumer]"
-"""Makes the consumer of a range, as `make_consumer` does."""
+"""A function with the signature of `make_consumer`."""
 
 
 def read_range(
@@ -28,14 +28,14 @@ def read_range(
     schema: pa.Schema,
     connect: Connect = make_consumer,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a range, in order, as batches of the given columns.
+    """The records of a range, in order, as batches of the requested columns.
 
-    Offsets have gaps (compaction, markers of transactions), so the range is read when the partition
-    has gone past its end, not when a number of records is there.
+    Offsets have gaps (compaction, transaction markers). Therefore the end of a range is detected by
+    the consumer's position, and not by the number of records.
 
     Raises:
-        KafkaError: records of the range are gone and `failOnDataLoss` holds, or nothing came in
-            time.
+        KafkaError: records of the range are missing and `failOnDataLoss` is set, or no record
+            arrives within the timeout.
     """
     reader = _RangeReader(offsets, options, connect)
     try:
@@ -45,7 +45,7 @@ def read_range(
 
 
 class _RangeReader:
-    """One consumer on its way through one range. `_position` is the next offset to come."""
+    """A consumer that reads one range. `_position` is the next offset to read."""
 
     def __init__(self, offsets: OffsetRange, options: KafkaSourceOptions, connect: Connect) -> None:
         self._range = offsets
@@ -53,7 +53,7 @@ class _RangeReader:
         self._loss = DataLoss(options.fail_on_data_loss)
         self._complaints = Complaints(options.properties)
         self._position = offsets.start
-        self._patience = min(_LOOKUP, options.timeout)
+        self._lookup_timeout = min(_LOOKUP_TIMEOUT, options.timeout)
         self._consumer = connect(
             options.properties, options.group_id_prefix, self._complaints, offsets.size
         )
@@ -63,16 +63,15 @@ class _RangeReader:
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         build = batch_builder(schema, self._range.partition)
-        count = _FIRST_BATCH
+        count = _FIRST_BATCH_ROWS
         self._assign()
         progress = time.monotonic()
         while self._position < self._range.end:
-            # consume() waits out its time unless it gets all it asked for.
-            wanted = min(count, self._range.end - self._position)
-            records, events = self._consume(wanted)
+            # consume() waits for its whole timeout unless it receives the requested number.
+            records, events = self._consume(min(count, self._range.end - self._position))
             if records:
                 offsets = record_offsets(records)
-                records, offsets = self._inside(records, offsets)
+                records, offsets = self._within_range(records, offsets)
             if records:
                 batch = build(records, offsets)
                 count = max(
@@ -85,69 +84,68 @@ class _RangeReader:
             if not records:
                 self._complaints.raise_if_refused()
                 if time.monotonic() - progress > self._options.timeout:
-                    self._stalled()
+                    self._handle_stall()
                     progress = time.monotonic()
 
-    def _consume(self, wanted: int) -> tuple[Records, Records]:
-        """Records, and what else arrives in their place: errors and ends of the partition."""
+    def _consume(self, count: int) -> tuple[Records, Records]:
+        """Up to `count` messages: records, and events (errors and the end of the partition)."""
         from confluent_kafka import KafkaException, Message
 
         try:
-            arrived = self._consumer.consume(wanted, _POLL)
+            messages = self._consumer.consume(count, _POLL)
         except KafkaException as failure:
             raise self._error(failure.args[0].str()) from None
-        if not any(map(Message.error, arrived)):
-            return arrived, ()
+        if not any(map(Message.error, messages)):
+            return messages, ()
         return (
-            [message for message in arrived if message.error() is None],
-            [message for message in arrived if message.error() is not None],
+            [message for message in messages if message.error() is None],
+            [message for message in messages if message.error() is not None],
         )
 
-    def _inside(self, records: Records, offsets: list[int]) -> tuple[Records, list[int]]:
-        """The records between the position and the end; moves the position behind the last one."""
+    def _within_range(self, records: Records, offsets: list[int]) -> tuple[Records, list[int]]:
+        """The records between the position and the end; moves the position after the last one."""
         start, end = self._position, self._range.end
         self._position = max(start, offsets[-1] + 1)
         if offsets[0] >= start and offsets[-1] < end:
             return records, offsets
-        kept = [i for i, offset in enumerate(offsets) if start <= offset < end]
-        return [records[i] for i in kept], [offsets[i] for i in kept]
+        inside = [i for i, offset in enumerate(offsets) if start <= offset < end]
+        return [records[i] for i in inside], [offsets[i] for i in inside]
 
     def _handle(self, event: Any) -> None:
         error = event.error()
         name = error.name()
         if name == "_PARTITION_EOF":
-            self._end_reached(event.offset())
+            self._handle_partition_end(event.offset())
         elif name in _OUT_OF_RANGE:
-            self._out_of_range()
-        elif name in _GONE:
+            self._handle_out_of_range()
+        elif name in _UNKNOWN:
             self._loss.report(
-                f"{self._range.partition} is gone, and with it offsets {self._position} to "
-                f"{self._range.end - 1}",
+                f"{self._range.partition}: the partition doesn't exist any more, and offsets "
+                f"{self._position} to {self._range.end - 1} are missing",
                 self._range.partition.topic,
             )
             self._position = self._range.end
         elif error.fatal() or not passes(error):
             raise self._error(error.str())
 
-    def _end_reached(self, offset: int) -> None:
-        """The partition ends at `offset`; behind it may have been nothing but markers."""
+    def _handle_partition_end(self, offset: int) -> None:
+        """Handle the partition's end at `offset`; offsets before it can be transaction markers."""
         if offset >= self._range.end:
             self._position = self._range.end
         elif self._watermarks()[1] < self._range.end:
-            self._out_of_range()
+            self._handle_out_of_range()
 
-    def _out_of_range(self) -> None:
-        """The broker lacks the position: its records were deleted, or the topic is another."""
+    def _handle_out_of_range(self) -> None:
+        """Handle a position that the partition lacks: records were deleted, or a new topic."""
         if self._position >= self._range.end:
             return
         low, high = self._watermarks()
         until = min(low, self._range.end) if low > self._position else self._range.end
         if low <= self._position < high and self._range.end <= high:
-            self._assign()  # it was a passing state, such as a change of leader
+            self._assign()  # a transient state, such as a change of leader
             return
         self._loss.report(
-            f"{self._range.partition}: offsets {self._position} to {until - 1} were to be read, "
-            "but the "
+            f"{self._range.partition}: offsets {self._position} to {until - 1} are missing, the "
             f"partition has {low} to {high - 1}" + (" (it is empty)" if low == high else ""),
             self._range.partition.topic,
         )
@@ -160,22 +158,24 @@ class _RangeReader:
         if self._position < self._range.end:
             self._assign()
 
-    def _stalled(self) -> None:
-        """Nothing came for as long as we wait: says why, or raises."""
+    def _handle_stall(self) -> None:
+        """Handle a timeout without records: report missing records, or raise an error."""
         from confluent_kafka import KafkaException
 
         topic, number = self._range.partition
         try:
-            known = self._consumer.list_topics(topic, timeout=self._patience).topics[topic]
+            known = self._consumer.list_topics(topic, timeout=self._lookup_timeout).topics[topic]
         except KafkaException:
             raise self._error(str(self._complaints) or "the brokers don't answer") from None
         if known.error is not None or number not in known.partitions:
-            self._loss.report(f"{self._range.partition} is gone", topic)
+            self._loss.report(
+                f"{self._range.partition}: the partition doesn't exist any more", topic
+            )
             self._position = self._range.end
         elif self._watermarks()[1] < self._range.end:
-            self._out_of_range()
+            self._handle_out_of_range()
         else:
-            raise self._error(str(self._complaints) or "the broker sends none")
+            raise self._error(str(self._complaints) or "the broker sends no records")
 
     def _assign(self) -> None:
         from confluent_kafka import TopicPartition
@@ -189,7 +189,7 @@ class _RangeReader:
         topic, number = self._range.partition
         try:
             marks = self._consumer.get_watermark_offsets(
-                TopicPartition(topic, number), timeout=self._patience
+                TopicPartition(topic, number), timeout=self._lookup_timeout
             )
         except KafkaException as failure:
             raise self._error(failure.args[0].str()) from None
@@ -200,19 +200,19 @@ class _RangeReader:
 
     def _error(self, reason: str) -> KafkaError:
         return KafkaError(
-            f"Reading {self._range.partition} at offset {self._position} (up to {self._range.end}) "
-            f"from the Kafka brokers {self._options.properties.bootstrap_servers} failed: "
-            f"{self._options.properties.scrub(reason)}. Check that the brokers run and can be "
-            f"reached from here; kafkaConsumer.pollTimeoutMs ({self._options.timeout:g} s) is how "
-            "long a record is waited for.",
+            f"Kafka {self._range.partition}: reading offset {self._position} (up to "
+            f"{self._range.end}) from the brokers {self._options.properties.bootstrap_servers} "
+            f"failed: {self._options.properties.scrub(reason)}. Check that the brokers run and are "
+            "reachable from this machine, or raise kafkaConsumer.pollTimeoutMs "
+            f"({self._options.timeout:g} s), the time to wait for a record.",
             topic=self._range.partition.topic,
         )
 
 
-_FIRST_BATCH = 500
+_FIRST_BATCH_ROWS = 500
 _BATCH_BYTES = 8 << 20
 _POLL = 0.1
-_LOOKUP = 10.0
+_LOOKUP_TIMEOUT = 10.0
 
 _OUT_OF_RANGE = {"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"}
-_GONE = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID"}
+_UNKNOWN = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID"}

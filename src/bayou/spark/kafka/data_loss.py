@@ -1,4 +1,4 @@
-"""What `failOnDataLoss` decides: records that were to be read are no longer in Kafka."""
+"""The option `failOnDataLoss`: an error or a warning if Kafka lacks records of a read."""
 
 from __future__ import annotations
 
@@ -10,35 +10,42 @@ from bayou.errors import RecordsLostError
 __all__ = ["TO_GO_ON", "DataLoss"]
 
 TO_GO_ON = (
-    " To go on with the records that are there, set the option failOnDataLoss to false; to read "
-    "the topic from its start, use a new checkpoint location with startingOffsets earliest."
+    " To continue with the remaining records, set the option failOnDataLoss to false; to read the "
+    "topic from its start, use a new checkpointLocation with startingOffsets earliest."
 )
-"""What the message of `DataLoss` advises, of which who reads by other means says something else."""
+"""The action in the message of `DataLoss`, which pipelines replace by their own."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class DataLoss:
-    """Fails or warns, as the option says."""
+    """Reports missing records.
+
+    Attributes:
+        fail: whether missing records are an error, and not a warning.
+    """
 
     fail: bool
 
     def report(self, what: str, topic: str) -> None:
-        """Reports one loss. With `fail` unset it returns and the caller goes on with what is there.
+        """Report missing records: raise an error, or log a warning and return.
 
         Args:
-            what: the partition, the offsets missed and what is there instead.
+            what: the partition, the missing offsets and the partition's offsets.
+            topic: the topic's name.
 
         Raises:
             RecordsLostError: `fail` is set.
         """
         if self.fail:
             raise RecordsLostError(
-                f"Records are missing in Kafka: {what}. Its retention deleted them before they "
-                f"were read, or the topic was deleted and created again.{TO_GO_ON}",
+                f"Kafka {what}. Kafka's retention deleted the records before they were read, or "
+                f"the topic was recreated.{TO_GO_ON}",
                 topic=topic,
             )
         logger.warning(
-            "Records are missing in Kafka: %s. Going on, as failOnDataLoss is false.", what
+            "Kafka %s. The read continues without the missing records, because failOnDataLoss is "
+            "false.",
+            what,
         )

@@ -1,7 +1,4 @@
-"""The data source `bayou-kafka`: columns and options of Spark's own Kafka source, without a JAR.
-
-Batch reads: a range of each partition, fixed when the query is planned.
-"""
+"""The data source `bayou-kafka`, with the columns and options of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ __all__ = []
 
 
 class KafkaBatchReader(DataSourceReader):
-    """Plans in a process beside the driver, reads in executors; keeps nothing but values."""
+    """A batch read: an offset range of each partition, fixed when the query is planned."""
 
     def __init__(self, options: KafkaSourceOptions, schema: pa.Schema) -> None:
         self._options = options
@@ -55,8 +52,8 @@ class KafkaBatchReader(DataSourceReader):
         for partition in partitions:
             if start[partition] > end[partition]:
                 raise ArgumentError(
-                    f"startingOffsets of {partition} ({start[partition]}) is behind its "
-                    f"endingOffsets ({end[partition]}).",
+                    f"Option startingOffsets of {partition} ({start[partition]}) is after its "
+                    f"endingOffsets ({end[partition]}). Set endingOffsets to a later offset.",
                     argument="endingOffsets",
                 )
             ranges.append(OffsetRange(partition, start[partition], end[partition]))
@@ -64,17 +61,16 @@ class KafkaBatchReader(DataSourceReader):
         return input_partitions(checked, options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark asks for one partition of its own where we planned none.
+        # For a read without partitions, Spark creates a partition of its own.
         if isinstance(partition, KafkaInputPartition):
             yield from read_range(partition.offsets, self._options, self._schema)
 
 
 class KafkaDataSource(DataSource):
-    """Reads Kafka topics, batch and streaming.
+    """The data source `bayou-kafka`: batch and streaming reads of Kafka topics.
 
-    Columns `key`, `value`, `topic`, `partition`, `offset`, `timestamp`, `timestampType`, and
-    `headers` with `includeHeaders`; a schema given to `.schema(...)` may name some of them, and
-    only those are read.
+    Columns are `key`, `value`, `topic`, `partition`, `offset`, `timestamp`, `timestampType`, and
+    `headers` with `includeHeaders`. `.schema(...)` can select a subset of them.
     """
 
     @classmethod

@@ -1,9 +1,8 @@
-"""A Kafka broker inside the process: librdkafka's mock cluster.
+"""A Kafka broker inside the process, for demos and tests: librdkafka's mock cluster.
 
-It speaks Kafka's protocol over TCP on loopback, so that any client, Spark's executors too, reads
-from it. It is made for demos and tests: it keeps 5 MiB or 100,000 batches of a partition and drops
-the oldest beyond without a word. `EmbeddedBroker.produce` therefore compares the watermarks and
-raises.
+It speaks Kafka's protocol over TCP on loopback, so that any client can use it, including Spark's
+executors. It retains 5 MiB or 100,000 batches of a partition and silently drops older ones.
+`EmbeddedBroker.produce` compares the watermarks and raises an error in that case.
 """
 
 from __future__ import annotations
@@ -24,9 +23,11 @@ class ProducedRecord(NamedTuple):
     """A record to produce.
 
     Attributes:
-        value: None is a tombstone.
-        partition: None leaves it to the key, or to chance where there is none.
-        timestamp: milliseconds since the epoch, None for now.
+        value: the value; None for a tombstone.
+        key: the key; None for no key.
+        partition: the partition; None for the key's partition, or a random one without a key.
+        timestamp: milliseconds since the epoch; None for the current time.
+        headers: names and values; None for no headers.
     """
 
     value: bytes | None
@@ -37,12 +38,12 @@ class ProducedRecord(NamedTuple):
 
 
 class EmbeddedBroker:
-    """A context manager around a mock cluster, with the topics asked for.
+    """A context manager that runs a mock cluster.
 
     Args:
-        topics: partitions of each topic; more by `create_topic`. A topic that somebody else asks
-            for is not made.
-        brokers: number of brokers of the cluster.
+        topics: the topics to create, each with its number of partitions. Other topics are created
+            only with `create_topic`, never by a client's request.
+        brokers: number of brokers.
     """
 
     def __init__(self, topics: Mapping[str, int] | None = None, *, brokers: int = 1) -> None:
@@ -57,7 +58,7 @@ class EmbeddedBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The brokers as host:port, comma separated; empty before the start."""
+        """The brokers as host:port, separated by commas; empty before the start."""
         return self._bootstrap_servers
 
     def __enter__(self) -> Self:
@@ -79,7 +80,7 @@ class EmbeddedBroker:
         self.close()
 
     def close(self) -> None:
-        """Stops the brokers; the records are gone. Closing twice is fine."""
+        """Stop the brokers and discard their records. A second call does nothing."""
         if self._consumer is not None:
             self._consumer.close()
         self._consumer = self._producer = None
@@ -91,17 +92,17 @@ class EmbeddedBroker:
         self._library = self._client = self._cluster = None
 
     def create_topic(self, topic: str, partitions: int = 1) -> None:
-        """Creates a topic.
+        """Create a topic.
 
         Raises:
-            KafkaError: the broker refuses, for one because the topic exists.
+            KafkaError: the topic already exists, or can't be created.
         """
         library = self._running()
         code = library.rd_kafka_mock_topic_create(self._cluster, topic.encode(), partitions, 1)
         if code != 0:
             reason = library.rd_kafka_err2str(code).decode()
             raise KafkaError(
-                f"The embedded broker can't create topic {topic!r} with {partitions} partitions: "
+                f"Embedded broker: topic {topic!r} with {partitions} partitions can't be created: "
                 f"{reason}.",
                 topic=topic,
             )
@@ -114,16 +115,16 @@ class EmbeddedBroker:
         properties: Mapping[str, str] | None = None,
         keep_all: bool = True,
     ) -> int:
-        """Produces records and waits until the broker has them; returns how many.
+        """Produce records, wait until the broker has them, and return their number.
 
         Args:
             topic: an existing topic.
-            records: values alone, or records.
-            properties: of the producer, over ours (zstd, large batches).
-            keep_all: False lets the broker drop its oldest records beyond its limits.
+            records: values or records.
+            properties: producer properties, which override the defaults (zstd, large batches).
+            keep_all: whether dropped records are an error.
 
         Raises:
-            KafkaError: not all records arrived, or the broker dropped some.
+            KafkaError: the broker didn't accept all records, or dropped some.
         """
         from confluent_kafka import KafkaException
 
@@ -137,28 +138,32 @@ class EmbeddedBroker:
                 failures.append(str(error))
 
         for record in records:
-            given = ProducedRecord(record) if isinstance(record, bytes) else record
+            produced = ProducedRecord(record) if isinstance(record, bytes) else record
             try:
-                _send(producer, topic, given, delivered)
+                _send(producer, topic, produced, delivered)
             except KafkaException as error:
                 failures.append(str(error.args[0]))
                 break
             count += 1
             if count % 10_000 == 0:
                 producer.poll(0)
-        waiting = producer.flush(_FLUSH)
-        if failures or waiting:
-            reason = failures[0] if failures else f"{waiting} still waiting after {_FLUSH} s"
+        pending = producer.flush(_FLUSH_TIMEOUT)
+        if failures or pending:
+            reason = (
+                failures[0]
+                if failures
+                else f"{pending} records are still queued after {_FLUSH_TIMEOUT} s"
+            )
             raise KafkaError(
-                f"The embedded broker didn't take all records of topic {topic!r}: {reason}.",
+                f"Embedded broker: it didn't accept all records of topic {topic!r}: {reason}.",
                 topic=topic,
             )
         if keep_all:
-            self._check_kept(topic, before, count)
+            self._check_retained(topic, before, count)
         return count
 
     def watermarks(self, topic: str) -> dict[int, tuple[int, int]]:
-        """For each partition the offset of its first record and that behind its last."""
+        """The offsets of the first record and after the last record of each partition."""
         from confluent_kafka import Consumer, TopicPartition
 
         self._running()
@@ -170,30 +175,34 @@ class EmbeddedBroker:
                     "logger": logger,
                 }
             )
-        known = self._consumer.list_topics(topic, timeout=_ANSWER).topics[topic]
+        known = self._consumer.list_topics(topic, timeout=_REQUEST_TIMEOUT).topics[topic]
         if known.error is not None:
-            raise KafkaError(f"The embedded broker has no topic {topic!r}.", topic=topic)
+            raise KafkaError(
+                f"Embedded broker: topic {topic!r} doesn't exist. Create it with create_topic().",
+                topic=topic,
+            )
         marks: dict[int, tuple[int, int]] = {}
         for number in sorted(known.partitions):
-            found = self._consumer.get_watermark_offsets(
-                TopicPartition(topic, number), timeout=_ANSWER
+            offsets = self._consumer.get_watermark_offsets(
+                TopicPartition(topic, number), timeout=_REQUEST_TIMEOUT
             )
-            if found is None:
+            if offsets is None:
                 raise KafkaError(
-                    f"The embedded broker doesn't answer for topic {topic!r}.", topic=topic
+                    f"Embedded broker: it doesn't report the offsets of topic {topic!r}.",
+                    topic=topic,
                 )
-            marks[number] = found
+            marks[number] = offsets
         return marks
 
-    def _check_kept(self, topic: str, before: dict[int, tuple[int, int]], count: int) -> None:
+    def _check_retained(self, topic: str, before: dict[int, tuple[int, int]], count: int) -> None:
         after = self.watermarks(topic)
         dropped = sum(low - before[number][0] for number, (low, _) in after.items())
         arrived = sum(high - before[number][1] for number, (_, high) in after.items())
         if dropped or arrived != count:
             raise KafkaError(
-                f"The embedded broker dropped {dropped} of the oldest records of topic {topic!r}, "
-                f"and took {arrived} of {count}: it keeps 5 MiB (as sent, compressed) and 100,000 "
-                "batches of a partition. Use more partitions or fewer records, or a real broker.",
+                f"Embedded broker: it dropped {dropped} of the oldest records of topic {topic!r}, "
+                f"and accepted {arrived} of {count}. It retains 5 MiB (compressed) and 100,000 "
+                "batches of a partition. Use more partitions, fewer records, or a real broker.",
                 topic=topic,
             )
 
@@ -222,7 +231,7 @@ class EmbeddedBroker:
 
     def _running(self) -> ctypes.CDLL:
         if self._library is None:
-            raise KafkaError("The embedded broker isn't running: use it in a with statement.")
+            raise KafkaError("Embedded broker: it isn't running. Use it in a with statement.")
         return self._library
 
     def _start(self) -> None:
@@ -231,17 +240,17 @@ class EmbeddedBroker:
         library = _load_library()
         reason = ctypes.create_string_buffer(512)
         settings = library.rd_kafka_conf_new()
-        # Without brokers of its own it would warn on stderr.
+        # Without bootstrap.servers, librdkafka logs a warning to stderr.
         for name, value in (("bootstrap.servers", "127.0.0.1:1"), ("log_level", "0")):
             library.rd_kafka_conf_set(settings, name.encode(), value.encode(), reason, len(reason))
         client = library.rd_kafka_new(_PRODUCER, settings, reason, len(reason))
         if not client:
-            raise KafkaError(f"The embedded broker can't start: {reason.value.decode()}.")
+            raise KafkaError(f"Embedded broker: it can't start: {reason.value.decode()}.")
         cluster = library.rd_kafka_mock_cluster_new(client, self._brokers)
         if not cluster:
             library.rd_kafka_destroy(client)
             raise KafkaError(
-                "The embedded broker can't start: it found no free port on the loopback interface."
+                "Embedded broker: it can't start. The loopback interface has no free port."
             )
         self._library, self._client, self._cluster = library, client, cluster
         self._bootstrap_servers = library.rd_kafka_mock_cluster_bootstraps(cluster).decode()
@@ -253,7 +262,7 @@ def _send(
     record: ProducedRecord,
     delivered: Callable[[object, object], None],
 ) -> None:
-    """Hands a record to the producer; waits while its queue is full."""
+    """Pass a record to the producer; waits while its queue is full."""
     while True:
         try:
             producer.produce(
@@ -272,22 +281,22 @@ def _send(
 
 
 def _load_library() -> ctypes.CDLL:
-    """The library that confluent-kafka has loaded: its extension module links to it."""
+    """The librdkafka library, to which confluent-kafka's extension module is linked."""
     require_confluent_kafka()
     from confluent_kafka import cimpl
 
     library = ctypes.CDLL(cimpl.__file__)
-    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+    pointer, string, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
     signatures: dict[str, tuple[object, list[object]]] = {
         "rd_kafka_conf_new": (pointer, []),
-        "rd_kafka_conf_set": (number, [pointer, text, text, text, ctypes.c_size_t]),
-        "rd_kafka_new": (pointer, [number, pointer, text, ctypes.c_size_t]),
+        "rd_kafka_conf_set": (number, [pointer, string, string, string, ctypes.c_size_t]),
+        "rd_kafka_new": (pointer, [number, pointer, string, ctypes.c_size_t]),
         "rd_kafka_destroy": (None, [pointer]),
-        "rd_kafka_err2str": (text, [number]),
+        "rd_kafka_err2str": (string, [number]),
         "rd_kafka_mock_cluster_new": (pointer, [pointer, number]),
         "rd_kafka_mock_cluster_destroy": (None, [pointer]),
-        "rd_kafka_mock_cluster_bootstraps": (text, [pointer]),
-        "rd_kafka_mock_topic_create": (number, [pointer, text, number, number]),
+        "rd_kafka_mock_cluster_bootstraps": (string, [pointer]),
+        "rd_kafka_mock_topic_create": (number, [pointer, string, number, number]),
     }
     for name, (result, arguments) in signatures.items():
         function = getattr(library, name)
@@ -297,5 +306,5 @@ def _load_library() -> ctypes.CDLL:
 
 
 _PRODUCER = 0
-_FLUSH = 120.0
-_ANSWER = 10.0
+_FLUSH_TIMEOUT = 120.0
+_REQUEST_TIMEOUT = 10.0

@@ -1,10 +1,8 @@
-"""Offsets of Kafka partitions, and the JSON that Spark's Kafka source writes them in.
+"""Offsets of Kafka partitions: their JSON, limits of micro-batches, and ranges of tasks.
 
-An offset names the next record to read: with records 0 to 5 in a partition, the end is 6. The JSON
-is `{"topic": {"0": 23, "1": 5}}`, in options (`startingOffsets`, `endingOffsets`) as in
-checkpoints.
-
-Arithmetic of offset ranges: how much a micro-batch takes, and how tasks share it.
+An offset is that of the next record to read: a partition with records 0 to 5 ends at 6. The JSON is
+`{"topic": {"0": 23, "1": 5}}`, as in Spark's Kafka source, both in options (`startingOffsets`,
+`endingOffsets`) and in checkpoints.
 """
 
 from __future__ import annotations
@@ -22,14 +20,14 @@ __all__ = []
 
 
 EARLIEST_OFFSET = -2
-"""In `startingOffsets`: from the first record that is there."""
+"""In `startingOffsets`: the first record in the partition."""
 
 LATEST_OFFSET = -1
-"""In `startingOffsets` and `endingOffsets`: behind the last record that is there."""
+"""In `startingOffsets` and `endingOffsets`: after the last record in the partition."""
 
 
 class TopicPartition(NamedTuple):
-    """One partition of one topic."""
+    """A partition of a topic."""
 
     topic: str
     partition: int
@@ -39,7 +37,7 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetRange(NamedTuple):
-    """Records of one partition with `start` <= offset < `end`."""
+    """The records of a partition with `start` <= offset < `end`."""
 
     partition: TopicPartition
     start: int
@@ -47,29 +45,29 @@ class OffsetRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Number of offsets, which is at least the number of records: offsets have gaps."""
+        """The number of offsets; there can be fewer records, because offsets have gaps."""
         return self.end - self.start
 
 
 def parse_offsets(text: str, option: str = "startingOffsets") -> dict[TopicPartition, int]:
-    """Reads offsets as JSON text.
+    """Parse offsets from JSON.
 
     Raises:
-        ArgumentError: the text isn't offsets; names `option`.
+        ArgumentError: the string isn't the JSON of offsets; the message names `option`.
     """
     return offsets_from_json(_load(text, option), option)
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
-    """Writes offsets as JSON text, in order, so that equal offsets are equal text."""
+    """Format offsets as JSON, in order, so that equal offsets are equal strings."""
     return json.dumps(offsets_to_json(offsets))
 
 
 def offsets_from_json(data: Any, option: str = "offsets") -> dict[TopicPartition, int]:
-    """Reads offsets from decoded JSON.
+    """Parse offsets from decoded JSON.
 
     Raises:
-        ArgumentError: these aren't offsets; names `option`.
+        ArgumentError: the value isn't offsets; the message names `option`.
     """
     if not isinstance(data, dict):
         raise _malformed(option)
@@ -85,7 +83,7 @@ def offsets_from_json(data: Any, option: str = "offsets") -> dict[TopicPartition
 
 
 def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """The JSON object of offsets, topics and partitions in order."""
+    """The JSON object of offsets, with topics and partitions in order."""
     data: dict[str, dict[str, int]] = {}
     for partition in sorted(offsets):
         data.setdefault(partition.topic, {})[str(partition.partition)] = offsets[partition]
@@ -93,10 +91,10 @@ def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str
 
 
 def parse_partitions(text: str, option: str = "assign") -> tuple[TopicPartition, ...]:
-    """Reads partitions as JSON text, such as `{"topic": [0, 1]}`.
+    """Parse partitions from JSON such as `{"topic": [0, 1]}`.
 
     Raises:
-        ArgumentError: the text isn't partitions; names `option`.
+        ArgumentError: the string isn't the JSON of partitions; the message names `option`.
     """
     data = _load(text, option)
     shape = f'Option {option} must be JSON such as {{"topic": [0, 1]}}.'
@@ -108,7 +106,7 @@ def parse_partitions(text: str, option: str = "assign") -> tuple[TopicPartition,
             raise ArgumentError(shape, argument=option)
         partitions.update(TopicPartition(topic, number) for number in numbers)
     if not partitions:
-        raise ArgumentError(f"Option {option} names no partition. {shape}", argument=option)
+        raise ArgumentError(f"Option {option} contains no partition. {shape}", argument=option)
     return tuple(sorted(partitions))
 
 
@@ -124,8 +122,7 @@ def _load(text: str, option: str) -> Any:
 def _malformed(option: str) -> ArgumentError:
     return ArgumentError(
         f'Option {option} must be JSON such as {{"topic": {{"0": 23, "1": -2}}}}: an offset for '
-        "each "
-        "partition, -2 for earliest, -1 for latest.",
+        "each partition, -2 for earliest, -1 for latest.",
         argument=option,
     )
 
@@ -133,21 +130,22 @@ def _malformed(option: str) -> ArgumentError:
 def limit_offsets(
     limit: int, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Ends of a micro-batch of about `limit` offsets, shared in proportion to what each partition
-    has.
+    """The end offsets of a micro-batch of about `limit` offsets.
 
-    As in Spark's own source each partition that has records advances by at least one, so that a
-    small one isn't starved; the total may thus pass the limit by the number of partitions.
+    The limit is divided in proportion to the offsets of each partition. As in Spark's Kafka source,
+    each partition with records advances by at least one offset, so that the total can exceed the
+    limit by the number of partitions.
 
     Args:
-        start: where the batch starts; has every partition of `end`.
-        end: where the records end.
+        limit: maximum number of offsets.
+        start: start offsets of the batch, for every partition of `end`.
+        end: end offsets of the partitions.
     """
     sizes = {partition: max(0, end[partition] - start[partition]) for partition in end}
     total = sum(sizes.values())
     if total <= limit:
         return dict(end)
-    # The quotients are exact: a float loses offsets beyond 2^53.
+    # Integer division is exact; a float loses precision above 2^53.
     return {
         partition: end[partition]
         if size == 0
@@ -159,10 +157,10 @@ def limit_offsets(
 def split_ranges(
     ranges: Iterable[OffsetRange], *, min_partitions: int | None, max_records: int
 ) -> list[OffsetRange]:
-    """Cuts ranges for tasks; empty ranges are left out.
+    """Split ranges for tasks; empty ranges are left out.
 
-    No piece is longer than `max_records`. Where there would be fewer than `min_partitions` pieces,
-    the large ranges are cut further, each in proportion to its size.
+    A split has at most `max_records` offsets. If there are fewer than `min_partitions` splits, the
+    largest ranges are split further.
     """
     full = [r for r in ranges if r.size > 0]
     counts = [math.ceil(r.size / max_records) for r in full]
@@ -172,25 +170,25 @@ def split_ranges(
             if largest is None or full[largest].size <= counts[largest]:
                 break
             counts[largest] += 1
-    return [piece for r, count in zip(full, counts, strict=True) for piece in _cut(r, count)]
+    return [part for r, count in zip(full, counts, strict=True) for part in _split(r, count)]
 
 
 def share_ranges(ranges: Iterable[OffsetRange], count: int) -> tuple[tuple[OffsetRange, ...], ...]:
-    """Cuts ranges into `count` shares of equal size, in the order they come; none is empty."""
+    """Divide ranges, in their order, among up to `count` tasks with equal numbers of offsets."""
     full = [r for r in ranges if r.size > 0]
     total = sum(r.size for r in full)
     borders = [total * i // count for i in range(1, count)]
-    shares: list[list[OffsetRange]] = [[] for _ in range(count)]
-    position = 0  # of a range's first offset, counted over all ranges
+    tasks: list[list[OffsetRange]] = [[] for _ in range(count)]
+    position = 0  # number of offsets in the ranges before this one
     for partition, start, end in full:
         inside = {b - position + start for b in borders if start < b - position + start < end}
         for first, last in itertools.pairwise(sorted({start, *inside, end})):
-            share = bisect.bisect_right(borders, position + first - start)
-            shares[share].append(OffsetRange(partition, first, last))
+            task = bisect.bisect_right(borders, position + first - start)
+            tasks[task].append(OffsetRange(partition, first, last))
         position += end - start
-    return tuple(tuple(share) for share in shares if share)
+    return tuple(tuple(task) for task in tasks if task)
 
 
-def _cut(whole: OffsetRange, count: int) -> list[OffsetRange]:
+def _split(whole: OffsetRange, count: int) -> list[OffsetRange]:
     bounds = [whole.start + whole.size * i // count for i in range(count + 1)]
     return [OffsetRange(whole.partition, start, end) for start, end in itertools.pairwise(bounds)]

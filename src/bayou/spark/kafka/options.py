@@ -1,4 +1,4 @@
-"""Options of the source, in the names of Spark's own Kafka source."""
+"""Options of the Kafka source, with the names of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from bayou.spark.kafka.offsets import (
 )
 
 Position: TypeAlias = Literal["earliest", "latest"] | Mapping[TopicPartition, int]
-"""Where to start or end: all partitions alike, or an offset for each (-2, -1 as in the JSON)."""
+"""A start or end: one for all partitions, or an offset for each, with -2 and -1 as in the JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSelection:
-    """Which partitions to read; exactly one of the three is set.
+    """The partitions to read; exactly one attribute is set.
 
     Attributes:
         topics: option `subscribe`: all partitions of these topics.
-        pattern: option `subscribePattern`: all partitions of topics whose whole name matches.
+        pattern: option `subscribePattern`: all partitions of the topics whose whole name matches.
         partitions: option `assign`: these partitions.
     """
 
@@ -46,16 +46,16 @@ class TopicSelection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSourceOptions:
-    """The options, checked. Made by `parse_options`.
+    """The validated options. `parse_options` creates them.
 
     Attributes:
-        max_trigger_delay: seconds after which `min_offsets_per_trigger` no longer holds a batch
-            back, from the last batch on.
-        max_record_delay: the same, from the first record that waits on; it goes before the other.
-        min_partitions: least number of Spark partitions to read with.
-        max_records_per_partition: most offsets of one Spark partition.
-        timeout: seconds that reading waits for a record; planning waits 30 s at most.
-        group_id_prefix: what consumer groups are called in the broker's logs and access rules.
+        max_trigger_delay: seconds since the last batch after which a batch runs with fewer than
+            `min_offsets_per_trigger` offsets.
+        max_record_delay: the same, since the first waiting record; overrides `max_trigger_delay`.
+        min_partitions: minimum number of Spark partitions.
+        max_records_per_partition: maximum number of offsets of a Spark partition.
+        timeout: seconds to wait for a record; planning waits at most 30 s.
+        group_id_prefix: prefix of consumer groups, for the broker's logs and ACLs.
     """
 
     selection: TopicSelection
@@ -78,172 +78,178 @@ class KafkaSourceOptions:
         return min(self.timeout, 30.0)
 
     def batch_range(self) -> tuple[Position, Position]:
-        """Where a batch query starts and ends.
+        """The start and end of a batch query.
 
         Raises:
-            ArgumentError: it would start at the end, or end at the start.
+            ArgumentError: the start is `latest`, or the end is `earliest`.
         """
         start = self.starting_offsets or "earliest"
         end = self.ending_offsets or "latest"
         if start == "latest" or (isinstance(start, Mapping) and LATEST_OFFSET in start.values()):
             raise ArgumentError(
-                "Option startingOffsets can't be latest (-1) in a batch query: it would read "
-                "nothing. Write earliest or offsets.",
+                "Option startingOffsets can't be latest (-1) in a batch query, which would read no "
+                "records. Set it to earliest, or to offsets.",
                 argument="startingOffsets",
             )
         if end == "earliest" or (isinstance(end, Mapping) and EARLIEST_OFFSET in end.values()):
             raise ArgumentError(
-                "Option endingOffsets can't be earliest (-2): the query would read nothing. "
-                "Write latest or offsets.",
+                "Option endingOffsets can't be earliest (-2), because the query would read no "
+                "records. Set it to latest, or to offsets.",
                 argument="endingOffsets",
             )
         return start, end
 
     def stream_start(self) -> Position:
-        """Where a streaming query without a checkpoint starts.
+        """The start of a streaming query without a checkpoint.
 
         Raises:
             ArgumentError: `endingOffsets` is set.
         """
         if self.ending_offsets is not None:
             raise ArgumentError(
-                "Option endingOffsets isn't valid in a streaming query. Leave it out; to stop at "
-                "the end of what is there, use trigger(availableNow=True).",
+                "Option endingOffsets isn't valid in a streaming query. Remove it; to stop after "
+                "the available records, use trigger(availableNow=True).",
                 argument="endingOffsets",
             )
         return self.starting_offsets or "latest"
 
 
 def parse_options(options: Mapping[str, str]) -> KafkaSourceOptions:
-    """Reads and checks the options a user gave; names in any case.
+    """Parse and validate the options of the source; names are case-insensitive.
 
     Raises:
-        ArgumentError: names the option at fault and what to write.
+        ArgumentError: an option is unknown or invalid.
     """
-    given = {name.lower(): value for name, value in options.items()}
-    _refuse_unknown(given)
-    max_offsets = _get(given, "maxOffsetsPerTrigger", _positive)
-    min_offsets = _get(given, "minOffsetsPerTrigger", _positive)
+    values = {name.lower(): value for name, value in options.items()}
+    _check_names(values)
+    max_offsets = _get(values, "maxOffsetsPerTrigger", _positive)
+    min_offsets = _get(values, "minOffsetsPerTrigger", _positive)
     if max_offsets is not None and min_offsets is not None and min_offsets > max_offsets:
         raise ArgumentError(
             f"Option minOffsetsPerTrigger ({min_offsets}) is higher than maxOffsetsPerTrigger "
-            f"({max_offsets}).",
+            f"({max_offsets}). Lower minOffsetsPerTrigger.",
             argument="minOffsetsPerTrigger",
         )
-    delay = _get(given, "maxTriggerDelay", _duration)
-    data_loss = _get(given, "failOnDataLoss", _flag)
-    headers = _get(given, "includeHeaders", _flag)
-    timeout = _get(given, "kafkaConsumer.pollTimeoutMs", _positive)
+    delay = _get(values, "maxTriggerDelay", _duration)
+    data_loss = _get(values, "failOnDataLoss", _flag)
+    headers = _get(values, "includeHeaders", _flag)
+    timeout = _get(values, "kafkaConsumer.pollTimeoutMs", _positive)
     return KafkaSourceOptions(
-        selection=_selection(given),
+        selection=_selection(values),
         properties=parse_properties(
-            {name[len(PREFIX) :]: text for name, text in given.items() if name.startswith(PREFIX)}
+            {
+                name[len(PREFIX) :]: value
+                for name, value in values.items()
+                if name.startswith(PREFIX)
+            }
         ),
-        starting_offsets=_get(given, "startingOffsets", _position),
-        ending_offsets=_get(given, "endingOffsets", _position),
+        starting_offsets=_get(values, "startingOffsets", _position),
+        ending_offsets=_get(values, "endingOffsets", _position),
         max_offsets_per_trigger=max_offsets,
         min_offsets_per_trigger=min_offsets,
         max_trigger_delay=900.0 if delay is None else delay,
-        max_record_delay=_get(given, "maxRecordDelay", _duration),
+        max_record_delay=_get(values, "maxRecordDelay", _duration),
         fail_on_data_loss=True if data_loss is None else data_loss,
         include_headers=bool(headers),
-        min_partitions=_get(given, "minPartitions", _positive),
-        max_records_per_partition=_get(given, "maxRecordsPerPartition", _positive)
+        min_partitions=_get(values, "minPartitions", _positive),
+        max_records_per_partition=_get(values, "maxRecordsPerPartition", _positive)
         or _RECORDS_PER_PARTITION,
         timeout=120.0 if timeout is None else timeout / 1000,
-        group_id_prefix=given.get("groupidprefix", "bayou-kafka-source"),
+        group_id_prefix=values.get("groupidprefix", "bayou-kafka-source"),
     )
 
 
-def _refuse_unknown(given: Mapping[str, str]) -> None:
+def _check_names(values: Mapping[str, str]) -> None:
     known = {name.lower(): name for name in _KNOWN}
-    for name in given:
+    for name in values:
         if name.startswith(PREFIX) or name in known:
             continue
         if name in _UNSUPPORTED:
             raise ArgumentError(
-                f"Option {name} of Spark's Kafka source isn't supported. Write startingOffsets and "
+                f"Option {name} of Spark's Kafka source isn't supported. Set startingOffsets and "
                 "endingOffsets.",
                 argument=name,
             )
         near = difflib.get_close_matches(name, [*known, "kafka.bootstrap.servers"], n=1)
         hint = f" Did you mean {known.get(near[0], near[0])}?" if near else ""
         raise ArgumentError(
-            f"Option {name} isn't one of the Kafka source.{hint} Properties of the Kafka client "
-            "start with kafka.",
+            f"Option {name} isn't an option of the Kafka source.{hint} Client properties start "
+            "with the prefix kafka.",
             argument=name,
         )
 
 
-def _selection(given: Mapping[str, str]) -> TopicSelection:
-    names = [n for n in ("subscribe", "subscribePattern", "assign") if n.lower() in given]
+def _selection(values: Mapping[str, str]) -> TopicSelection:
+    names = [n for n in ("subscribe", "subscribePattern", "assign") if n.lower() in values]
     if len(names) != 1:
-        found = f"{' and '.join(names)} are given" if names else "none is given"
+        count = f"{' and '.join(names)} are set" if names else "none is set"
         raise ArgumentError(
-            "Exactly one of the options subscribe, subscribePattern and assign must be set: "
-            f"{found}.",
+            f"Options subscribe, subscribePattern and assign: {count}. Set exactly one of them.",
             argument="subscribe",
         )
-    text = given[names[0].lower()].strip()
+    value = values[names[0].lower()].strip()
     if names[0] == "assign":
-        return TopicSelection(partitions=parse_partitions(text))
+        return TopicSelection(partitions=parse_partitions(value))
     if names[0] == "subscribePattern":
         try:
-            re.compile(text)
+            re.compile(value)
         except re.error as error:
             raise ArgumentError(
                 f"Option subscribePattern isn't a regular expression: {error}.",
                 argument="subscribePattern",
             ) from None
-        return TopicSelection(pattern=text)
-    topics = tuple(dict.fromkeys(t.strip() for t in text.split(",") if t.strip()))
+        return TopicSelection(pattern=value)
+    topics = tuple(dict.fromkeys(t.strip() for t in value.split(",") if t.strip()))
     if not topics:
-        raise ArgumentError("Option subscribe names no topic.", argument="subscribe")
+        raise ArgumentError(
+            "Option subscribe contains no topic. Set it to topics, separated by commas.",
+            argument="subscribe",
+        )
     return TopicSelection(topics=topics)
 
 
 _T = TypeVar("_T")
 
 
-def _get(given: Mapping[str, str], name: str, parse: Callable[[str, str], _T]) -> _T | None:
-    text = given.get(name.lower())
-    return None if text is None else parse(text.strip(), name)
+def _get(values: Mapping[str, str], name: str, parse: Callable[[str, str], _T]) -> _T | None:
+    value = values.get(name.lower())
+    return None if value is None else parse(value.strip(), name)
 
 
-def _position(text: str, name: str) -> Position:
-    match text.lower():
+def _position(value: str, name: str) -> Position:
+    match value.lower():
         case "earliest":
             return "earliest"
         case "latest":
             return "latest"
-    if not text.startswith("{"):
+    if not value.startswith("{"):
         raise ArgumentError(
             f"Option {name} must be earliest, latest, or JSON such as "
-            f'{{"topic": {{"0": 23}}}}, not {text!r}.',
+            f'{{"topic": {{"0": 23}}}}, not {value!r}.',
             argument=name,
         )
-    return parse_offsets(text, name)
+    return parse_offsets(value, name)
 
 
-def _positive(text: str, name: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
+def _positive(value: str, name: str) -> int:
+    if not value.isdecimal() or int(value) == 0:
         raise ArgumentError(
-            f"Option {name} must be a whole number above 0, not {text!r}.", argument=name
+            f"Option {name} must be a positive integer, not {value!r}.", argument=name
         )
-    return int(text)
+    return int(value)
 
 
-def _flag(text: str, name: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ArgumentError(f"Option {name} must be true or false, not {text!r}.", argument=name)
-    return text.lower() == "true"
+def _flag(value: str, name: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise ArgumentError(f"Option {name} must be true or false, not {value!r}.", argument=name)
+    return value.lower() == "true"
 
 
-def _duration(text: str, name: str) -> float:
-    match = re.fullmatch(r"(\d+)\s*([a-z]*)", text.lower())
+def _duration(value: str, name: str) -> float:
+    match = re.fullmatch(r"(\d+)\s*([a-z]*)", value.lower())
     if match is None or match[2] not in _SECONDS:
         raise ArgumentError(
-            f"Option {name} must be a time such as 500ms, 30s, 15m or 1h, not {text!r}.",
+            f"Option {name} must be a duration such as 500ms, 30s, 15m or 1h, not {value!r}.",
             argument=name,
         )
     return int(match[1]) * _SECONDS[match[2]]
@@ -269,7 +275,7 @@ _KNOWN = (
     "maxRecordsPerPartition",
     "kafkaConsumer.pollTimeoutMs",
     "groupIdPrefix",
-    # Retries of Spark's own offset look-ups; librdkafka retries by itself.
+    # Retries of offset lookups in Spark's source. They are ignored: librdkafka retries.
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
 )

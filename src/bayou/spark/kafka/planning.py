@@ -1,9 +1,8 @@
-"""From options and offsets to the ranges that tasks read, with the checks for lost records.
+"""Planning of reads: from options to the offset ranges of tasks, with checks for missing records.
 
-A set of offset ranges that tasks of our own read, each its share, without a data source.
-
-What a Python data source reads goes through the JVM, row by row, before another Python process of
-the same task sees it. A task that reads its share itself spares both.
+`KafkaShares` assigns ranges to tasks that read Kafka without the data source. The rows of a Python
+data source pass through the JVM to another Python process of the same task; a task that reads Kafka
+directly avoids that.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ __all__ = ["KafkaShares"]
 
 
 class KafkaInputPartition(InputPartition):
-    """The range that one Spark task reads."""
+    """The offset range that a Spark task reads."""
 
     def __init__(self, offsets: OffsetRange) -> None:
         super().__init__(offsets)
@@ -50,7 +49,7 @@ def selected_partitions(cluster: KafkaCluster, options: KafkaSourceOptions) -> l
     """The partitions to read.
 
     Raises:
-        KafkaError: a topic or partition that the options name doesn't exist, or none matches.
+        KafkaError: a topic or partition doesn't exist, or no topic matches the pattern.
     """
     selection = options.selection
     partitions = cluster.partitions(selection)
@@ -58,10 +57,10 @@ def selected_partitions(cluster: KafkaCluster, options: KafkaSourceOptions) -> l
     missing = [topic for topic in selection.topics if topic not in topics]
     missing += [str(p) for p in selection.partitions if p not in partitions]
     if missing or not partitions:
-        named = ", ".join(missing) if missing else f"no topic for {selection}"
+        problem = f"not found: {', '.join(missing)}" if missing else f"no topic matches {selection}"
         raise KafkaError(
-            f"Not found on the Kafka brokers {options.properties.bootstrap_servers}: {named}. "
-            "Check the name, create the topic, or see whether this user may describe it.",
+            f"Kafka brokers {options.properties.bootstrap_servers}: {problem}. Check the name, "
+            "create the topic, or check that the user may describe it (ACL).",
             topic=missing[0] if len(missing) == 1 and selection.topics else None,
         )
     return partitions
@@ -74,11 +73,11 @@ def resolve_position(
     options: KafkaSourceOptions,
     option: str,
 ) -> dict[TopicPartition, int]:
-    """Offsets of a position for exactly these partitions.
+    """The offsets of a position for exactly these partitions.
 
     Raises:
-        ArgumentError: offsets are given for other partitions than these; names `option`.
-        KafkaError: an offset is outside of what is there and `failOnDataLoss` holds.
+        ArgumentError: the position's partitions differ from these; the message names `option`.
+        KafkaError: an offset is outside of its partition's offsets and `failOnDataLoss` is set.
     """
     if position == "earliest":
         return cluster.earliest(partitions)
@@ -87,9 +86,9 @@ def resolve_position(
     assert isinstance(position, Mapping)
     if set(position) != set(partitions):
         raise ArgumentError(
-            f"Option {option} must name each partition once. It says {format_offsets(position)}, "
-            f"but {options.selection} has {_names(partitions)}. Write -2 for earliest, -1 for "
-            "latest.",
+            f"Option {option} must contain each partition once. It is {format_offsets(position)}, "
+            f"but {options.selection} has {_names(partitions)}. Add an offset for each partition: "
+            "-2 for earliest, -1 for latest.",
             argument=option,
         )
     earliest = cluster.earliest(partitions)
@@ -105,7 +104,8 @@ def resolve_position(
         else:
             if not low <= offset <= high:
                 loss.report(
-                    f"{option} of {partition} is {offset}, but it has offsets {low} to {high - 1}",
+                    f"{partition}: {option} is {offset}, but the partition has offsets {low} to "
+                    f"{high - 1}",
                     partition.topic,
                 )
             resolved[partition] = min(max(offset, low), high)
@@ -115,10 +115,10 @@ def resolve_position(
 def check_starts(
     ranges: Iterable[OffsetRange], cluster: KafkaCluster, loss: DataLoss
 ) -> list[OffsetRange]:
-    """The ranges as far as Kafka still has their records.
+    """The ranges without offsets whose records are missing in Kafka.
 
     Raises:
-        KafkaError: records are gone and `failOnDataLoss` holds.
+        KafkaError: records are missing and `failOnDataLoss` is set.
     """
     ranges = [r for r in ranges if r.size > 0]
     earliest = cluster.earliest([r.partition for r in ranges])
@@ -126,11 +126,15 @@ def check_starts(
     for partition, start, end in ranges:
         low = earliest.get(partition)
         if low is None:
-            loss.report(f"{partition} is gone with offsets {start} to {end - 1}", partition.topic)
+            loss.report(
+                f"{partition}: the partition doesn't exist any more, and offsets {start} to "
+                f"{end - 1} are missing",
+                partition.topic,
+            )
             continue
         if low > start:
             loss.report(
-                f"{partition}: offsets {start} to {min(low, end) - 1} were to be read, but it "
+                f"{partition}: offsets {start} to {min(low, end) - 1} are missing, the partition "
                 f"starts at {low}",
                 partition.topic,
             )
@@ -141,13 +145,13 @@ def check_starts(
 def input_partitions(
     ranges: Iterable[OffsetRange], options: KafkaSourceOptions
 ) -> list[InputPartition]:
-    """The ranges cut for tasks."""
-    pieces = split_ranges(
+    """The ranges split for tasks."""
+    splits = split_ranges(
         ranges,
         min_partitions=options.min_partitions,
         max_records=options.max_records_per_partition,
     )
-    return [KafkaInputPartition(piece) for piece in pieces]
+    return [KafkaInputPartition(split) for split in splits]
 
 
 def _names(partitions: list[TopicPartition]) -> str:
@@ -157,11 +161,11 @@ def _names(partitions: list[TopicPartition]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaShares:
-    """What is to be read, by task. Pickles; `of` makes it.
+    """The offset ranges of a read, by task. It can be pickled; `of` creates it.
 
     Attributes:
-        shares: the ranges of each task, none of them without any.
-        options: how to reach the brokers.
+        shares: the ranges of each task; no task is empty.
+        options: the options of the source `bayou-kafka`.
     """
 
     shares: tuple[tuple[OffsetRange, ...], ...]
@@ -171,37 +175,38 @@ class KafkaShares:
     def of(
         cls, options: Mapping[str, str], ranges: Sequence[OffsetRange], *, tasks: int
     ) -> KafkaShares:
-        """Cut ranges for tasks, so that each has as many offsets as the others.
+        """Divide ranges among tasks with equal numbers of offsets.
 
         Args:
-            options: those of the source `bayou-kafka`.
-            ranges: what to read.
-            tasks: how many tasks run at once. There are fewer where a share would be tiny, and more
-                where one would pass `maxRecordsPerPartition`.
+            options: options of the source `bayou-kafka`.
+            ranges: the ranges to read.
+            tasks: number of tasks that run at once. There are fewer tasks for few records, and more
+                tasks if one would exceed `maxRecordsPerPartition`.
 
         Raises:
-            ArgumentError: an option that the source doesn't have.
+            ArgumentError: an option is unknown or invalid.
         """
         parsed = parse_options(options)
         size = sum(r.size for r in ranges)
         count = max(
             math.ceil(size / parsed.max_records_per_partition),
-            min(tasks, math.ceil(size / _LEAST_RECORDS)),
+            min(tasks, math.ceil(size / _MIN_TASK_RECORDS)),
         )
         return cls(shares=share_ranges(ranges, count), options=parsed)
 
     def read(self, share: int) -> Iterator[pa.RecordBatch]:
-        """The records of a share, range by range; to be called in a task.
+        """The records of a task's ranges; called in the task.
 
         Returns:
-            Batches of all columns of the source but `timestampType`, headers packed.
+            Batches of all columns of the source except `timestampType`, with packed headers.
 
         Raises:
-            KafkaError: records are gone and `failOnDataLoss` holds, or nothing came in time.
+            KafkaError: records are missing and `failOnDataLoss` is set, or no record arrives within
+                the timeout.
         """
         for offsets in self.shares[share]:
             yield from read_range(offsets, self.options, packed_schema())
 
 
-_LEAST_RECORDS = 2_000
-"""Offsets for which a task of their own isn't worth its start."""
+_MIN_TASK_RECORDS = 2_000
+"""Number of offsets below which another task costs more than it saves."""

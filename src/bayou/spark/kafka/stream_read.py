@@ -1,4 +1,4 @@
-"""Streaming reads: micro-batches, with admission control and Trigger.AvailableNow."""
+"""Streaming reads of Kafka topics, with read limits and Trigger.AvailableNow."""
 
 from __future__ import annotations
 
@@ -37,16 +37,15 @@ from bayou.spark.streaming.read_limits import (
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The driver's side lives in one process for as long as the query runs, and keeps its
-    connection.
+    """The stream reader of the Kafka source.
 
-    Offsets are those of Spark's own Kafka source: `{"topic": {"0": 23}}`. What travels to executors
-    is the options and the columns.
+    Its offsets are those of Spark's Kafka source: `{"topic": {"0": 23}}`. The instance of the
+    driver has a connection to the cluster, which isn't pickled for executors.
 
     Args:
-        options: what to read, and how.
-        schema: the columns.
-        clock: monotonic seconds; measures the delays that make a batch.
+        options: options of the source.
+        schema: the columns to read.
+        clock: monotonic clock in seconds, for `maxTriggerDelay` and `maxRecordDelay`.
     """
 
     def __init__(
@@ -92,7 +91,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadAllAvailable):
             return offsets_to_json(end)
         begin |= self._cluster.earliest([p for p in end if p not in begin])
-        if self._target is None and self._held_back(begin, end):
+        if self._target is None and self._must_wait(begin, end):
             return start
         if isinstance(limit, ReadMaxRows):
             end = limit_offsets(limit.max_rows, begin, end)
@@ -104,8 +103,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         begin, until = offsets_from_json(start), offsets_from_json(end)
         for partition in sorted(begin.keys() - until.keys()):
-            self._loss.report(f"{partition} is gone", partition.topic)
-        # A partition that appeared while the query runs is read from its first record on.
+            self._loss.report(f"{partition}: the partition doesn't exist any more", partition.topic)
+        # A partition that was added while the query runs is read from its first record.
         new = sorted(until.keys() - begin.keys())
         begin |= dict.fromkeys(new, 0)
         ranges = [OffsetRange(p, begin[p], until[p]) for p in sorted(until)]
@@ -130,10 +129,11 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._connection
 
     def _available(self, begin: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Where the records end, for AvailableNow where they ended when the query started.
+        """The end of the available records; with AvailableNow, their end at the query's start.
 
         Raises:
-            KafkaError: a partition is gone or ends before where we are, and `failOnDataLoss` holds.
+            KafkaError: a partition doesn't exist any more or ends before the stream's offset, and
+                `failOnDataLoss` is set.
         """
         if self._target is not None:
             end = self._target
@@ -142,32 +142,34 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for partition, offset in begin.items():
             if partition not in end:
                 self._loss.report(
-                    f"{partition} is gone, it was read up to offset {offset - 1}", partition.topic
+                    f"{partition}: the partition doesn't exist any more, it was read up to offset "
+                    f"{offset - 1}",
+                    partition.topic,
                 )
             elif end[partition] < offset:
                 self._loss.report(
-                    f"{partition} was read up to offset {offset - 1}, but it ends with "
+                    f"{partition}: it was read up to offset {offset - 1}, but its last offset is "
                     f"{end[partition] - 1}",
                     partition.topic,
                 )
         return end
 
-    def _held_back(self, begin: dict[TopicPartition, int], end: dict[TopicPartition, int]) -> bool:
-        """Whether there is too little for a batch, and the time to wait for more hasn't passed."""
-        least = self._options.min_offsets_per_trigger
-        if least is None:
+    def _must_wait(self, begin: dict[TopicPartition, int], end: dict[TopicPartition, int]) -> bool:
+        """Whether the batch has too few offsets and the maximum delay hasn't passed."""
+        min_offsets = self._options.min_offsets_per_trigger
+        if min_offsets is None:
             return False
         now = self._clock()
         available = sum(max(0, end[p] - begin[p]) for p in end)
         if available and self._waiting_since is None:
             self._waiting_since = now
-        if available < least and not self._waited_enough(now):
+        if available < min_offsets and not self._delay_passed(now):
             return True
         self._last_batch = now
         self._waiting_since = None
         return False
 
-    def _waited_enough(self, now: float) -> bool:
+    def _delay_passed(self, now: float) -> bool:
         delay = self._options.max_record_delay
         if delay is None:
             return now - self._last_batch >= self._options.max_trigger_delay

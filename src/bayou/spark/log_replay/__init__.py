@@ -1,4 +1,4 @@
-"""Log replay on executors: scans and snapshots of large tables as Spark jobs.
+"""Distributed log replay: scans and snapshots of large tables as Spark jobs.
 
 Start at `builder.DistributedScanBuilder`.
 """

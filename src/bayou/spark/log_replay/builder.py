@@ -1,4 +1,4 @@
-"""How a distributed scan is asked for."""
+"""`DistributedScanBuilder`: options of a distributed scan."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ WINDOW_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class DistributedScanBuilder:
-    """Builds a `DistributedScan`; each method gives a new builder.
+    """Builds a `DistributedScan`; each method returns a new builder.
 
     Attributes:
         spark: a session, classic or Connect.
-        snapshot: the version to scan.
-        num_partitions: tasks of the replay; given (or set as
-            `bayou.replay.numPartitions`), executors replay a log of any size. None: by its size, a
-            small one in this process.
-        frame: a DataFrame whose column `add` has the live files, such as `state_reconstruction`
-            gives; rows without are passed over. None: the log is replayed.
+        snapshot: the snapshot to scan.
+        num_partitions: number of replay tasks. If it is set (here or as
+            `bayou.replay.numPartitions`), executors replay logs of any size. None: it depends on
+            the log's size, and a small log is replayed in this process.
+        frame: a DataFrame whose column `add` has the live files, such as that of
+            `state_reconstruction`; rows where it is null are skipped. None: the log is replayed.
     """
 
     spark: Any = field(repr=False)
@@ -50,55 +50,55 @@ class DistributedScanBuilder:
     _sorted: bool = field(default=False, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Refuse what would be found out by a task.
+        """Check the arguments before a task fails on them.
 
         Raises:
-            ArgumentError: an argument is of another kind.
+            ArgumentError: an argument has the wrong type.
         """
         check_session(self.spark)
         snapshot: object = self.snapshot
         if not isinstance(snapshot, Snapshot):
             raise ArgumentError(
-                f"snapshot is a {type(snapshot).__name__}; it must be a Snapshot, such as "
-                "Table.for_path(engine, path).latest_snapshot(engine) of bayou.kernel gives.",
+                f"snapshot: it is a {type(snapshot).__name__}, not a Snapshot. Pass a snapshot of "
+                "bayou.kernel, such as Table.for_path(engine, path).latest_snapshot(engine).",
                 argument="snapshot",
             )
         tasks: object = self.num_partitions
         if tasks is not None and (not isinstance(tasks, int) or tasks < 1):
             raise ArgumentError(
-                f"num_partitions is {tasks!r}; it must be a whole number, at least 1, or None for "
-                "as many as the size of the log asks for.",
+                f"num_partitions: {tasks!r} isn't valid. It must be an integer of at least 1, or "
+                "None to choose a number by the size of the log.",
                 argument="num_partitions",
             )
         if self.frame is not None and not _has_adds(self.frame):
             raise ArgumentError(
-                "frame has no struct column 'add' with a path; give a DataFrame such as "
-                "state_reconstruction gives.",
+                "frame: it has no struct column 'add' with a field 'path'. Pass a DataFrame such "
+                "as that of state_reconstruction.",
                 argument="frame",
             )
 
     def with_sort_key(self) -> DistributedScanBuilder:
-        """Files in (modificationTime, path) order, as the initial snapshot of a stream has them."""
+        """Order files by (modificationTime, path), as in the initial snapshot of a stream."""
         return replace(self, _sorted=True)
 
     def with_filter(self, filter: Predicate | str | None) -> DistributedScanBuilder:
-        """Only files that may hold a matching row; see `ScanBuilder.with_filter`."""
+        """Scan only files that may contain a matching row; see `ScanBuilder.with_filter`."""
         return replace(self, _files=self._builder.with_filter(filter))
 
     def with_read_schema(self, schema: StructType | None) -> DistributedScanBuilder:
-        """Only these columns; see `ScanBuilder.with_read_schema`."""
+        """Read only these columns; see `ScanBuilder.with_read_schema`."""
         return replace(self, _files=self._builder.with_read_schema(schema))
 
     def with_statistics(self) -> DistributedScanBuilder:
-        """Files carry their statistics, which they don't else; see `ScanBuilder`."""
+        """Return files with their statistics; see `ScanBuilder.with_statistics`."""
         return replace(self, _files=self._builder.with_statistics())
 
     def with_whole_adds(self) -> DistributedScanBuilder:
-        """Files carry every field of their add; see `ScanBuilder`."""
+        """Return files with all fields of `add`; see `ScanBuilder.with_whole_adds`."""
         return replace(self, _files=self._builder.with_whole_adds())
 
     def with_time_zone(self, name: str) -> DistributedScanBuilder:
-        """Not the session's time zone, but this one; see `ScanBuilder.with_time_zone`."""
+        """Use this time zone instead of the session's; see `ScanBuilder.with_time_zone`."""
         return replace(self, _files=self._builder.with_time_zone(name))
 
     @property
@@ -110,11 +110,11 @@ class DistributedScanBuilder:
         return builder if zone is None else builder.with_time_zone(zone)
 
     def build(self) -> DistributedScan:
-        """The scan.
+        """Build the scan.
 
         Raises:
             PredicateError, SchemaError: see `ScanBuilder.build`.
-            ArgumentError: a setting that makes no sense.
+            ArgumentError: a setting has an invalid value.
         """
         spark = self.spark
         local = REPLAY_LOCAL_BYTES.integer(spark=spark)

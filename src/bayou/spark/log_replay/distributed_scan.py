@@ -1,4 +1,4 @@
-"""A scan whose log is replayed on Spark's executors; for whoever uses it a `Scan` of the kernel."""
+"""`DistributedScan`: a kernel `Scan` whose log is replayed on Spark's executors."""
 
 from __future__ import annotations
 
@@ -38,23 +38,21 @@ from bayou.spark.streaming.sorted_files import SortedFiles
 __all__ = ["DistributedScan", "Replay"]
 
 _BUCKET_FILES = 100_000
-"""Files that a task sorts, about 25 MB; each is a Spark job of the driver's iterator."""
+"""Files of a sort bucket, about 25 MB. The driver's iterator runs a Spark job for each bucket."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """How a scan's log is replayed.
+    """How the log of a scan is replayed.
 
     Attributes:
         spark: a session, classic or Connect.
-        snapshot: what is replayed.
-        num_partitions: tasks of the replay; None: by size.
-        local_bytes: logs of up to so many bytes are replayed in this process, unless
-            `num_partitions` is given.
-        window_bytes: commits of more bytes than this are reconciled by a window.
-        sorted: whether files come in (modificationTime, path) order.
-        frame: a DataFrame with a column `add` whose rows are taken instead of the log; None for
-            the log.
+        snapshot: the snapshot to replay.
+        num_partitions: number of replay tasks; None: it depends on the log's size.
+        local_bytes: maximum size of a log that this process replays if `num_partitions` is None.
+        window_bytes: size of the commits above which a window function reconciles the actions.
+        sorted: whether files are ordered by (modificationTime, path).
+        frame: a DataFrame with a column `add` that replaces the log; None for the log.
     """
 
     spark: Any
@@ -67,32 +65,32 @@ class Replay:
 
     @property
     def log_bytes(self) -> int:
-        """What replay reads."""
+        """The bytes of the checkpoint and commits that replay reads."""
         return self.snapshot.checkpoint_bytes + tail_bytes(self.snapshot)
 
     @property
     def is_local(self) -> bool:
-        """Whether this process replays."""
+        """Whether this process replays the log."""
         if self.frame is not None or self.num_partitions is not None:
             return False
         return self.log_bytes <= self.local_bytes
 
     @property
     def by_window(self) -> bool:
-        """Whether a shuffle reconciles the actions."""
+        """Whether a window function, with a shuffle, reconciles the actions."""
         return self.snapshot.catalog is None and tail_bytes(self.snapshot) > self.window_bytes
 
     @property
     def tasks(self) -> int:
-        """How many tasks replay on executors."""
+        """The number of replay tasks on executors."""
         return self.num_partitions or max(1, -(-self.log_bytes // TASK_BYTES))
 
 
 class DistributedScan(Scan):
-    """A kernel `Scan` of which `scan_files` runs on Spark's executors where the log is large.
+    """A kernel `Scan` whose `scan_files` runs on Spark's executors if the log is large.
 
-    All else is as in `Scan`. Files come as they are asked for; neither the driver's JVM nor this
-    process holds more of them than a few batches. Ask `DistributedScanBuilder` for one.
+    Files are returned lazily: neither the driver's JVM nor this process holds more than a few
+    batches. `DistributedScanBuilder` creates the scan.
     """
 
     __slots__ = ("_replay",)
@@ -103,38 +101,38 @@ class DistributedScan(Scan):
 
     @property
     def is_distributed(self) -> bool:
-        """Whether executors replay the log; else it is small and this process does."""
+        """Whether executors replay the log; False for a small log, which this process replays."""
         return not self._replay.is_local
 
     @property
     def num_partitions(self) -> int:
-        """Tasks of the replay on executors; 0 where this process replays."""
+        """The number of replay tasks on executors; 0 if this process replays the log."""
         return 0 if self._replay.is_local else self._replay.tasks
 
     @property
     def description(self) -> str:
-        """What Spark's UI shows for the jobs."""
+        """The description of the jobs in Spark's UI."""
         snapshot = self._replay.snapshot
         return f"State Reconstruction {snapshot.path}@{snapshot.version}"
 
     def scan_files(self, engine: Engine) -> CloseableIterator[ScanFileBatch]:
-        """The files to read, batch after batch; closing early cancels the Spark jobs.
+        """The files to read, in batches. `close` cancels running Spark jobs.
 
-        In (modificationTime, path) order, texts by their bytes, where the builder was told so; in
-        no order else. Nothing runs before the first batch is asked for.
+        With `with_sort_key`, files are ordered by (modificationTime, path), paths by their UTF-8
+        bytes; otherwise they have no order. No job runs before the first batch is requested.
 
         Raises:
             CorruptTableError, UnsupportedFeatureError: as in `Scan.scan_files`.
         """
         if self._replay.is_local:
             files = super().scan_files(engine)
-            return _in_order(files, self._source.table) if self._replay.sorted else files
-        return CloseableIterator(_Pulled(self, engine))
+            return _sort_locally(files, self._source.table) if self._replay.sorted else files
+        return CloseableIterator(_ReplayIterator(self, engine))
 
     def count_files(self, engine: Engine) -> int:
-        """How many files there are to read; no list of them is made.
+        """The number of files to read, without a list of them.
 
-        The version's checksum says it where there is no filter, else they are counted.
+        Without a filter, the version checksum has the number. Otherwise the files are counted.
         """
         replay = self._replay
         stated = replay.snapshot.file_totals(engine)
@@ -151,14 +149,15 @@ class DistributedScan(Scan):
     def dataframe(self, engine: Engine | None = None) -> Any:
         """The files to read as a DataFrame with one struct column `add`, in no order.
 
-        Always on executors: its rows never are in the driver. `add` has the fields of Delta's
-        `add` action; `path` is percent-encoded and relative to the table, as in the log.
+        Executors always replay the log, and the rows never pass through the driver. `add` has the
+        fields of Delta's `add` action; `path` is percent-encoded and relative to the table, as in
+        the log.
 
         Args:
-            engine: None for that of the table's path, with what the session says of the store.
+            engine: reads the table; None for an engine with the session's storage settings.
 
         Raises:
-            CorruptTableError: the log can't be split; a part that can't be read shows in the job.
+            CorruptTableError: the log can't be split into tasks. Errors of a task fail the job.
         """
         if engine is None:
             engine = session_engine(self._replay.spark, self._replay.snapshot.path)
@@ -166,40 +165,40 @@ class DistributedScan(Scan):
         return source.mapInArrow(function.adds, ADD_COLUMN)
 
     def _source_and_function(self, engine: Engine, *, sampled: bool) -> tuple[Any, Any]:
-        """A DataFrame, and what makes scan files of it in `mapInArrow`."""
+        """A DataFrame, and the object whose methods turn its rows into files with `mapInArrow`."""
         replay, description = self._replay, engine.description()
         spark, tasks = replay.spark, replay.tasks
         frame = replay.frame
         if frame is None and replay.by_window:
             frame = reconciled(spark, engine, replay.snapshot, self, tasks)
         if frame is not None:
-            # The rows have been reconciled: nothing of the commits is needed.
+            # The rows are reconciled, so the scan doesn't need the commits.
             scan = FileActions.of(replay.snapshot, self).scan
             return frame, PackFrame(engine=description, scan=scan.to_bytes(), sampled=sampled)
         slices = self.slices(engine, tasks)
-        dealt_out = dealt([(part.to_bytes(), part.estimated_bytes) for part in slices], tasks)
+        assigned = dealt([(part.to_bytes(), part.estimated_bytes) for part in slices], tasks)
         function = SliceTasks(
-            engine=description, scan=self.to_bytes(), tasks=dealt_out, sampled=sampled
+            engine=description, scan=self.to_bytes(), tasks=assigned, sampled=sampled
         )
         return task_numbers(spark, tasks), function
 
     def _local_files(self, engine: Engine) -> CloseableIterator[ScanFileBatch]:
         files = super().scan_files(engine)
-        return _in_order(files, self._source.table) if self._replay.sorted else files
+        return _sort_locally(files, self._source.table) if self._replay.sorted else files
 
 
-class _Pulled:
-    """Batches out of Spark, pulled as they are asked for; `close` works from any thread."""
+class _ReplayIterator:
+    """The batches of a replay on executors, read lazily; `close` can be called from any thread."""
 
     def __init__(self, scan: DistributedScan, engine: Engine) -> None:
         self._scan = scan
         self._engine = engine
-        self._jobs = ReplayJobs(scan._replay.spark, scan.description)  # noqa: SLF001  # one module
+        self._jobs = ReplayJobs(scan._replay.spark, scan.description)  # noqa: SLF001  # same module
         self._cells: Any = None
         self._batches: Iterator[ScanFileBatch] | None = None
         self._closed = False
 
-    def __iter__(self) -> _Pulled:
+    def __iter__(self) -> _ReplayIterator:
         return self
 
     def __next__(self) -> ScanFileBatch:
@@ -207,7 +206,7 @@ class _Pulled:
             raise StopIteration
         try:
             if self._batches is None:
-                self._batches = self._begun()
+                self._batches = self._start()
             return next(self._batches)
         except BaseException:
             self.close()
@@ -225,8 +224,8 @@ class _Pulled:
         if cells is not None:
             cells.unpersist()
 
-    def _begun(self) -> Iterator[ScanFileBatch]:
-        """One job replays everything and leaves it on the executors' disks, compressed."""
+    def _start(self) -> Iterator[ScanFileBatch]:
+        """Replay the log in one job, whose result is compressed on the executors' disks."""
         replay = self._scan._replay  # noqa: SLF001
         with self._jobs.named():
             try:
@@ -248,19 +247,19 @@ class _Pulled:
             results = cells.select("cell")
             if replay.sorted:
                 results = _sorted(cells, report)
-            rows = _rows_of(results)
+            rows = _rows(results)
         return (ScanFileBatch(from_cell(row.cell)) for row in rows)
 
     def _without_executors(self) -> Iterator[ScanFileBatch]:
-        """A checkpoint that can't be read: this process looks for another way, and says why not."""
+        """Replay in this process, which can use another checkpoint or report the corrupt one."""
         return self._scan._local_files(self._engine)  # noqa: SLF001
 
 
-def _rows_of(frame: Any) -> Iterator[Any]:
-    """A DataFrame's rows, two partitions of them at a time in the driver.
+def _rows(frame: Any) -> Iterator[Any]:
+    """The rows of a DataFrame, with at most two partitions in the driver.
 
-    In Spark from 4.2 on the jobs of a DataFrame's own iterator stay with its scheduler, results and
-    all, as jobs of a query that has ended; those of an RDD's are no query's.
+    Since Spark 4.2, its scheduler retains the jobs of a DataFrame's iterator with their results,
+    because they belong to a query that has ended. Jobs of an RDD's iterator belong to no query.
     """
     if isinstance(frame.sparkSession, SparkSession):
         return iter(frame.rdd.toLocalIterator(prefetchPartitions=True))
@@ -268,7 +267,7 @@ def _rows_of(frame: Any) -> Iterator[Any]:
 
 
 def _sorted(cells: Any, report: Sequence[Any]) -> Any:
-    """The cells' files in order: cut at bounds, brought together by bucket, sorted there."""
+    """Sort the files of all cells: split cells at bounds, shuffle by bucket, sort each bucket."""
     number = sum(row.files for row in report)
     buckets = max(1, -(-number // _BUCKET_FILES))
     samples = [from_cell(row.sample) for row in report if row.sample is not None]
@@ -284,41 +283,43 @@ def _sorted(cells: Any, report: Sequence[Any]) -> Any:
 def _bounds(
     samples: Sequence[pa.RecordBatch], weights: Sequence[int], buckets: int
 ) -> list[tuple[int, str]]:
-    """Keys that cut all files into about equal buckets.
+    """The keys that divide all files into buckets of about equal size.
 
     Args:
-        weights: of each sample, the number of files it stands for.
+        samples: samples of the files' keys.
+        weights: for each sample, the number of files that it represents.
+        buckets: number of buckets.
     """
     if buckets < 2:
         return []
     keys: Any = in_one(samples)
-    each = [
+    key_weights = [
         weight / sample.num_rows
         for sample, weight in zip(samples, weights, strict=True)
         for _ in range(sample.num_rows)
     ]
     order = ordered(keys).to_pylist()
-    found: list[tuple[int, str]] = []
-    total, passed = sum(each), 0.0
+    bounds: list[tuple[int, str]] = []
+    total, passed = sum(key_weights), 0.0
     for index in order:
-        passed += each[index]
-        if passed >= total * (len(found) + 1) / buckets and len(found) < buckets - 1:
+        passed += key_weights[index]
+        if passed >= total * (len(bounds) + 1) / buckets and len(bounds) < buckets - 1:
             key = (keys.column(0)[index].as_py(), keys.column(1)[index].as_py())
-            if not found or key != found[-1]:
-                found.append(key)
-    return found
+            if not bounds or key != bounds[-1]:
+                bounds.append(key)
+    return bounds
 
 
 @closeable
-def _in_order(files: CloseableIterator[ScanFileBatch], table: str) -> Iterator[ScanFileBatch]:
-    """Files sorted here; those that are too many for memory wait on the local disk."""
+def _sort_locally(files: CloseableIterator[ScanFileBatch], table: str) -> Iterator[ScanFileBatch]:
+    """Sort files in this process, with local disk for files that don't fit into memory."""
     with files:
-        found = SortedFiles.build(_with_orders(files))
+        sorted_files = SortedFiles.build(_with_orders(files))
     try:
-        for adds in found.adds(0):
+        for adds in sorted_files.adds(0):
             yield ScanFileBatch(scan_batch(table, adds))
     finally:
-        found.close()
+        sorted_files.close()
 
 
 def _with_orders(

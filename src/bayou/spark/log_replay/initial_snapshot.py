@@ -1,10 +1,10 @@
-"""The two DataFrames of a log: its live files, and those in the order in which a stream begins."""
+"""DataFrames of the live files of a version, unordered or in the order of an initial snapshot."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import functions as F  # noqa: N812  # as everybody has it
+from pyspark.sql import functions as F  # noqa: N812  # PySpark's convention
 
 from bayou.kernel import Engine, Snapshot
 from bayou.spark.log_replay.builder import DistributedScanBuilder
@@ -29,11 +29,14 @@ def state_reconstruction(
 ) -> Any:
     """The live files of a version: a DataFrame with one struct column `add`, in no order.
 
-    With every field of Delta's `add` action, statistics too. Nothing of it passes the driver.
+    `add` has all fields of Delta's `add` action, including statistics. The rows don't pass through
+    the driver.
 
     Args:
-        num_partitions: tasks of the replay; None: by the log's size.
-        engine: how to reach the table; None: by what the session says of the store.
+        spark: a session, classic or Connect.
+        snapshot: the snapshot to replay.
+        num_partitions: number of replay tasks; None: it depends on the log's size.
+        engine: reads the table; None for an engine with the session's storage settings.
     """
     builder = DistributedScanBuilder(spark, snapshot, num_partitions).with_whole_adds()
     return builder.build().dataframe(engine)
@@ -42,13 +45,16 @@ def state_reconstruction(
 def initial_snapshot_for_streaming(
     spark: Any, snapshot: Snapshot, num_partitions: int | None = None, engine: Engine | None = None
 ) -> Any:
-    """The live files of a version as a stream begins with them: the same, ordered, no statistics.
+    """The live files of a version in the order of a stream's initial snapshot.
 
-    Ordered by `add.modificationTime`, `add.path`.
+    The DataFrame is that of `state_reconstruction` without statistics, ordered by
+    `add.modificationTime` and `add.path`.
 
     Args:
-        num_partitions: tasks of the replay; None: by setting, else by the log's size.
-        engine: how to reach the table; None: by what the session says of the store.
+        spark: a session, classic or Connect.
+        snapshot: the snapshot to replay.
+        num_partitions: number of replay tasks; None for the setting, or by the log's size.
+        engine: reads the table; None for an engine with the session's storage settings.
 
     Raises:
         ArgumentError: the table has more files than the setting allows; see `check_file_count`.
@@ -63,20 +69,20 @@ def initial_snapshot_for_streaming(
 def initial_snapshot_scan(
     spark: Any, snapshot: Snapshot, num_partitions: int | None = None
 ) -> DistributedScan:
-    """A scan of all live files in the order of a stream, without statistics."""
+    """A scan of all live files in the order of an initial snapshot, without statistics."""
     if num_partitions is None:
         num_partitions = INITIAL_SNAPSHOT_NUM_PARTITIONS.integer(spark=spark)
     return DistributedScanBuilder(spark, snapshot, num_partitions).with_sort_key().build()
 
 
 def check_file_count(spark: Any, engine: Engine, snapshot: Snapshot) -> None:
-    """Refuse a table with more files than `MAX_INITIAL_SNAPSHOT_FILE_COUNT`, where that is set.
+    """Check the number of files against `MAX_INITIAL_SNAPSHOT_FILE_COUNT`, if that is set.
 
-    The version's checksum says how many there are; without one they are counted, on executors where
-    the log is large. No list of files is made either way.
+    The number comes from the version checksum. Without one the files are counted, on executors if
+    the log is large.
 
     Raises:
-        ArgumentError: there are more; names count, limit and setting.
+        ArgumentError: the version has more files.
     """
     limit = MAX_INITIAL_SNAPSHOT_FILE_COUNT.integer(spark=spark)
     if limit is None:

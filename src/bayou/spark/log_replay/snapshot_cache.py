@@ -1,8 +1,8 @@
-"""The latest versions of tables that were read before, kept in the driver's process.
+"""`SnapshotCache`: the latest snapshots of tables, in the driver's process.
 
-A table whose log hasn't changed costs one listing; one that has grown costs that and the commits
-that are new. The list of files isn't kept: scans replay it. What they parse of statistics is, in
-up to half of the cache.
+A cached table costs one listing of the log, and a read of the commits that are new. The cache
+doesn't contain lists of files, which scans replay. It contains parsed statistics, in up to half of
+its memory.
 """
 
 from __future__ import annotations
@@ -21,38 +21,40 @@ DEFAULT_MAX_BYTES = 256 * 1024 * 1024
 
 
 class SnapshotCache:
-    """The latest known version of each table, up to a number of bytes; safe in threads.
+    """The latest known snapshot of each table, up to a maximum size; thread-safe.
 
-    Tables that were read longest ago go first. Two readers with other credentials share nothing,
-    nor do two tables that stand at one path one after the other: a listing tells them apart.
+    The least recently used tables are evicted first. Readers with different credentials share no
+    entries. A table that was recreated at the same path is detected by its log listing.
 
     Args:
-        max_bytes: about what the snapshots and statistics may take in memory; a larger snapshot
-            isn't kept.
+        max_bytes: approximate maximum memory of snapshots and statistics; a larger snapshot isn't
+            cached.
     """
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[str, bytes], Snapshot] = OrderedDict()
+        self._snapshots: OrderedDict[tuple[str, bytes], Snapshot] = OrderedDict()
         self._bytes = 0
         self._statistics = StatisticsStore(max_bytes // 2)
         self._generation = 0
 
     @property
     def memory_bytes(self) -> int:
-        """About what is kept."""
+        """The approximate memory of the cache's entries."""
         return self._bytes + self._statistics.memory_bytes
 
     def __len__(self) -> int:
-        """How many tables are kept."""
-        return len(self._known)
+        """The number of cached tables."""
+        return len(self._snapshots)
 
     def latest(self, engine: Engine, path: str, max_bytes: int | None = None) -> Snapshot:
-        """The latest version of the table at a path, as the log has it now.
+        """The current latest snapshot of the table at a path.
 
         Args:
-            max_bytes: another limit from now on, None for the one there is.
+            engine: reads the log.
+            path: the table's path.
+            max_bytes: a new maximum size of the cache; None to leave it unchanged.
 
         Raises:
             TableNotFoundError, CorruptTableError, UnsupportedFeatureError: see
@@ -64,49 +66,49 @@ class SnapshotCache:
             if max_bytes is not None:
                 self._max_bytes = max_bytes
                 self._statistics.limit(max_bytes // 2)
-            known, generation = self._known.get(key), self._generation
+            cached, generation = self._snapshots.get(key), self._generation
         try:
-            found = table.latest_snapshot(engine) if known is None else known.refreshed(engine)
-            if found.known_statistics is None:
-                found = found.keeping_statistics(KnownStatistics(self._statistics))
+            latest = table.latest_snapshot(engine) if cached is None else cached.refreshed(engine)
+            if latest.known_statistics is None:
+                latest = latest.keeping_statistics(KnownStatistics(self._statistics))
         except BaseException:
-            self._forget(key)
+            self._remove(key)
             raise
-        self._keep(key, found, generation)
-        return found
+        self._put(key, latest, generation)
+        return latest
 
     def clear(self) -> None:
-        """Forget all tables, those too that are being opened now."""
+        """Remove all tables, including tables that another thread is opening."""
         with self._lock:
-            self._known.clear()
+            self._snapshots.clear()
             self._statistics.clear()
             self._bytes = 0
             self._generation += 1
 
-    def _keep(self, key: tuple[str, bytes], snapshot: Snapshot, generation: int) -> None:
+    def _put(self, key: tuple[str, bytes], snapshot: Snapshot, generation: int) -> None:
         with self._lock:
             if generation != self._generation:
                 return
-            known = self._known.pop(key, None)
-            if known is not None:
-                self._bytes -= known.memory_bytes
-                if known.known_statistics is not snapshot.known_statistics:
-                    _forget_statistics(known)
-                if known.table_id == snapshot.table_id and known.version > snapshot.version:
-                    snapshot = known  # another thread has seen more
-            self._known[key] = snapshot
+            cached = self._snapshots.pop(key, None)
+            if cached is not None:
+                self._bytes -= cached.memory_bytes
+                if cached.known_statistics is not snapshot.known_statistics:
+                    _forget_statistics(cached)
+                if cached.table_id == snapshot.table_id and cached.version > snapshot.version:
+                    snapshot = cached  # another thread has read a later version
+            self._snapshots[key] = snapshot
             self._bytes += snapshot.memory_bytes
-            while self._known and self.memory_bytes > self._max_bytes:
-                _, oldest = self._known.popitem(last=False)
+            while self._snapshots and self.memory_bytes > self._max_bytes:
+                _, oldest = self._snapshots.popitem(last=False)
                 self._bytes -= oldest.memory_bytes
                 _forget_statistics(oldest)
 
-    def _forget(self, key: tuple[str, bytes]) -> None:
+    def _remove(self, key: tuple[str, bytes]) -> None:
         with self._lock:
-            known = self._known.pop(key, None)
-            if known is not None:
-                self._bytes -= known.memory_bytes
-                _forget_statistics(known)
+            cached = self._snapshots.pop(key, None)
+            if cached is not None:
+                self._bytes -= cached.memory_bytes
+                _forget_statistics(cached)
 
 
 def _forget_statistics(snapshot: Snapshot) -> None:
@@ -118,19 +120,21 @@ _SNAPSHOTS = SnapshotCache()
 
 
 def latest_snapshot(engine: Engine, path: str, spark: Any = None) -> Snapshot:
-    """The latest version of a table, by the cache of this process; see `SnapshotCache.latest`.
+    """The latest snapshot of a table, with the cache of this process; see `SnapshotCache.latest`.
 
     Args:
-        spark: the session whose conf may limit the cache; None for the environment alone.
+        engine: reads the log.
+        path: the table's path.
+        spark: the session whose conf can limit the cache; None for the environment only.
     """
     limit = SNAPSHOT_CACHE_BYTES.integer(spark=spark)
     return _SNAPSHOTS.latest(engine, path, DEFAULT_MAX_BYTES if limit is None else limit)
 
 
 def clear_cache() -> None:
-    """Forget what is kept of tables in the driver's process.
+    """Clear the snapshot cache of the driver's process.
 
-    Reads never need it: each asks the log for its latest version. It gives back memory, and helps
-    where files of a log were changed in place, which no writer of Delta does.
+    Reads never require it, because each read lists the log for the latest version. It releases
+    memory. It is also needed after a file of a log was changed in place, which no writer does.
     """
     _SNAPSHOTS.clear()

@@ -1,8 +1,8 @@
-"""Initial snapshots of large tables, sorted by Spark jobs for streams that are planned elsewhere.
+"""Initial snapshots of large tables, sorted by Spark jobs on request of a stream.
 
-A stream of a Python source is planned in a process without a session. After `enable` the driver's
-process gives it a folder, watches that, and sorts there by a `DistributedScan` when it is asked to:
-a query that goes on behind its initial snapshot never asks.
+A stream of a Python source is planned in a process without a session. After `enable`, the driver's
+process shares a folder with the stream and handles its requests for sorted files with a
+`DistributedScan`. A query that continues after its initial snapshot sends no request.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ pc: Any = pyarrow.compute
 
 
 def offer_sorted_index(request: ReadRequest) -> Any:
-    """Let executors sort the initial snapshot of a stream, where its table is large; declines.
+    """Hook of `load`: let executors sort a large initial snapshot. Always NotImplemented.
 
     Raises:
-        ArgumentError: a setting that makes no sense.
+        ArgumentError: a setting has an invalid value.
     """
-    given = {key.lower() for key in request.options}
-    starts_somewhere = given & {"startingversion", "startingtimestamp", DRIVER_FOLDER}
-    if request.connect or starts_somewhere or len(request.paths) != 1:
+    names = {key.lower() for key in request.options}
+    without_snapshot = names & {"startingversion", "startingtimestamp", DRIVER_FOLDER}
+    if request.connect or without_snapshot or len(request.paths) != 1:
         return NotImplemented
     (path,) = request.paths
     spark = request.spark
@@ -65,7 +65,7 @@ def offer_sorted_index(request: ReadRequest) -> Any:
             offer = _Offer(spark=spark, engine=engine, path=path, num_partitions=tasks)
             request.reader.option(DRIVER_FOLDER, str(watch(offer)))
     except BayouError:
-        pass  # the source says what is wrong, as it does without a session
+        pass  # the source reports the error
     return NotImplemented
 
 
@@ -76,10 +76,14 @@ def write_index(
     folder: Path,
     num_partitions: int | None = None,
 ) -> None:
-    """Sort a version's files by a Spark job and write them to a folder, for `SortedFiles.open`.
+    """Sort the files of a version with Spark and write them to a folder, for `SortedFiles.open`.
 
     Args:
-        num_partitions: tasks of the replay; None: by setting, else by the log's size.
+        spark: a session.
+        engine: reads the table.
+        snapshot: the version.
+        folder: the folder for the sorted files.
+        num_partitions: number of replay tasks; None for the setting, or by the log's size.
     """
     scan = initial_snapshot_scan(spark, snapshot, num_partitions)
 
@@ -101,7 +105,7 @@ def _is_large(spark: Any, snapshot: Snapshot) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Offer:
-    """A table that streams may ask about in a folder, for as long as the session lives."""
+    """Handles requests for the sorted files of a table; see `driver_files.Offer`."""
 
     spark: Any
     engine: Engine
@@ -118,15 +122,20 @@ class _Offer:
             threading.Thread(target=self.answer, args=(request,), daemon=True).start()
 
     def answer(self, request: IndexRequest) -> None:
-        """Write what a stream asks for, or word that it won't come."""
+        """Write the sorted files, or the file `failed`."""
         try:
             table = Table.for_path(self.engine, self.path)
             snapshot = table.snapshot_as_of_version(self.engine, request.version)
             if snapshot.table_id != request.table_id:
-                raise BayouError(f"{table.path} was replaced by another table")
+                raise BayouError(f"Table {table.path}: it was replaced by another table.")
             write_index(self.spark, self.engine, snapshot, request.folder, self.num_partitions)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the stream helps itself
-            _LOG.warning("A stream of %s sorts its files itself: %s", self.path, error)
+        except Exception as error:  # noqa: BLE001  # after any error, the stream sorts the files
+            _LOG.warning(
+                "Table %s: Spark can't sort the files of the initial snapshot (%s). The stream "
+                "sorts them in its own process.",
+                self.path,
+                error,
+            )
             with contextlib.suppress(OSError):
                 request.folder.mkdir(exist_ok=True)
                 (request.folder / FAILED).touch()

@@ -1,9 +1,8 @@
-"""What runs on executors: parts of a log become scan files, or actions to be reconciled.
+"""Executor tasks of distributed log replay.
 
-Functions for `mapInArrow` over a DataFrame of task numbers (or of cells): they are pickled with
-what they need, which Spark broadcasts where it is large.
-
-State reconstruction by Spark alone: all actions, brought together by key, the newest counts.
+The classes here are functions for `mapInArrow` over a DataFrame of task numbers, cells or actions.
+They are pickled with their input, which Spark broadcasts if it is large. A cell is a batch of scan
+files in one binary value. `reconciled` replays a log with many commits by a window function.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 from pyspark.sql import SparkSession, Window
-from pyspark.sql import functions as F  # noqa: N812  # as everybody has it
+from pyspark.sql import functions as F  # noqa: N812  # PySpark's convention
 
 from bayou.engines import from_description
 from bayou.errors import CorruptTableError, UnsupportedFeatureError
@@ -50,7 +49,7 @@ __all__ = [
 pc: Any = pyarrow.compute
 
 RESULT_COLUMNS = "cell binary, files bigint, bytes bigint, sample binary, error binary"
-"""A batch of scan files; how many, and their size; keys of some of them; or a pickled error."""
+"""A cell, the number and bytes of its files, and a sample of their keys; or a pickled error."""
 
 ORDERED_COLUMNS = "bucket int, cell binary"
 
@@ -67,20 +66,20 @@ ADD_COLUMN = (
 ACTION_COLUMNS = f"key string, version bigint, dataChange boolean, {ADD_COLUMN}"
 
 _SAMPLES = 32
-"""Keys that stand for a batch; the buckets of a sort are cut by them."""
+"""Number of sampled keys of a batch, from which the bounds of sort buckets are computed."""
 
 _CELL_FILES = 16_384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SliceTasks:
-    """Tasks that replay slices of a log; holds credentials, so it has no repr.
+    """Tasks that replay slices of a log. It has no repr, because it contains credentials.
 
     Attributes:
-        engine: how to reach the store.
-        scan: the `Scan`.
-        tasks: `LogSlice`s of each task.
-        sampled: whether keys of the files are wanted, to sort by.
+        engine: description of the engine that reads the log.
+        scan: the serialized `Scan`.
+        tasks: the serialized `LogSlice`s of each task.
+        sampled: whether results contain samples of the files' keys, for a sort.
     """
 
     engine: EngineDescription
@@ -89,34 +88,34 @@ class SliceTasks:
     sampled: bool = False
 
     def cells(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of `RESULT_COLUMNS`."""
+        """Replay the tasks' slices into rows of `RESULT_COLUMNS`."""
         return _results(self._batches(numbers), sampled=self.sampled)
 
     def adds(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of `ADD_COLUMN`."""
+        """Replay the tasks' slices into rows of `ADD_COLUMN`."""
         for batch in self._batches(numbers):
             yield _add_column(batch.selected())
 
     def counts(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """How many files each batch has."""
+        """Replay the slices and count the files, in one row."""
         return _counts(self._batches(numbers))
 
     def _batches(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[ScanFileBatch]:
         engine, scan = from_description(self.engine), Scan.from_bytes(self.scan)
-        for number in _numbers(numbers):
+        for number in _read_numbers(numbers):
             for data in self.tasks[number]:
                 for batch in scan.replay_slice(engine, LogSlice.from_bytes(data)):
-                    yield _wanted(scan, batch)
+                    yield _projected(scan, batch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ActionTasks:
-    """Tasks that read actions which are reconciled afterwards; has no repr, see `SliceTasks`.
+    """Tasks that read file actions, before reconciliation. It has no repr; see `SliceTasks`.
 
     Attributes:
-        engine: how to reach the store.
-        actions: the `FileActions`.
-        tasks: `ActionSlice`s of each task.
+        engine: description of the engine that reads the log.
+        actions: the serialized `FileActions`.
+        tasks: the serialized `ActionSlice`s of each task.
     """
 
     engine: EngineDescription
@@ -124,21 +123,21 @@ class ActionTasks:
     tasks: Sequence[Sequence[bytes]]
 
     def rows(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of `ACTION_COLUMNS`."""
+        """Read the tasks' slices into rows of `ACTION_COLUMNS`."""
         engine, actions = from_description(self.engine), FileActions.from_bytes(self.actions)
-        for number in _numbers(numbers):
+        for number in _read_numbers(numbers):
             for data in self.tasks[number]:
                 yield from actions.read(engine, ActionSlice.from_bytes(data))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PackFrame:
-    """Scan files out of a DataFrame with a column `add`; rows where it is null are left out.
+    """Tasks that turn rows with a column `add` into scan files; rows where it is null are skipped.
 
     Attributes:
-        engine: how to reach the store.
-        scan: the `Scan` whose filter applies.
-        sampled: see `SliceTasks`.
+        engine: description of the engine that evaluates the filter.
+        scan: the serialized `Scan`, whose filter applies.
+        sampled: as in `SliceTasks`.
     """
 
     engine: EngineDescription
@@ -146,16 +145,16 @@ class PackFrame:
     sampled: bool = False
 
     def cells(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of `RESULT_COLUMNS`."""
+        """Filter the files into rows of `RESULT_COLUMNS`."""
         return _results(self._batches(rows), sampled=self.sampled)
 
     def adds(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of `ADD_COLUMN`."""
+        """Filter the files into rows of `ADD_COLUMN`."""
         for batch in self._batches(rows):
             yield _add_column(batch.selected())
 
     def counts(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """How many files each batch has."""
+        """Filter the files and count them, in one row."""
         return _counts(self._batches(rows))
 
     def _batches(self, rows: Iterable[pa.RecordBatch]) -> Iterator[ScanFileBatch]:
@@ -163,57 +162,58 @@ class PackFrame:
         for batch in rows:
             adds = batch.column(batch.schema.get_field_index("add")).drop_null()
             if len(adds):
-                for found in scan.prune(engine, _as_adds(adds)):
-                    yield _wanted(scan, found)
+                for files in scan.prune(engine, _as_adds(adds)):
+                    yield _projected(scan, files)
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Cuts cells at the bounds of buckets.
+    """Splits cells at the bounds of sort buckets.
 
     Attributes:
-        bounds: ascending (modificationTime, path) of the first file of each bucket but the first.
+        bounds: (modificationTime, path) of the first file of each bucket after the first,
+            ascending.
     """
 
     bounds: Sequence[tuple[int, str]]
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of `ORDERED_COLUMNS`, one for each bucket that a cell has files of."""
+        """Split cells into rows of `ORDERED_COLUMNS`, one for each bucket of a cell's files."""
         for batch in rows:
             for cell in batch.column("cell"):
                 if not cell.is_valid:
                     continue
-                found = _ordered(from_cell(cell.as_py()))
-                places = [0, *_places(found, self.bounds), found.num_rows]
-                for bucket, (start, end) in enumerate(itertools.pairwise(places)):
+                files = _sorted_files(from_cell(cell.as_py()))
+                borders = [0, *_bound_positions(files, self.bounds), files.num_rows]
+                for bucket, (start, end) in enumerate(itertools.pairwise(borders)):
                     if start < end:
                         yield _row_of(
                             bucket=pa.array([bucket], pa.int32()),
-                            cell=pa.array([to_cell(found.slice(start, end - start))], pa.binary()),
+                            cell=pa.array([to_cell(files.slice(start, end - start))], pa.binary()),
                         )
 
 
 class Merge:
-    """Sorts the cells of each bucket; a partition has the cells of one bucket, or of none."""
+    """Sorts the cells of a bucket. A partition has the cells of at most one bucket."""
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of `ORDERED_COLUMNS`, in order."""
+        """Sort the files of each bucket into rows of `ORDERED_COLUMNS`, in order."""
         buckets: dict[int, list[pa.RecordBatch]] = {}
         for batch in rows:
             numbers: list[Any] = batch.column("bucket").to_pylist()
             for bucket, cell in zip(numbers, batch.column("cell"), strict=True):
                 buckets.setdefault(bucket, []).append(from_cell(cell.as_py()))
         for bucket in sorted(buckets):
-            found = _ordered(in_one(buckets.pop(bucket)))
-            for start in range(0, found.num_rows, _CELL_FILES):
+            files = _sorted_files(in_one(buckets.pop(bucket)))
+            for start in range(0, files.num_rows, _CELL_FILES):
                 yield _row_of(
                     bucket=pa.array([bucket], pa.int32()),
-                    cell=pa.array([to_cell(found.slice(start, _CELL_FILES))], pa.binary()),
+                    cell=pa.array([to_cell(files.slice(start, _CELL_FILES))], pa.binary()),
                 )
 
 
 def sort_keys(files: pa.RecordBatch) -> pa.RecordBatch:
-    """What scan files are ordered by: `modificationTime`, null as 0, and the path's own order."""
+    """The sort keys of scan files: `modificationTime`, with 0 for null, and the path's sort key."""
     adds: Any = files.column("add")
     return pa.RecordBatch.from_arrays(
         [
@@ -225,13 +225,13 @@ def sort_keys(files: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def ordered(keys: pa.RecordBatch) -> Any:
-    """Places of `sort_keys` in their order."""
+    """The indexes that sort a batch of `sort_keys`."""
     by = [("modificationTime", "ascending"), ("path", "ascending")]
     return pc.sort_indices(keys, sort_keys=by)
 
 
-def _wanted(scan: Scan, batch: ScanFileBatch) -> ScanFileBatch:
-    """Without the statistics that nobody asked for: they would be most of what travels."""
+def _projected(scan: Scan, batch: ScanFileBatch) -> ScanFileBatch:
+    """The batch without statistics, most of its bytes, unless the scan requests them."""
     if scan.definition.statistics:
         return batch
     files = batch.data
@@ -241,17 +241,17 @@ def _wanted(scan: Scan, batch: ScanFileBatch) -> ScanFileBatch:
     return ScanFileBatch(pa.RecordBatch.from_arrays(columns, schema=files.schema), batch.selection)
 
 
-def _ordered(files: pa.RecordBatch) -> pa.RecordBatch:
+def _sorted_files(files: pa.RecordBatch) -> pa.RecordBatch:
     return files.take(ordered(sort_keys(files)))
 
 
-def _places(files: pa.RecordBatch, bounds: Sequence[tuple[int, str]]) -> list[int]:
-    """For each bound the first of the ordered files that isn't before it."""
+def _bound_positions(files: pa.RecordBatch, bounds: Sequence[tuple[int, str]]) -> list[int]:
+    """For each bound, the index of the first sorted file that isn't before it."""
     keys = sort_keys(files)
     times, paths = keys.column(0), keys.column(1)
-    places: list[int] = []
+    positions: list[int] = []
     for time, path in bounds:
-        low, high = places[-1] if places else 0, files.num_rows
+        low, high = positions[-1] if positions else 0, files.num_rows
         encoded = path.encode()
         while low < high:
             middle = (low + high) // 2
@@ -260,8 +260,8 @@ def _places(files: pa.RecordBatch, bounds: Sequence[tuple[int, str]]) -> list[in
                 low = middle + 1
             else:
                 high = middle
-        places.append(low)
-    return places
+        positions.append(low)
+    return positions
 
 
 def _results(
@@ -275,8 +275,8 @@ def _results(
             sizes = pc.struct_field(files.column("add"), "size")
             sample = None
             if sampled:
-                some = range(0, files.num_rows, max(1, files.num_rows // _SAMPLES))
-                sample = to_cell(sort_keys(files.take(pa.array(some))))
+                sampled_rows = range(0, files.num_rows, max(1, files.num_rows // _SAMPLES))
+                sample = to_cell(sort_keys(files.take(pa.array(sampled_rows))))
             yield _row_of(
                 cell=pa.array([to_cell(files)], pa.binary()),
                 files=pa.array([files.num_rows], pa.int64()),
@@ -285,7 +285,7 @@ def _results(
                 error=pa.nulls(1, pa.binary()),
             )
     except (CorruptTableError, UnsupportedFeatureError) as error:
-        # Trying again doesn't help, and the driver wants it whole.
+        # Spark would retry a task that raises. The driver gets the error object instead.
         yield _row_of(
             cell=pa.nulls(1, pa.binary()),
             files=pa.array([0], pa.int64()),
@@ -303,7 +303,7 @@ def _row_of(**columns: pa.Array[Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+def _read_numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
     for batch in batches:
         numbers: list[Any] = batch.column(0).to_pylist()
         yield from numbers
@@ -314,30 +314,38 @@ def _add_column(files: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _as_adds(adds: Any) -> pa.StructArray:
-    """The struct with exactly the fields of `ADD_TYPE`: Spark's Arrow names parts of maps anew."""
-    have = {f.name: i for i, f in enumerate(adds.type)}
+    """The struct with the fields of `ADD_TYPE`; Spark uses other field names in Arrow maps."""
+    indexes = {f.name: i for i, f in enumerate(adds.type)}
     columns = [
-        adds.field(have[f.name]).cast(f.type) if f.name in have else pa.nulls(len(adds), f.type)
+        adds.field(indexes[f.name]).cast(f.type)
+        if f.name in indexes
+        else pa.nulls(len(adds), f.type)
         for f in ADD_TYPE
     ]
     return pa.StructArray.from_arrays(columns, fields=list(ADD_TYPE))
 
 
 TASK_BYTES = 4 * 1024 * 1024
-"""About how much of a log a task replays: 40,000 files of a checkpoint."""
+"""Approximate size of the log slices of a task: 40,000 files of a checkpoint."""
 
 
 def reconciled(spark: Any, engine: Engine, snapshot: Snapshot, scan: Scan, tasks: int) -> Any:
-    """The live files of a version, a DataFrame with one struct column `add`.
+    """The live files of a version, reconciled by a window function.
 
-    Of all actions on a file (path and deletion vector) that of the newest version counts, of
-    several in one version one that changes data. Removes are among them: an add that was removed
-    would be the newest one else, and come back. The scan's filter isn't applied: an older add must
-    not take the place of a newer one that the filter leaves out.
+    Of all actions on a file (path and deletion vector), the newest version counts; within a
+    version, an action that changes data. Removes take part, so that the add before a remove doesn't
+    count as the newest. The scan's filter isn't applied, so that an older add doesn't replace a
+    newer add that the filter excludes.
 
     Args:
-        scan: of the snapshot; says which fields of `add` are wanted.
-        tasks: of the reading; the window has more where the tail is long.
+        spark: a session, classic or Connect.
+        engine: reads the log.
+        snapshot: the version.
+        scan: a scan of the snapshot, which selects fields of `add`.
+        tasks: number of tasks that read; the window function has more tasks for many commits.
+
+    Returns:
+        A DataFrame with one struct column `add`.
     """
     actions = FileActions.of(snapshot, scan)
     parts = [(part.to_bytes(), part.estimated_bytes) for part in actions.slices(engine, tasks)]
@@ -349,37 +357,38 @@ def reconciled(spark: Any, engine: Engine, snapshot: Snapshot, scan: Scan, tasks
 
 
 def newest(actions: Any, tasks: int) -> Any:
-    """The live files out of a DataFrame of actions: `key`, `version`, `dataChange`, `add`."""
+    """The live files of a DataFrame of actions: `key`, `version`, `dataChange`, `add`."""
     window = Window if _is_classic(actions) else _connect_window()
     newest_first = window.partitionBy("key").orderBy(
         F.col("version").desc(), F.col("dataChange").desc(), F.col("add").isNull()
     )
     return (
         actions.repartition(tasks, "key")
-        .withColumn("place", F.row_number().over(newest_first))
-        .where("place = 1 AND add IS NOT NULL")
+        .withColumn("rank", F.row_number().over(newest_first))
+        .where("rank = 1 AND add IS NOT NULL")
         .select("add")
     )
 
 
 def task_numbers(spark: Any, tasks: int) -> Any:
-    """A DataFrame of as many partitions, each with its number."""
+    """A DataFrame with a partition for each task, which contains the task's number."""
     return spark.range(0, tasks, 1, tasks)
 
 
 def dealt(parts: Sequence[tuple[bytes, int]], tasks: int) -> list[list[bytes]]:
-    """Parts of a log dealt out to tasks, the largest first, each to the one that has least.
+    """Assign slices to tasks, the largest first, each to the task with the least load.
 
     Args:
-        parts: serialized, with their bytes.
+        parts: serialized slices, each with the bytes that it reads.
+        tasks: number of tasks.
     """
-    shares: list[list[bytes]] = [[] for _ in range(tasks)]
+    assigned: list[list[bytes]] = [[] for _ in range(tasks)]
     load = [0] * tasks
     for data, size in sorted(parts, key=lambda part: -part[1]):
-        least = min(range(tasks), key=load.__getitem__)
-        shares[least].append(data)
-        load[least] += size + len(data)
-    return shares
+        task = min(range(tasks), key=load.__getitem__)
+        assigned[task].append(data)
+        load[task] += size + len(data)
+    return assigned
 
 
 def _is_classic(frame: Any) -> bool:

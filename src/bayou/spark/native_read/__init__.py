@@ -1,6 +1,6 @@
-"""Reads by Spark's own Parquet scan over the kernel's list of files.
+"""Native reads: Spark's own Parquet scan, with the files of a kernel scan.
 
-`read_planner` decides between this scan and the data source, `relation` builds the DataFrame.
+`read_planner` decides between a native read and the data source. `relation` builds the DataFrame.
 """
 
 from bayou.spark.native_read.read_planner import load

@@ -1,7 +1,8 @@
-"""Files with deletion vectors: which rows a native scan leaves out, which files it leaves to us.
+"""Deletion vectors in native reads.
 
-Spark's Parquet reader knows nothing of deletion vectors. Each file that has one gets a number, and
-the deleted rows, pairs of a file's number and a position, are what an anti join broadcasts.
+Spark's Parquet reader doesn't support deletion vectors. Each file with a deletion vector has a
+number, and a broadcast anti join removes the deleted rows, which are pairs of a file number and a
+row position. The kernel reads the files with too many deleted rows for a broadcast.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ class FileVectors:
     """The files of a version that have deletion vectors.
 
     Attributes:
-        keys: `vector_keys` of those that are read natively; a file's number is its place + 1.
-        vectors: theirs, in that order.
-        elsewhere: keys of the files whose rows are too many to broadcast.
-        scan_files: those files, serialized.
+        keys: `vector_keys` of the files that Spark reads; a file's number is its index + 1.
+        vectors: the deletion vectors of these files.
+        elsewhere: `vector_keys` of the files that the kernel reads, because they have too many
+            deleted rows for a broadcast.
+        scan_files: the serialized files that the kernel reads.
     """
 
     keys: pa.Array[Any]
@@ -43,11 +45,13 @@ class FileVectors:
 
 
 def file_vectors(engine: Engine, snapshot: Snapshot, max_rows: int) -> FileVectors | None:
-    """The files that have deletion vectors; None where none has.
+    """The files that have deletion vectors; None if there are none.
 
     Args:
-        max_rows: deleted rows that may be broadcast. Files that have the most of them are left out
-            until the others have no more.
+        engine: reads the log.
+        snapshot: the version.
+        max_rows: maximum number of deleted rows to broadcast. The kernel reads the files with the
+            most deleted rows, so that the others stay below this number.
     """
     keys: list[Any] = []
     vectors: list[Any] = []
@@ -58,12 +62,11 @@ def file_vectors(engine: Engine, snapshot: Snapshot, max_rows: int) -> FileVecto
             vector = pc.struct_field(selected.column("add"), "deletionVector")
             if vector.null_count == len(vector):
                 continue
-            marked = pc.is_valid(vector)
-            only = type(batch)(selected.filter(marked))
-            files = data_files(only, snapshot.schema, (), "UTC").files
+            with_vectors = type(batch)(selected.filter(pc.is_valid(vector)))
+            files = data_files(with_vectors, snapshot.schema, (), "UTC").files
             keys.append(vector_keys(files))
             vectors.append(files.column("deletion_vector"))
-            scan_files.append(only)
+            scan_files.append(with_vectors)
     if not keys:
         return None
     all_keys, all_vectors = pa.concat_arrays(keys), pa.concat_arrays(vectors)
@@ -72,18 +75,20 @@ def file_vectors(engine: Engine, snapshot: Snapshot, max_rows: int) -> FileVecto
         return FileVectors(
             keys=all_keys, vectors=all_vectors, elsewhere=all_keys.slice(0, 0), scan_files=()
         )
-    rising = pc.sort_indices(cardinality)
-    totals = pc.cumulative_sum(cardinality.take(rising))
-    few = rising.filter(pc.less_equal(totals, max_rows))
-    native = pc.is_in(pa.array(range(len(all_keys)), few.type), value_set=few)
-    left = pc.invert(native)
-    rows = [row for batch in scan_files for row in batch.rows()]
+    ascending = pc.sort_indices(cardinality)
+    totals = pc.cumulative_sum(cardinality.take(ascending))
+    smallest = ascending.filter(pc.less_equal(totals, max_rows))
+    native = pc.is_in(pa.array(range(len(all_keys)), smallest.type), value_set=smallest)
+    by_kernel = pc.invert(native)
+    all_files = [file for batch in scan_files for file in batch.rows()]
     return FileVectors(
         keys=all_keys.filter(native),
         vectors=all_vectors.filter(native),
-        elsewhere=all_keys.filter(left),
+        elsewhere=all_keys.filter(by_kernel),
         scan_files=tuple(
-            row.to_bytes() for row, out in zip(rows, left.to_pylist(), strict=True) if out
+            file.to_bytes()
+            for file, selected in zip(all_files, by_kernel.to_pylist(), strict=True)
+            if selected
         ),
     )
 
@@ -91,12 +96,14 @@ def file_vectors(engine: Engine, snapshot: Snapshot, max_rows: int) -> FileVecto
 def deleted_rows_frame(
     spark: Any, engine: EngineDescription, table: str, vectors: FileVectors
 ) -> DataFrame:
-    """The deleted rows: `file` and `position`, both int; decoded on executors."""
+    """The deleted rows as a DataFrame of `file` and `position`, both int, decoded on executors."""
     numbers = pa.array(range(1, len(vectors.keys) + 1), pa.int32())
-    described = pa.Table.from_batches([vector_batch(numbers, vectors.vectors)])
+    descriptors = pa.Table.from_batches([vector_batch(numbers, vectors.vectors)])
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from deleted_rows(from_description(engine), table, batches)
 
-    frame: DataFrame = spark.createDataFrame(described).mapInArrow(decode, "file int, position int")
+    frame: DataFrame = spark.createDataFrame(descriptors).mapInArrow(
+        decode, "file int, position int"
+    )
     return frame

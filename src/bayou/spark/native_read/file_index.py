@@ -1,7 +1,7 @@
-"""Spark's `FileIndex` in Python: Catalyst asks it for files when it plans, with its own filters.
+"""`DeltaFileIndex`: Spark's `FileIndex` in Python, which Catalyst calls when it plans a query.
 
-What Spark does with the answer: filters of partition columns alone are ours to apply, exactly,
-since it doesn't apply them again; all others it applies to the rows.
+The index must apply filters on partition columns exactly, because Spark doesn't apply them again.
+Spark applies all other filters to the rows, so the index uses them only for data skipping.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow.compute
 from bayou.errors import ArgumentError
 from bayou.kernel import Predicate
 from bayou.kernel.expressions.literals import checked_time_zone
+from bayou.kernel.scan.data_files import DataFiles
 from bayou.spark.errors import readable_errors
 from bayou.spark.expressions.session_semantics import is_utc
 from bayou.spark.jvm.classes import java_class, scala_items
@@ -27,13 +28,13 @@ pc: Any = pyarrow.compute
 
 
 class DeltaFileIndex:
-    """One version of a table; py4j calls it from whatever thread of the JVM plans.
+    """The file index of a version. py4j calls it from any thread of the JVM.
 
     Args:
         spark: the session of the DataFrame.
         listing: the files.
-        partition_schema: Spark's schema of the partition columns, under the names that the relation
-            has them by; with the number of a file's deletion vector last, where there are any.
+        partition_schema: Spark's schema of the partition columns, with the relation's names. With
+            deletion vectors, its last column is the number of a file.
         unusable: columns whose filters the kernel must not use.
     """
 
@@ -46,12 +47,12 @@ class DeltaFileIndex:
         unusable: frozenset[str] = frozenset(),
     ) -> None:
         self._spark = spark
-        self._jvm: Any = spark._jvm  # noqa: SLF001  # the gateway is published nowhere
+        self._jvm: Any = spark._jvm  # noqa: SLF001  # no public API
         self._java = JavaFiles(spark)
         self._listing = listing
         self._partition_schema = partition_schema
         self._unusable = unusable
-        self._ansi_at_load = self._writing_rules()[1]
+        self._ansi_at_load = self._sql_conf()[1]
         schema = java_class(self._jvm, "org.apache.spark.sql.types.DataType").fromJson(
             partition_schema.json()
         )
@@ -61,9 +62,9 @@ class DeltaFileIndex:
         self._root_paths = java_class(self._jvm, "org.apache.spark.api.python.PythonUtils").toSeq(
             paths
         )
-        self._no_time = java_class(self._jvm, "scala.Option").empty()
+        self._none = java_class(self._jvm, "scala.Option").empty()
         snapshot = listing.snapshot
-        self._text = (
+        self._description = (
             f"Bayou[{root}, version {snapshot.version} of table {snapshot.table_id}, "
             f"{listing.time_zone}]"
         )
@@ -82,77 +83,80 @@ class DeltaFileIndex:
 
     def inputFiles(self) -> Any:  # noqa: N802
         with readable_errors():
-            found = self._listing.files(None)
-            uris = hadoop_uris(found.files.column("path"))
+            files = self._listing.files(None).files
             statuses = self._java.statuses(
-                uris, found.files.column("size"), found.files.column("modification_time")
+                hadoop_uris(files.column("path")),
+                files.column("size"),
+                files.column("modification_time"),
             )
             return self._java.uris(statuses)
 
     def refresh(self) -> None:
-        """A version doesn't change."""
+        """Do nothing: a version doesn't change."""
 
     def sizeInBytes(self) -> int:  # noqa: N802
         with readable_errors():
             return self._listing.size
 
     def metadataOpsTimeNs(self) -> Any:  # noqa: N802
-        return self._no_time
+        return self._none
 
     def toString(self) -> str:  # noqa: N802
-        return self._text
+        return self._description
 
     def hashCode(self) -> int:  # noqa: N802
-        return hash(self._text) & 0x7FFFFFFF
+        return hash(self._description) & 0x7FFFFFFF
 
     def equals(self, other: Any) -> bool:
-        """Whether another reads the same files: DataFrames of one version share a cache."""
-        return other is not None and str(other.toString()) == self._text
+        """Whether another index has the same files, so that DataFrames share cached data."""
+        return other is not None and str(other.toString()) == self._description
 
     def _expressions(self, expressions: Any) -> list[Any]:
         return scala_items(self._jvm, expressions)
 
     def _predicate(self, expressions: list[Any]) -> Predicate | None:
-        rules = self._writing_rules()
+        conf = self._sql_conf()
         filters = [CatalystFilter.of(self._jvm, e) for e in expressions]
-        if rules != self._writing_rules():
-            return None  # another session used this thread of the JVM meanwhile
-        zone, ansi = rules
+        if conf != self._sql_conf():
+            return None  # this thread of the JVM has switched to another session
+        zone, ansi = conf
         return to_predicate(
             filters,
             self._listing.snapshot.schema,
-            time_zone=_known_zone(zone),
+            time_zone=_kernel_zone(zone),
             ansi=ansi and self._ansi_at_load,
             unusable=self._unusable,
         )
 
-    def _writing_rules(self) -> tuple[str, bool]:
-        """Time zone and ANSI mode by which Catalyst writes expressions in this thread now.
+    def _sql_conf(self) -> tuple[str, bool]:
+        """The time zone and ANSI mode with which Catalyst formats expressions in this thread.
 
-        The session's may have changed since `load()`, and a query may run in another session.
+        They can differ from those at `load()`, and a query can run in another session.
         """
         conf = java_class(self._jvm, "org.apache.spark.sql.internal.SQLConf").get()
         return str(conf.sessionLocalTimeZone()), bool(conf.ansiEnabled())
 
-    def _directories(self, found: Any, conditions: list[Any]) -> Any:
-        files, java = found.files, self._java
+    def _directories(self, data_files: DataFiles, conditions: list[Any]) -> Any:
+        files, java = data_files.files, self._java
         names = self._partition_schema.names
-        columns = dict(zip(names, found.partitions.columns, strict=False))
+        columns: dict[str, Any] = dict(zip(names, data_files.partitions.columns, strict=False))
         numbers = self._listing.numbers(files)
         if numbers is not None:
             columns[names[-1]] = numbers
-        groups = grouped(pa.table(columns), len(found))
-        if len(found) == 0:
+        groups = grouped(pa.table(columns), len(data_files))
+        if len(data_files) == 0:
             return java_class(self._jvm, "org.apache.spark.api.python.PythonUtils").toSeq([])
         if columns:
             rows = java.rows(groups.values, self._partition_schema)
         else:
             rows = java.empty_row()
         if conditions:
-            kept = java.matching(rows, groups.values.num_rows or 1, self._test(conditions))
-            if len(kept) == 0:
+            matches = java.matching(
+                rows, groups.values.num_rows or 1, self._partition_predicate(conditions)
+            )
+            if len(matches) == 0:
                 return java_class(self._jvm, "org.apache.spark.api.python.PythonUtils").toSeq([])
-            groups, rows = groups.only(kept), java.take(rows, kept)
+            groups, rows = groups.only(matches), java.take(rows, matches)
         files = files.take(groups.order)
         statuses = java.statuses(
             hadoop_uris(files.column("path")),
@@ -161,8 +165,8 @@ class DeltaFileIndex:
         )
         return java.directories(rows, statuses, groups.offsets)
 
-    def _test(self, conditions: list[Any]) -> Any:
-        """A Catalyst predicate over rows of the partition columns: all conditions at once."""
+    def _partition_predicate(self, conditions: list[Any]) -> Any:
+        """A Catalyst predicate over rows of the partition columns: all conditions with AND."""
         catalyst = "org.apache.spark.sql.catalyst.expressions"
         conjunction = java_class(self._jvm, f"{catalyst}.And")
         condition = conditions[0]
@@ -182,15 +186,15 @@ class DeltaFileIndex:
             java_class(self._jvm, "org.apache.spark.api.python.PythonUtils").toSeq(inputs),
         )
 
-    class Java:  # noqa: D106  # what py4j looks for
+    class Java:  # noqa: D106  # py4j's declaration of the interfaces
         implements = ("org.apache.spark.sql.execution.datasources.FileIndex",)
 
 
-def _known_zone(name: str) -> str:
-    """A session's time zone, by the name that the kernel knows if it knows it."""
+def _kernel_zone(name: str) -> str:
+    """The kernel's name of a session time zone; unchanged if the kernel doesn't support it."""
     if is_utc(name):
         return "UTC"
     try:
         return checked_time_zone(name)
     except ArgumentError:
-        return name  # filters with timestamps aren't used
+        return name  # then filters with timestamps aren't used

@@ -1,4 +1,4 @@
-"""Which files a native scan reads, in the groups in which Spark wants them."""
+"""The files of a native read, grouped by partition values."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ __all__ = ["FileGroups", "Listing", "grouped", "too_many_files"]
 pc: Any = pyarrow.compute
 
 LOG_BYTES_A_FILE = 150
-"""Of a checkpoint, mostly less; of commits more."""
+"""Approximate bytes of a file in the log: usually less in a checkpoint, more in commits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """The files of a version, as a native scan sees them; safe in threads.
+    """The files of a version in a native read; thread-safe.
 
     Attributes:
         engine: reads the log.
         snapshot: the version.
-        time_zone: the session's; timestamps of partitions without a zone are in it.
-        vectors: keys (`vector_keys`) of the files whose deleted rows are left out by their number,
-            which is the place in here, from 1 on; None where the table has no deletion vectors.
-        elsewhere: keys of files that aren't read natively.
+        time_zone: the session's time zone, for timestamp partition values without an offset.
+        vectors: `vector_keys` of the files whose deleted rows are removed by a join; a file's
+            number is its index + 1. None for a table without deletion vectors.
+        elsewhere: `vector_keys` of the files that aren't read natively.
     """
 
     engine: Engine
@@ -44,10 +44,10 @@ class Listing:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def files(self, predicate: Predicate | None) -> DataFiles:
-        """Files that may hold a row for which the predicate is true.
+        """The files that may contain a matching row.
 
-        A predicate that can't be computed for a file's partition values is done without: whether
-        that is an error is Spark's to say.
+        A predicate that fails for partition values is ignored, because Spark decides whether that
+        is an error.
         """
         try:
             return self._files(predicate)
@@ -62,30 +62,30 @@ class Listing:
                 data_files(batch, schema, snapshot.partition_columns, self.time_zone)
                 for batch in batches
             ]
-        return self._native(join_data_files(parts, schema, snapshot.partition_columns))
+        return self._native_only(join_data_files(parts, schema, snapshot.partition_columns))
 
-    def _native(self, found: DataFiles) -> DataFiles:
+    def _native_only(self, listed: DataFiles) -> DataFiles:
         if self.elsewhere is None or len(self.elsewhere) == 0:
-            return found
-        kept = pc.invert(pc.is_in(vector_keys(found.files), value_set=self.elsewhere))
+            return listed
+        native = pc.invert(pc.is_in(vector_keys(listed.files), value_set=self.elsewhere))
         return DataFiles(
-            files=found.files.filter(kept),
-            partitions=found.partitions.filter(kept)
-            if found.partitions.num_columns
-            else found.partitions,
+            files=listed.files.filter(native),
+            partitions=listed.partitions.filter(native)
+            if listed.partitions.num_columns
+            else listed.partitions,
         )
 
     def numbers(self, files: pa.RecordBatch) -> pa.Array[Any] | None:
-        """The number of each file by which its deleted rows are found, 0 for none; int32."""
+        """The number of each file in the join with deleted rows, as int32; 0 without a vector."""
         if self.vectors is None:
             return None
-        places = pc.index_in(vector_keys(files), value_set=self.vectors, skip_nulls=True)
-        numbers: pa.Array[Any] = pc.fill_null(pc.add(places, pa.scalar(1, pa.int32())), 0)
+        indexes = pc.index_in(vector_keys(files), value_set=self.vectors, skip_nulls=True)
+        numbers: pa.Array[Any] = pc.fill_null(pc.add(indexes, pa.scalar(1, pa.int32())), 0)
         return numbers
 
     @cached_property
     def size(self) -> int:
-        """Bytes of all files."""
+        """The total bytes of all files."""
         stated = self.snapshot.stated_totals
         if stated is not None:
             return stated.size
@@ -94,11 +94,10 @@ class Listing:
             return sum(pc.sum(size).as_py() or 0 for size in sizes)
 
 
-def too_many_files(snapshot: Snapshot, most: int) -> str | None:
-    """In words that a version has more than `most` files; None where it hasn't.
+def too_many_files(snapshot: Snapshot, max_files: int) -> str | None:
+    """The reason that a version has too many files; None for at most `max_files`.
 
-    The version's checksum says how many there are. Without one the log isn't replayed for it: its
-    size tells about how many.
+    The number comes from the version checksum. Without one it is estimated from the log's size.
     """
     stated = snapshot.stated_totals
     if stated is not None:
@@ -106,17 +105,17 @@ def too_many_files(snapshot: Snapshot, most: int) -> str | None:
     else:
         files = (snapshot.checkpoint_bytes + tail_bytes(snapshot)) // LOG_BYTES_A_FILE
         about = "about "
-    return f"it has {about}{files} files, more than {most}" if files > most else None
+    return f"it has {about}{files} files, more than {max_files}" if files > max_files else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileGroups:
-    """Files that share partition values, side by side.
+    """Files grouped by partition values.
 
     Attributes:
-        values: a row for each group.
-        order: indices of the files, group after group.
-        offsets: where each group's files begin in `order`, and the end of the last; int32.
+        values: the partition values of each group.
+        order: indexes of the files, group by group.
+        offsets: the start of each group in `order`, and the end of the last group; int32.
     """
 
     values: pa.Table
@@ -124,12 +123,12 @@ class FileGroups:
     offsets: pa.Array[Any]
 
     def only(self, groups: pa.Array[Any]) -> FileGroups:
-        """Some of the groups, by ascending index; `values` stay what they are."""
+        """The groups with these ascending indexes; `values` is unchanged."""
         starts, ends = self.offsets[:-1].take(groups), self.offsets[1:].take(groups)
         sizes = pc.subtract(ends, starts)
-        kept = pc.is_in(self._group_of_each(), value_set=groups)
+        selected = pc.is_in(self._group_of_each(), value_set=groups)
         return FileGroups(
-            values=self.values, order=self.order.filter(kept), offsets=_offsets(sizes)
+            values=self.values, order=self.order.filter(selected), offsets=_offsets(sizes)
         )
 
     def _group_of_each(self) -> pa.Array[Any]:
@@ -140,11 +139,11 @@ class FileGroups:
 
 
 def grouped(columns: pa.Table, count: int) -> FileGroups:
-    """Rows with equal values in groups, in the order in which the values first come.
+    """Group files by the values of columns, in the order in which the values first occur.
 
     Args:
-        columns: of the files, none for files that are all alike.
-        count: of files.
+        columns: the columns of the files; without columns all files are one group.
+        count: number of files.
     """
     if count == 0 or columns.num_columns == 0:
         order = pa.array(range(count), pa.int64())
@@ -160,11 +159,11 @@ def grouped(columns: pa.Table, count: int) -> FileGroups:
         indices = pc.cast(encoded.indices, pa.int64())
         if codes is None:
             codes = indices
-        else:  # both are below 2 to the power of 31
+        else:  # no overflow: both factors are below 2^31
             codes = pc.add(pc.multiply(codes, len(encoded.dictionary)), indices)
         codes = pc.cast(codes.dictionary_encode().indices, pa.int64())
     order = pc.sort_indices(codes)
-    sizes = pc.value_counts(codes).field("counts")  # in the order of the codes, which is the same
+    sizes = pc.value_counts(codes).field("counts")  # in the order of the codes
     offsets = _offsets(pc.cast(sizes, pa.int32()))
     firsts = order.take(pc.cast(offsets[:-1], pa.int64()))
     return FileGroups(values=columns.take(firsts), order=order, offsets=offsets)

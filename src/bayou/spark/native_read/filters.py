@@ -1,8 +1,8 @@
-"""Catalyst's filters as predicates of the kernel.
+"""Translation of Catalyst filters into kernel predicates.
 
-A filter comes as the SQL text that Catalyst itself writes for it. Whatever can't be translated, or
-might mean something else there, isn't used: then more files are listed than need be, and Spark
-decides. The columns are those of data files, so their names are physical, and may be qualified.
+A filter is translated from the SQL that Catalyst generates for it. A filter that can't be
+translated, or could have another meaning in the kernel, is ignored: more files are listed, and
+Spark filters the rows. Columns have physical names, which may be qualified.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from bayou.spark.jvm.classes import scala_items
 __all__ = ["CatalystFilter", "to_predicate"]
 
 _PLAIN = (Column, Literal, Comparison, In, IsNull, And, Or, Not, StartsWith, Like)
-"""What means the same in every time zone, and with and without Spark's ANSI mode."""
+"""Expressions with the same meaning in all time zones, and with and without Spark's ANSI mode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalystFilter:
-    """One filter.
+    """A filter of Catalyst.
 
     Attributes:
-        text: `Expression.sql()`.
-        columns: for each column in it, its `sql()`, qualified perhaps, and its name.
+        text: the result of `Expression.sql()`.
+        columns: for each column, its `sql()`, which may be qualified, and its name.
     """
 
     text: str
@@ -56,7 +56,7 @@ class CatalystFilter:
 
     @classmethod
     def of(cls, jvm: Any, expression: Any) -> CatalystFilter:
-        """That of a Catalyst `Expression`."""
+        """The filter of a Catalyst `Expression`."""
         references = expression.references().toSeq()
         columns = scala_items(jvm, references)
         return cls(
@@ -72,19 +72,20 @@ def to_predicate(
     ansi: bool = True,
     unusable: frozenset[str] = frozenset(),
 ) -> Predicate | None:
-    """What can be used of filters that must all be true; None for nothing.
+    """The conjunction of the filters that can be translated; None if there are none.
 
     Args:
-        schema: the table's.
-        time_zone: of the session that plans, in which Catalyst writes timestamps.
-        ansi: whether that session has Spark's ANSI mode on.
-        unusable: physical names of columns that compare by rules of their own (collations).
+        filters: filters that must all be true.
+        schema: the table's schema.
+        time_zone: time zone of the planning session, in which Catalyst formats timestamps.
+        ansi: whether the planning session has Spark's ANSI mode on.
+        unusable: physical names of columns with a collation.
     """
     usable = [
         predicate
-        for one in filters
-        if not unusable.intersection(name for _, name in one.columns)
-        and (predicate := _translated(one, schema, time_zone, ansi=ansi)) is not None
+        for catalyst in filters
+        if not unusable.intersection(name for _, name in catalyst.columns)
+        and (predicate := _translate(catalyst, schema, time_zone, ansi=ansi)) is not None
     ]
     if not usable:
         return None
@@ -92,17 +93,17 @@ def to_predicate(
 
 
 class _UntranslatableError(Exception):
-    """A part of a filter that isn't used."""
+    """The filter can't be translated."""
 
 
-def _translated(
-    one: CatalystFilter, schema: StructType, time_zone: str, *, ansi: bool
+def _translate(
+    catalyst: CatalystFilter, schema: StructType, time_zone: str, *, ansi: bool
 ) -> Predicate | None:
     try:
-        predicate = parse_predicate(one.text)
+        predicate = parse_predicate(catalyst.text)
         if (not ansi or time_zone != "UTC") and not _is_plain(predicate):
             return None
-        names = _Names(one.columns, schema)
+        names = _ColumnNames(catalyst.columns, schema)
         predicate = with_paths(predicate, names.logical)
         if time_zone != "UTC":
             predicate = with_literals(predicate, lambda literal: _in_zone(literal, time_zone))
@@ -115,8 +116,8 @@ def _is_plain(expression: Expression) -> bool:
     return isinstance(expression, _PLAIN) and all(map(_is_plain, operands_of(expression)))
 
 
-class _Names:
-    """From the paths in a text to logical ones."""
+class _ColumnNames:
+    """Maps the physical, perhaps qualified paths of a filter to logical paths."""
 
     def __init__(self, columns: Iterable[tuple[str, str]], schema: StructType) -> None:
         self._schema = schema
@@ -128,28 +129,28 @@ class _Names:
             self._known[column.path] = name
 
     def logical(self, path: tuple[str, ...]) -> tuple[str, ...]:
-        found = [
+        matches = [
             (name, *path[len(known) :])
             for known, name in self._known.items()
             if path[: len(known)] == known
         ]
-        if len(found) != 1:  # a qualifier that is also a column's name
+        if len(matches) != 1:  # a qualifier that is also a column's name
             raise _UntranslatableError(".".join(path))
         try:
-            return logical_path(self._schema, found[0])
+            return logical_path(self._schema, matches[0])
         except KeyError as error:
             raise _UntranslatableError(".".join(path)) from error
 
 
 def _in_zone(literal: Literal, time_zone: str) -> Literal:
-    """A timestamp that was read as one of UTC, in the zone in which it was written."""
+    """A timestamp literal of the session's time zone, which was parsed as UTC."""
     value = literal.value
     if not isinstance(value, dt.datetime) or value.tzinfo is None:
         return literal
     try:
-        written = value.replace(tzinfo=ZoneInfo(time_zone))
-    except (KeyError, ValueError) as error:  # an offset, or a name that only Java knows
+        local = value.replace(tzinfo=ZoneInfo(time_zone))
+    except (KeyError, ValueError) as error:  # an offset, or a zone that only Java supports
         raise _UntranslatableError(time_zone) from error
-    if written.utcoffset() != written.replace(fold=1).utcoffset():
-        raise _UntranslatableError(str(value))  # it is twice, or never, on that day's clock
-    return Literal(written.astimezone(dt.UTC), literal.data_type)
+    if local.utcoffset() != local.replace(fold=1).utcoffset():
+        raise _UntranslatableError(str(value))  # a clock change: the local time is ambiguous
+    return Literal(local.astimezone(dt.UTC), literal.data_type)

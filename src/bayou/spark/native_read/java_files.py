@@ -1,8 +1,8 @@
-"""Files and partition values handed to the JVM in bulk: a few calls for any number of them.
+"""Bulk transfer of files and partition values to the JVM, with a few py4j calls for all files.
 
-A call through py4j takes 0.1 ms and more, so nothing here is done file by file. File statuses go as
-the bytes in which Hadoop itself sends them, partition values as an Arrow batch; what must happen
-for each element happens in the JVM, by method handles put together here.
+A py4j call takes at least 0.1 ms, so there is no call for each file. File statuses are transferred
+in Hadoop's own serialization, partition values as an Arrow batch. Operations on each element run in
+the JVM, as method handles that are composed here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ pc: Any = pyarrow.compute
 
 
 def hadoop_uris(paths: Any) -> Any:
-    """Absolute paths as Hadoop's file systems want them: with a scheme, S3 by the name `s3a`."""
+    """The URIs of absolute paths in Hadoop: with a scheme, which is `s3a` for S3."""
     local = pc.starts_with(paths, "/")
     if pc.all(local).as_py() is not False:
         return pc.binary_join_element_wise("file:", paths, "")
@@ -30,16 +30,16 @@ def hadoop_uris(paths: Any) -> Any:
 
 
 def encode_statuses(uris: Any, sizes: Any, times: Any) -> bytes:
-    """What `ArrayWritable(FileStatus)` reads: a count, and protobuf messages with their lengths.
+    """Serialize file statuses for `ArrayWritable(FileStatus)`: a count and protobuf messages.
 
-    Each message is a `FileStatusProto`: type file, path, length, permission, owner, group, and
-    times. Its numbers have the same number of bytes in every message (varints may be padded), so
-    that all messages are made at once.
+    Each message is a `FileStatusProto` with its length: type, path, length, permission, owner,
+    group and times. Numbers have the same number of bytes in all messages, with padded varints, so
+    that all messages are built at once.
 
     Args:
-        uris: with their schemes.
-        sizes: bytes.
-        times: ms since the epoch.
+        uris: URIs with a scheme.
+        sizes: sizes in bytes.
+        times: modification times in ms since the epoch.
     """
     count = len(uris)
     if count == 0:
@@ -72,15 +72,15 @@ def encode_statuses(uris: Any, sizes: Any, times: Any) -> bytes:
 
 
 class JavaFiles:
-    """Makes Spark's objects for files and partitions, by a session's gateway."""
+    """Creates Spark's JVM objects for files and partitions, with a session's gateway."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
-        self._jvm: Any = spark._jvm  # noqa: SLF001  # the gateway is published nowhere
+        self._jvm: Any = spark._jvm  # noqa: SLF001  # no public API
         self._gateway: Any = spark.sparkContext._gateway  # noqa: SLF001
 
     def statuses(self, uris: Any, sizes: Any, times: Any) -> Any:
-        """A `FileStatus[]`."""
+        """Create a `FileStatus[]`."""
         jvm = self._jvm
         writable = java_class(jvm, "org.apache.hadoop.io.ArrayWritable")(
             java_class(jvm, "java.lang.Class").forName("org.apache.hadoop.fs.FileStatus")
@@ -96,17 +96,17 @@ class JavaFiles:
         )
 
     def rows(self, values: pa.Table, schema: Any) -> Any:
-        """An `InternalRow[]` of the values.
+        """Create an `InternalRow[]`.
 
         Args:
-            values: at least one column.
-            schema: Spark's schema of them.
+            values: a table with at least one column.
+            schema: Spark's schema of the table.
         """
         frame = self._spark.createDataFrame(values, schema)
         return frame._jdf.queryExecution().executedPlan().executeCollect()  # noqa: SLF001
 
     def matching(self, rows: Any, count: int, predicate: Any) -> Any:
-        """Which rows a `BasePredicate` of Catalyst is true for, by their index."""
+        """The indexes of the rows for which a `BasePredicate` of Catalyst is true."""
         jvm, handles = self._jvm, self._handles()
         row_class = self._class("org.apache.spark.sql.catalyst.InternalRow")
         base = self._class("org.apache.spark.sql.catalyst.expressions.BasePredicate")
@@ -115,21 +115,21 @@ class JavaFiles:
         lookup = java_class(jvm, "java.lang.invoke.MethodHandles").publicLookup()
         evaluate = lookup.findVirtual(base, "eval", method).bindTo(predicate)
         test = handles.filterArguments(evaluate, 0, self._array(self._getter(rows, row_class)))
-        chosen = (
+        indexes = (
             java_class(jvm, "java.util.stream.IntStream")
             .range(0, count)
             .filter(self._function("java.util.function.IntPredicate", test))
             .toArray()
         )
-        return self._numbers(chosen)
+        return self._from_ints(indexes)
 
     def directories(self, rows: Any, statuses: Any, offsets: Any) -> Any:
-        """A Scala `Seq[PartitionDirectory]`.
+        """Create a Scala `Seq[PartitionDirectory]`.
 
         Args:
-            rows: `InternalRow[]`, the values of each directory.
-            statuses: `FileStatus[]`, the files of one directory after those of another.
-            offsets: where the files of each directory begin, and the end of the last; int32.
+            rows: an `InternalRow[]` with the partition values of each directory.
+            statuses: a `FileStatus[]` with the files of all directories, in order.
+            offsets: the start of each directory in `statuses`, and the end of the last; int32.
         """
         jvm, handles = self._jvm, self._handles()
         row_class = self._class("org.apache.spark.sql.catalyst.InternalRow")
@@ -155,19 +155,19 @@ class JavaFiles:
         slice_of = self._same_index(handles.filterArguments(copy, 0, self._array(starts, ends)))
         row_of = self._getter(rows, row_class)
         make = self._same_index(handles.filterArguments(apply, 0, self._array(row_of, slice_of)))
-        made = (
+        directories = (
             java_class(jvm, "java.util.stream.IntStream")
             .range(0, len(offsets) - 1)
             .mapToObj(self._function("java.util.function.IntFunction", make))
             .toList()
         )
-        return java_class(jvm, "org.apache.spark.api.python.PythonUtils").toSeq(made)
+        return java_class(jvm, "org.apache.spark.api.python.PythonUtils").toSeq(directories)
 
     def take(self, rows: Any, indices: Any) -> Any:
-        """The rows at these indices, an `InternalRow[]`."""
+        """Create an `InternalRow[]` of the rows at these indexes."""
         jvm = self._jvm
         row_class = self._class("org.apache.spark.sql.catalyst.InternalRow")
-        chosen = (
+        selected = (
             java_class(jvm, "java.util.stream.IntStream")
             .of(self._ints(indices))
             .mapToObj(
@@ -176,11 +176,11 @@ class JavaFiles:
             .toArray()
         )
         return self._typed(
-            chosen, java_class(jvm, "org.apache.spark.sql.catalyst.InternalRow"), len(indices)
+            selected, java_class(jvm, "org.apache.spark.sql.catalyst.InternalRow"), len(indices)
         )
 
     def uris(self, statuses: Any) -> Any:
-        """The paths of a `FileStatus[]` as a `String[]` of URIs, escaped as Spark shows them."""
+        """The URIs of a `FileStatus[]` as a `String[]`, escaped as in Spark's own `inputFiles`."""
         jvm = self._jvm
         types, lookup = (
             java_class(jvm, "java.lang.invoke.MethodType"),
@@ -188,31 +188,31 @@ class JavaFiles:
         )
         status = self._class("org.apache.hadoop.fs.FileStatus")
         path = self._class("org.apache.hadoop.fs.Path")
-        uri, text = self._class("java.net.URI"), self._class("java.lang.String")
+        uri, string = self._class("java.net.URI"), self._class("java.lang.String")
         to_path = lookup.findVirtual(status, "getPath", types.methodType(path))
         to_uri = lookup.findVirtual(path, "toUri", types.methodType(uri))
-        to_text = lookup.findVirtual(uri, "toString", types.methodType(text))
+        to_string = lookup.findVirtual(uri, "toString", types.methodType(string))
         handles = self._handles()
-        whole = handles.filterReturnValue(handles.filterReturnValue(to_path, to_uri), to_text)
-        of_index = handles.filterArguments(whole, 0, self._array(self._getter(statuses, status)))
+        convert = handles.filterReturnValue(handles.filterReturnValue(to_path, to_uri), to_string)
+        of_index = handles.filterArguments(convert, 0, self._array(self._getter(statuses, status)))
         count = java_class(jvm, "java.lang.reflect.Array").getLength(statuses)
-        made = (
+        uris = (
             java_class(jvm, "java.util.stream.IntStream")
             .range(0, count)
             .mapToObj(self._function("java.util.function.IntFunction", of_index))
             .toArray()
         )
-        return self._typed(made, java_class(jvm, "java.lang.String"), count)
+        return self._typed(uris, java_class(jvm, "java.lang.String"), count)
 
     def empty_row(self) -> Any:
-        """An `InternalRow[]` of one row without columns."""
+        """Create an `InternalRow[]` of one row without columns."""
         row_class = java_class(self._jvm, "org.apache.spark.sql.catalyst.InternalRow")
         rows = self._gateway.new_array(row_class, 1)
         rows[0] = row_class.empty()
         return rows
 
     def _typed(self, array: Any, element: Any, length: int) -> Any:
-        """A copy of an array of a wider type."""
+        """A copy of an `Object[]` as an array of the element type."""
         typed = self._gateway.new_array(element, length)
         java_class(self._jvm, "java.lang.System").arraycopy(array, 0, typed, 0, length)
         return typed
@@ -239,7 +239,7 @@ class JavaFiles:
         return array
 
     def _getter(self, array: Any, element: Any) -> Any:
-        """A handle from an index to the array's element."""
+        """A method handle from an index to the array's element."""
         types = java_class(self._jvm, "java.lang.invoke.MethodType")
         getter = self._handles().arrayElementGetter(array.getClass()).bindTo(array)
         return getter.asType(
@@ -247,7 +247,7 @@ class JavaFiles:
         )
 
     def _same_index(self, handle: Any) -> Any:
-        """A handle of two indices as one of an index."""
+        """A method handle of two indexes as a handle that passes one index twice."""
         integer = java_class(self._jvm, "java.lang.Integer").TYPE
         types = java_class(self._jvm, "java.lang.invoke.MethodType")
         order = self._gateway.new_array(self._jvm.int, 2)
@@ -260,7 +260,7 @@ class JavaFiles:
         return proxies.asInterfaceInstance(self._class(interface), handle)
 
     def _ints(self, numbers: Any) -> Any:
-        """An `int[]` of an Arrow column of 32-bit integers without nulls."""
+        """An `int[]` of an int32 Arrow array without nulls."""
         start = 4 * numbers.offset
         data = numbers.buffers()[1][start : start + 4 * len(numbers)].to_pybytes()
         array = self._gateway.new_array(self._jvm.int, len(numbers))
@@ -270,8 +270,8 @@ class JavaFiles:
         )
         return array
 
-    def _numbers(self, ints: Any) -> Any:
-        """The inverse of `_ints`."""
+    def _from_ints(self, ints: Any) -> Any:
+        """An int32 Arrow array of an `int[]`."""
         little = java_class(self._jvm, "java.nio.ByteOrder").LITTLE_ENDIAN
         buffer = java_class(self._jvm, "java.nio.ByteBuffer").allocate(4 * len(ints)).order(little)
         buffer.asIntBuffer().put(ints)
@@ -280,21 +280,22 @@ class JavaFiles:
 
 
 _FIXED = bytes((0x22, 3, 0x08, 0xA4, 0x03, 0x2A, 0, 0x32, 0))
-"""permission = 0644, owner and group empty; required, and looked at by nobody."""
+"""permission = 0644, empty owner and group: required fields that no reader uses."""
 
 
 def _varints(values: Any, width: int) -> Any:
-    """Varints of `width` bytes (4 or 8) of values below 2 to the power of 7 * width."""
+    """Varints of `width` bytes (4 or 8), of values below 2^(7 * width)."""
     spread = pc.bit_wise_and(values, 0x7F)
     for i in range(1, width):
         group = pc.bit_wise_and(pc.shift_right(values, 7 * i), 0x7F)
         spread = pc.bit_wise_or(spread, pc.shift_left(group, 8 * i))
-    more = int.from_bytes(bytes([0x80] * (width - 1)), "little")  # in all bytes but the last
-    return _bytes_of(pc.bit_wise_or(spread, pa.scalar(more, pa.int64())), width)
+    # The continuation bit of all bytes but the last.
+    continuation = int.from_bytes(bytes([0x80] * (width - 1)), "little")
+    return _bytes_of(pc.bit_wise_or(spread, pa.scalar(continuation, pa.int64())), width)
 
 
 def _big_endian(values: Any) -> Any:
-    """Values below 2 to the power of 31 as 4 bytes, the highest first."""
+    """Values below 2^31 as 4 bytes in big-endian order."""
     swapped: Any = pc.bit_wise_and(pc.shift_right(values, 24), 0xFF)
     for i in range(1, 4):
         byte = pc.bit_wise_and(pc.shift_right(values, 24 - 8 * i), 0xFF)

@@ -1,4 +1,4 @@
-"""Which way a read takes: Spark's own scan over the kernel's list of files, or the data source."""
+"""The choice between a native read and the data source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812  # PySpark's convention
 
 from bayou.engines import for_path
 from bayou.errors import ArgumentError
@@ -37,17 +37,20 @@ __all__ = ["DOOR", "load"]
 _LOG = logging.getLogger(__name__)
 
 DOOR = "spark.bayou.read.door"
-"""`auto`, `native` or `source`: who reads; `auto` decides by the table."""
+"""Setting: `native`, `source` (the data source), or `auto`, which decides by the table."""
 
 _DOORS = ("auto", "native", "source")
 
 MAX_FILES = 4_000_000
-"""A table of more is read by the data source, which never lists them in the JVM, where every file
-that a query reads is held. A filtered query of a smaller table lists few."""
+"""Maximum number of files of a table that is read natively.
+
+A native read holds all files of a query in the JVM's memory; the data source doesn't. A filtered
+query of a smaller table lists few files.
+"""
 
 _BYTES_A_DELETED_ROW = 200
-_OF_THE_SOURCE = ("readChangeFeed", "readChangeData", "metadataColumn")
-"""Options for what only the data source gives."""
+_SOURCE_OPTIONS = ("readChangeFeed", "readChangeData", "metadataColumn")
+"""Options that only the data source supports."""
 
 _NOT_HADOOP = ("aws_", "azure_", "google_")
 _ENDPOINTS = frozenset({"AWS_ENDPOINT_URL", "AWS_ENDPOINT"})
@@ -55,34 +58,34 @@ _warned: set[str] = set()
 
 
 def load(request: ReadRequest) -> Any:
-    """The DataFrame of a native scan; `NotImplemented` leaves the read to the data source."""
-    given = {k.lower(): v for k, v in request.options.items()}
+    """Hook of `load`: the DataFrame of a native read; NotImplemented for the data source."""
+    values = {k.lower(): v for k, v in request.options.items()}
     spark = request.spark
     door = _door(spark)
     if request.connect or len(request.paths) != 1 or door == "source":
         return NotImplemented
-    if any(boolean_option(given, name) for name in _OF_THE_SOURCE):
+    if any(boolean_option(values, name) for name in _SOURCE_OPTIONS):
         return NotImplemented
-    if TIME_ZONE.text(given) not in (None, spark.conf.get("spark.sql.session.timeZone")):
-        return NotImplemented  # Spark's own reader knows the session's only
+    if TIME_ZONE.text(values) not in (None, spark.conf.get("spark.sql.session.timeZone")):
+        return NotImplemented  # Spark's own reader supports only the session's time zone
     with readable_errors():
         path = request.paths[0]
-        stored = with_session_storage(spark, path, request.options)
+        read_options = with_session_storage(spark, path, request.options)
         session_zone = str(spark.conf.get("spark.sql.session.timeZone"))
-        options = SourceOptions.parse({**stored, TIME_ZONE.name: session_zone, "path": path})
+        options = SourceOptions.parse({**read_options, TIME_ZONE.name: session_zone, "path": path})
         zone = _time_zone(spark)
-        engine, snapshot = _opened(spark, options)
+        engine, snapshot = _open(spark, options)
         travels = _travels(options)
         loaded = "" if travels else loaded_version(snapshot.path, snapshot.version)
-        if (reason := _out_of_reach(spark, snapshot, stored)) is not None:
-            _LOG.info("%s is read by the data source: %s.", snapshot.path, reason)
+        if (reason := _unreachable(spark, snapshot, read_options)) is not None:
+            _LOG.info("Table %s: the data source reads it, because %s.", snapshot.path, reason)
             request.reader.option(LOADED_VERSION, loaded)
             return NotImplemented
-        reason = _impossible(snapshot)
+        reason = _unsupported(snapshot)
         if reason is None and door == "auto":
             reason = too_many_files(snapshot, MAX_FILES)
         if reason is not None:
-            _say_once(f"{snapshot.path} is read by the data source: {reason}.")
+            _warn_once(f"Table {snapshot.path}: the data source reads it, because {reason}.")
             request.reader.option(LOADED_VERSION, loaded)
             return NotImplemented
         try:
@@ -98,43 +101,44 @@ def load(request: ReadRequest) -> Any:
                 },
             )
         except Py4JError as error:
-            _say_once(
-                "This Spark's internals aren't those of versions 4.0 to 4.3, so tables are read by "
-                f"the data source: {str(error).splitlines()[0]}"
+            _warn_once(
+                "The internals of this version of Spark differ from versions 4.0 to 4.3, so tables "
+                f"are read by the data source: {str(error).splitlines()[0]}"
             )
             return NotImplemented
-        return _narrowed(frame, request, options, snapshot)
+        return _with_filter_and_schema(frame, request, options, snapshot)
 
 
 def _door(spark: Any) -> str:
     door = str(spark.conf.get(DOOR, "auto")).strip().lower()
     if door not in _DOORS:
         raise ArgumentError(
-            f"The setting {DOOR} is {door!r}; it must be {', '.join(_DOORS[:-1])} or {_DOORS[-1]}.",
+            f"Setting {DOOR}: {door!r} isn't valid. It must be {', '.join(_DOORS[:-1])} or "
+            f"{_DOORS[-1]}.",
             argument=DOOR,
         )
     return door
 
 
-def _narrowed(
+def _with_filter_and_schema(
     frame: DataFrame, request: ReadRequest, options: SourceOptions, snapshot: Snapshot
 ) -> DataFrame:
     if options.filter is not None:
         frame = frame.where(F.expr(options.filter))
     if request.schema is not None:
-        wanted = from_spark(request.schema, table=snapshot.path)
-        columns = table_columns(wanted, snapshot.schema, snapshot.path)
+        requested = from_spark(request.schema, table=snapshot.path)
+        columns = table_columns(requested, snapshot.schema, snapshot.path)
         frame = frame.select(
             [
                 F.col("`" + known.name.replace("`", "``") + "`").alias(field.name)
-                for field, known in zip(wanted, columns, strict=True)
+                for field, known in zip(requested, columns, strict=True)
             ]
         )
     return frame
 
 
-def _opened(spark: Any, options: SourceOptions) -> tuple[Engine, Snapshot]:
-    """The version that is asked for; the latest one by what is known of the table already."""
+def _open(spark: Any, options: SourceOptions) -> tuple[Engine, Snapshot]:
+    """The snapshot of the requested version, or the latest one from the snapshot cache."""
     if _travels(options):
         return open_pinned(options, None)
     engine = for_path(options.path, options.storage)
@@ -142,43 +146,45 @@ def _opened(spark: Any, options: SourceOptions) -> tuple[Engine, Snapshot]:
 
 
 def _travels(options: SourceOptions) -> bool:
-    """Whether a version or a time is asked for."""
-    asked = options.version is not None or options.timestamp is not None
-    return asked or path_travel(options.path) is not None
+    """Whether the read has a version or a timestamp."""
+    in_options = options.version is not None or options.timestamp is not None
+    return in_options or path_travel(options.path) is not None
 
 
-def _impossible(snapshot: Snapshot) -> str | None:
-    """Why Spark's Parquet reader can't read the table."""
+def _unsupported(snapshot: Snapshot) -> str | None:
+    """The reason that Spark's Parquet reader can't read the table; None if it can."""
     for field in snapshot.schema:
         if field.data_type != VOID and _has_void(field.data_type):
-            return f"column {field.name} has a field without a type"
+            return f"column {field.name} has a field of type void"
     if any(name.lower() == "_metadata" for name in snapshot.schema.names):
-        return "it has a column _metadata, by which Spark names where rows are from"
+        return "it has a column _metadata, a name that Spark reserves for file metadata"
     return None
 
 
-def _out_of_reach(spark: Any, snapshot: Snapshot, options: Mapping[str, str]) -> str | None:
-    """Why Spark's Hadoop can't reach the files of the table.
+def _unreachable(spark: Any, snapshot: Snapshot, options: Mapping[str, str]) -> str | None:
+    """The reason that Spark's Hadoop client can't read the table's files; None if it can.
 
     Args:
-        options: of the read, with what the session says of the store.
+        spark: the session.
+        snapshot: the table.
+        options: the read's options, with the session's storage settings.
     """
     if snapshot.path.startswith("/"):
         return None
     scheme = urlsplit(snapshot.path).scheme
     scheme = "s3a" if scheme in ("s3", "s3n") else scheme
-    given = {key.lower() for key in options}
-    if any(key.startswith(_NOT_HADOOP) for key in given):
-        return "its credentials are in options that Hadoop doesn't know"
-    if scheme == "s3a" and "fs.s3a.endpoint" not in given and _ENDPOINTS & os.environ.keys():
-        return "its endpoint is in the environment, where Hadoop doesn't look"
-    jvm, context = spark._jvm, spark._jsc  # noqa: SLF001  # published nowhere
+    names = {key.lower() for key in options}
+    if any(key.startswith(_NOT_HADOOP) for key in names):
+        return "its credentials are in options that Hadoop doesn't support"
+    if scheme == "s3a" and "fs.s3a.endpoint" not in names and _ENDPOINTS & os.environ.keys():
+        return "its endpoint is in an environment variable that Hadoop doesn't read"
+    jvm, context = spark._jvm, spark._jsc  # noqa: SLF001  # no public API
     try:
         java_class(jvm, "org.apache.hadoop.fs.FileSystem").getFileSystemClass(
             scheme, context.hadoopConfiguration()
         )
     except Py4JError:
-        return f"Spark's Hadoop has no file system for {scheme}:"
+        return f"Spark's Hadoop client has no file system for {scheme}:"
     return None
 
 
@@ -207,7 +213,7 @@ def _heap(spark: Any) -> int:
     return int(java_class(spark._jvm, "java.lang.Runtime").getRuntime().maxMemory())  # noqa: SLF001
 
 
-def _say_once(text: str) -> None:
-    if text not in _warned:
-        _warned.add(text)
-        _LOG.warning(text)
+def _warn_once(message: str) -> None:
+    if message not in _warned:
+        _warned.add(message)
+        _LOG.warning(message)

@@ -1,10 +1,8 @@
-"""A DataFrame over Spark's own Parquet reader, with the kernel's list of files below it.
+"""The DataFrame of a native read: Spark's Parquet reader with a `DeltaFileIndex`.
 
-Structs under their logical names, in a form through which Spark still prunes fields.
-
-A cast from physical to logical names is opaque to Catalyst: whoever asks for one field of the
-result has the whole struct read. Fields that are put into the struct it sees through
-(`SimplifyExtractValueOps`): it takes the physical field itself, and reads no other.
+With column mapping, columns are renamed from physical to logical names. A cast of a struct would
+prevent Catalyst from pruning the struct's fields. Therefore structs are rebuilt with `withField`,
+which Catalyst simplifies (`SimplifyExtractValueOps`): a query of one field reads only that field.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812  # PySpark's convention
 from pyspark.sql.types import (
     ArrayType,
     DataType,
@@ -43,15 +41,15 @@ __all__ = ["native_frame", "renamed"]
 
 
 def renamed(column: Column, physical: DataType, logical: DataType) -> Column:
-    """A column of a physical type, of the same shape as the logical one, as the latter.
+    """Rename the fields of a column from its physical type to its logical type.
 
-    Structs are taken apart; arrays and maps of structs, and structs whose fields aren't nullable or
-    have metadata (both would be lost), are cast.
+    Structs are rebuilt field by field. Arrays and maps of structs are cast, and so are structs with
+    fields that aren't nullable or have metadata, which would be lost.
     """
     if physical.simpleString() == logical.simpleString():
         return column
     if isinstance(physical, StructType) and isinstance(logical, StructType) and _plain(logical):
-        return _taken_apart(column, physical, logical)
+        return _rebuilt_struct(column, physical, logical)
     return column.cast(logical)
 
 
@@ -59,25 +57,25 @@ def _plain(logical: StructType) -> bool:
     return all(field.nullable and not field.metadata for field in logical)
 
 
-def _taken_apart(column: Column, physical: StructType, logical: StructType) -> Column:
+def _rebuilt_struct(column: Column, physical: StructType, logical: StructType) -> Column:
     values = [
-        renamed(column.getField(below.name), below.dataType, above.dataType)
-        for below, above in zip(physical, logical, strict=True)
+        renamed(column.getField(source.name), source.dataType, target.dataType)
+        for source, target in zip(physical, logical, strict=True)
     ]
-    if physical.names == logical.names:  # deeper ones alone are renamed, each where it stands
-        for below, above, value in zip(physical, logical, values, strict=True):
-            if below.dataType.simpleString() != above.dataType.simpleString():
-                column = column.withField(_quoted(above.name), value)
+    if physical.names == logical.names:  # only nested fields are renamed
+        for source, target, value in zip(physical, logical, values, strict=True):
+            if source.dataType.simpleString() != target.dataType.simpleString():
+                column = column.withField(_quoted(target.name), value)
         return column
     taken = {name.lower() for name in physical.names}
     if taken.isdisjoint(name.lower() for name in logical.names):
         return _with_fields(column, logical.names, values).dropFields(*_all_quoted(physical.names))
-    # Names that are below and above, perhaps of other fields: by way of names that are neither.
+    # Physical and logical names overlap: rename in two steps, with temporary names.
     taken |= {name.lower() for name in logical.names}
-    between = _unused_names(len(values), taken)
-    moved = _with_fields(column, between, values).dropFields(*_all_quoted(physical.names))
-    named = [moved.getField(name) for name in between]
-    return _with_fields(moved, logical.names, named).dropFields(*_all_quoted(between))
+    temporary = _unused_names(len(values), taken)
+    moved = _with_fields(column, temporary, values).dropFields(*_all_quoted(physical.names))
+    fields = [moved.getField(name) for name in temporary]
+    return _with_fields(moved, logical.names, fields).dropFields(*_all_quoted(temporary))
 
 
 def _with_fields(column: Column, names: list[str], values: list[Column]) -> Column:
@@ -104,8 +102,7 @@ def _quoted(name: str) -> str:
 _FIELD_ID = "parquet.field.id"
 _FIELD_ID_CONF = "spark.sql.parquet.fieldId.read.enabled"
 _EXISTING_DEFAULT = "EXISTS_DEFAULT"
-"""Metadata by which Spark's Parquet reader fills columns that a file doesn't have; in a Delta table
-they are null."""
+"""Metadata key of the default with which Spark fills a column that a file lacks; Delta has null."""
 
 
 def native_frame(
@@ -117,13 +114,15 @@ def native_frame(
     max_deleted_rows: int,
     options: Mapping[str, str],
 ) -> DataFrame:
-    """The rows of a version.
+    """The rows of a version as a DataFrame.
 
     Args:
         spark: a classic session.
-        time_zone: the session's.
-        max_deleted_rows: see `file_vectors`.
-        options: of Hadoop's file system, and what the relation says of itself.
+        engine: reads the log.
+        snapshot: the version.
+        time_zone: the session's time zone.
+        max_deleted_rows: as in `file_vectors`.
+        options: options of Hadoop's file system and of the relation.
     """
     vectors = None
     if snapshot.scan_builder().build().scan_state(engine).deletion_vectors:
@@ -158,16 +157,16 @@ def native_frame(
     deleted_file = _unused("deleted_file", [*physical.names, number, position])
     deleted_position = _unused("deleted_position", [*physical.names, number, position])
     deleted = deleted_rows_frame(spark, engine.description(), snapshot.path, vectors)
-    kept = frame.withColumn(position, F.col("_metadata.row_index").cast("int")).join(
+    live = frame.withColumn(position, F.col("_metadata.row_index").cast("int")).join(
         F.broadcast(deleted.toDF(deleted_file, deleted_position)),
         on=(F.col(_quoted(number)) == F.col(deleted_file))
         & (F.col(_quoted(position)) == F.col(deleted_position)),
         how="left_anti",
     )
-    native = kept.select(_columns(snapshot.schema, logical, physical))
+    native = live.select(_columns(snapshot.schema, logical, physical))
     if not vectors.scan_files:
         return native
-    return native.unionByName(_read_by_us(spark, engine, snapshot, vectors, logical))
+    return native.unionByName(_kernel_read(spark, engine, snapshot, vectors, logical))
 
 
 def _scan(
@@ -177,9 +176,9 @@ def _scan(
     schema: StructType,
     options: Mapping[str, str],
 ) -> DataFrame:
-    jvm, session = spark._jvm, spark._jsparkSession  # noqa: SLF001  # published nowhere
-    start_callbacks: Any = ensure_callback_server_started  # it carries no types
-    start_callbacks(spark.sparkContext._gateway)  # noqa: SLF001  # as above
+    jvm, session = spark._jvm, spark._jsparkSession  # noqa: SLF001  # no public API
+    start_callbacks: Any = ensure_callback_server_started  # it has no type annotations
+    start_callbacks(spark.sparkContext._gateway)  # noqa: SLF001  # no public API
     sources = "org.apache.spark.sql.execution.datasources"
     from_json = java_class(jvm, "org.apache.spark.sql.types.DataType").fromJson
     relation = java_class(jvm, f"{sources}.HadoopFsRelation")(
@@ -195,13 +194,13 @@ def _scan(
 
 
 def _physical(snapshot: Snapshot) -> StructType:
-    """Spark's schema of the data files with the partition columns among them: physical names."""
+    """Spark's schema of the data files with physical names, partition columns included."""
     schema = to_physical_schema(snapshot.schema, snapshot.column_mapping)
-    kept = TableSchema(tuple(f for f in schema if f.data_type != VOID))
-    spark_schema = to_spark(kept)
+    without_void = TableSchema(tuple(f for f in schema if f.data_type != VOID))
+    spark_schema = to_spark(without_void)
     with_ids = snapshot.column_mapping == "id"
     fields = []
-    for field, known in zip(spark_schema.fields, kept, strict=True):
+    for field, known in zip(spark_schema.fields, without_void, strict=True):
         metadata = {k: v for k, v in field.metadata.items() if k != _EXISTING_DEFAULT}
         if with_ids:
             metadata[_FIELD_ID] = known.metadata[ID_KEY]
@@ -238,7 +237,7 @@ def _with_ids(data_type: DataType, known: Any) -> DataType:
 
 
 def _columns(schema: TableSchema, logical: StructType, physical: StructType) -> list[Column]:
-    """The table's columns, under their logical names, of those of the scan."""
+    """The table's columns with their logical names, as expressions over the scan's columns."""
     columns = []
     for field, known in zip(logical.fields, schema, strict=True):
         if known.data_type == VOID:
@@ -252,20 +251,20 @@ def _columns(schema: TableSchema, logical: StructType, physical: StructType) -> 
     return columns
 
 
-def _read_by_us(
+def _kernel_read(
     spark: Any, engine: Engine, snapshot: Snapshot, vectors: FileVectors, logical: StructType
 ) -> DataFrame:
-    """The rows of the files with too many deleted rows, by the kernel on executors."""
+    """The rows of the files with too many deleted rows, which the kernel reads on executors."""
     description: EngineDescription = engine.description()
     state = snapshot.scan_builder().build().scan_state(engine).to_bytes()
     expected = to_spark_arrow(snapshot.schema)
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        ours, scan_state = from_description(description), ScanState.from_bytes(state)
+        task_engine, scan_state = from_description(description), ScanState.from_bytes(state)
         for batch in batches:
             serialized: list[Any] = batch.column(0).to_pylist()
             for data in serialized:
-                for rows in read_scan_file(ours, scan_state, ScanFile.from_bytes(data)):
+                for rows in read_scan_file(task_engine, scan_state, ScanFile.from_bytes(data)):
                     columns = [c.cast(t) for c, t in zip(rows.columns, expected.types, strict=True)]
                     yield pa.RecordBatch.from_arrays(columns, schema=expected)
 
@@ -276,7 +275,7 @@ def _read_by_us(
 
 def _field(schema: TableSchema, name: str) -> Any:
     field = schema.get(name)
-    assert field is not None  # opening the table has checked it
+    assert field is not None  # checked when the table was opened
     return field
 
 

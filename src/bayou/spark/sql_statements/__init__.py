@@ -1,6 +1,6 @@
-"""Delta's SQL statements, parsed and executed without Spark's extension.
+"""Delta's SQL statements, parsed and executed without Delta's Spark extension.
 
-Start at `execution`. One module for each family of statements.
+Start at `execution`. Each family of statements has a module.
 """
 
 from bayou.spark.sql_statements.execution import answer_sql, sql

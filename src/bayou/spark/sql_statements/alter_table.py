@@ -1,4 +1,4 @@
-"""`ALTER TABLE`, and `COMMENT ON TABLE`."""
+"""`ALTER TABLE` and `COMMENT ON TABLE`."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _Column = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterTable:
-    """`ALTER TABLE table ...`: one change, or several of one column, each a commit."""
+    """`ALTER TABLE table ...`: one or more changes; each change is a commit."""
 
     table: TableName
     changes: tuple[Callable[[TargetTable], object], ...]
 
     def run(self, context: StatementContext) -> Any:
-        """A table's schema, properties, constraints or features changed."""
+        """Change the table's schema, properties, constraints or features."""
         target = context.found(self.table)
         if target is None:
             return NotImplemented
@@ -46,83 +46,82 @@ class AlterTable:
         return context.nothing()
 
 
-def parse_alter_table(words: Words) -> AlterTable | None:
-    """Behind `ALTER`; None for what isn't a table, and for what Spark's catalog does."""
-    if not words.take("TABLE"):
+def parse_alter_table(cursor: Words) -> AlterTable | None:
+    """Parse the tokens after `ALTER`; None for other objects and for `RENAME TO`."""
+    if not cursor.take("TABLE"):
         return None
-    table = words.table()
-    if words.begin_with("RENAME", "TO"):
+    table = cursor.table()
+    if cursor.begin_with("RENAME", "TO"):
         return None
-    changes = _changes(words)
-    words.end()
+    changes = _parse_changes(cursor)
+    cursor.end()
     return AlterTable(table=table, changes=tuple(changes))
 
 
-def parse_comment(words: Words) -> AlterTable | None:
-    """Behind `COMMENT`; None for what isn't a table."""
-    if not words.take("ON", "TABLE"):
+def parse_comment(cursor: Words) -> AlterTable | None:
+    """Parse the tokens after `COMMENT`; None for objects that aren't tables."""
+    if not cursor.take("ON", "TABLE"):
         return None
-    table = words.table()
-    words.expect("IS")
-    text = "" if words.take("NULL") else words.string("a comment")
-    words.end()
+    table = cursor.table()
+    cursor.expect("IS")
+    comment = "" if cursor.take("NULL") else cursor.string("a comment")
+    cursor.end()
     return AlterTable(
-        table=table, changes=(_altering(lambda a: a.set_properties({"comment": text})),)
+        table=table, changes=(_alteration(lambda a: a.set_properties({"comment": comment})),)
     )
 
 
-def _changes(words: Words) -> list[Callable[[TargetTable], object]]:
-    if words.take("ADD"):
-        return [_added(words)]
-    if words.take("DROP"):
-        return [_dropped(words)]
-    if words.take("RENAME", "COLUMN"):
-        return [_renamed(words)]
-    if words.take("ALTER|CHANGE"):
-        words.take("COLUMN")
-        return _changed_column(words)
-    if words.take("SET", "TBLPROPERTIES"):
-        given = properties(words)
-        return [_altering(lambda a: a.set_properties(given))]
-    if words.take("UNSET", "TBLPROPERTIES"):
-        words.take("IF", "EXISTS")
-        keys = property_keys(words)
-        # delta-spark passes over properties that aren't there, with IF EXISTS and without.
-        return [_altering(lambda a: a.unset_properties(*keys, if_exists=True))]
-    if words.take("CLUSTER", "BY"):
-        columns = () if words.take("NONE") else words.columns()
-        return [_altering(lambda a: a.cluster_by(*columns))]
-    if words.begin_with("REPLACE", "COLUMNS"):
-        raise words.error(
+def _parse_changes(cursor: Words) -> list[Callable[[TargetTable], object]]:
+    if cursor.take("ADD"):
+        return [_parse_add(cursor)]
+    if cursor.take("DROP"):
+        return [_parse_drop(cursor)]
+    if cursor.take("RENAME", "COLUMN"):
+        return [_parse_rename(cursor)]
+    if cursor.take("ALTER|CHANGE"):
+        cursor.take("COLUMN")
+        return _parse_change_column(cursor)
+    if cursor.take("SET", "TBLPROPERTIES"):
+        assigned = properties(cursor)
+        return [_alteration(lambda a: a.set_properties(assigned))]
+    if cursor.take("UNSET", "TBLPROPERTIES"):
+        cursor.take("IF", "EXISTS")
+        keys = property_keys(cursor)
+        # delta-spark ignores missing properties, with and without IF EXISTS.
+        return [_alteration(lambda a: a.unset_properties(*keys, if_exists=True))]
+    if cursor.take("CLUSTER", "BY"):
+        columns = () if cursor.take("NONE") else cursor.columns()
+        return [_alteration(lambda a: a.cluster_by(*columns))]
+    if cursor.begin_with("REPLACE", "COLUMNS"):
+        raise cursor.error(
             "ADD COLUMNS, DROP COLUMNS or RENAME COLUMN (REPLACE COLUMNS isn't supported)"
         )
-    raise words.error(
+    raise cursor.error(
         "ADD, DROP, RENAME COLUMN, ALTER COLUMN, CHANGE COLUMN, SET TBLPROPERTIES, UNSET "
         "TBLPROPERTIES or CLUSTER BY"
     )
 
 
-def _added(words: Words) -> Callable[[TargetTable], object]:
-    if words.take("CONSTRAINT"):
-        name = words.name("the name of a constraint")
-        words.expect("CHECK")
-        condition = words.parenthesized()
-        return _altering(lambda a: a.add_constraint(name, condition))
-    if words.take("FEATURE"):
-        feature = words.string_or_name("the name of a feature")
-        return _altering(lambda a: a.add_feature(feature))
-    words.expect("COLUMN|COLUMNS")
-    if words.begin_with("("):
-        found = words.several(lambda: column_definition(words))
+def _parse_add(cursor: Words) -> Callable[[TargetTable], object]:
+    if cursor.take("CONSTRAINT"):
+        name = cursor.name("the name of a constraint")
+        cursor.expect("CHECK")
+        condition = cursor.parenthesized()
+        return _alteration(lambda a: a.add_constraint(name, condition))
+    if cursor.take("FEATURE"):
+        feature = cursor.string_or_name("the name of a feature")
+        return _alteration(lambda a: a.add_feature(feature))
+    cursor.expect("COLUMN|COLUMNS")
+    if cursor.begin_with("("):
+        definitions = list(cursor.several(lambda: column_definition(cursor)))
     else:
-        definitions = [column_definition(words)]
-        while words.take(","):
-            definitions.append(column_definition(words))
-        found = tuple(definitions)
-    return _adding([definition.new_column for definition in found])
+        definitions = [column_definition(cursor)]
+        while cursor.take(","):
+            definitions.append(column_definition(cursor))
+    return _addition([definition.new_column for definition in definitions])
 
 
-def _adding(columns: list[NewColumn]) -> Callable[[TargetTable], object]:
+def _addition(columns: list[NewColumn]) -> Callable[[TargetTable], object]:
     def add(target: TargetTable) -> object:
         snapshot = target.table.latest_snapshot(target.engine)
         return add_columns(target.engine, snapshot, columns, engine_info=SPARK_ENGINE_INFO)
@@ -130,24 +129,24 @@ def _adding(columns: list[NewColumn]) -> Callable[[TargetTable], object]:
     return add
 
 
-def _dropped(words: Words) -> Callable[[TargetTable], object]:
-    if words.take("CONSTRAINT"):
-        if_exists = words.take("IF", "EXISTS")
-        name = words.name("the name of a constraint")
-        return _altering(lambda a: a.drop_constraint(name, if_exists=if_exists))
-    if words.take("FEATURE"):
-        feature = words.string_or_name("the name of a feature")
-        truncate = words.take("TRUNCATE", "HISTORY")
-        return _altering(lambda a: a.drop_feature(feature, truncate_history=truncate))
-    words.expect("COLUMN|COLUMNS")
-    if_exists = words.take("IF", "EXISTS")
-    if words.begin_with("("):
-        columns = words.columns()
+def _parse_drop(cursor: Words) -> Callable[[TargetTable], object]:
+    if cursor.take("CONSTRAINT"):
+        if_exists = cursor.take("IF", "EXISTS")
+        name = cursor.name("the name of a constraint")
+        return _alteration(lambda a: a.drop_constraint(name, if_exists=if_exists))
+    if cursor.take("FEATURE"):
+        feature = cursor.string_or_name("the name of a feature")
+        truncate = cursor.take("TRUNCATE", "HISTORY")
+        return _alteration(lambda a: a.drop_feature(feature, truncate_history=truncate))
+    cursor.expect("COLUMN|COLUMNS")
+    if_exists = cursor.take("IF", "EXISTS")
+    if cursor.begin_with("("):
+        columns = cursor.columns()
     else:
-        found = [words.column()]
-        while words.take(","):
-            found.append(words.column())
-        columns = tuple(found)
+        paths = [cursor.column()]
+        while cursor.take(","):
+            paths.append(cursor.column())
+        columns = tuple(paths)
     return lambda target: _drop_columns(target, columns, if_exists=if_exists)
 
 
@@ -161,68 +160,69 @@ def _drop_columns(target: TargetTable, columns: tuple[_Column, ...], *, if_exist
     return target.handle.alter.drop_columns(*columns)
 
 
-def _renamed(words: Words) -> Callable[[TargetTable], object]:
-    column = words.column()
-    words.expect("TO")
-    name = words.column()[-1]
-    return _altering(lambda a: a.rename_column(column, name))
+def _parse_rename(cursor: Words) -> Callable[[TargetTable], object]:
+    column = cursor.column()
+    cursor.expect("TO")
+    name = cursor.column()[-1]
+    return _alteration(lambda a: a.rename_column(column, name))
 
 
-def _changed_column(words: Words) -> list[Callable[[TargetTable], object]]:
-    column = words.column()
-    if words.take("TYPE"):
-        field = column_type(words, column[-1])
-        return [_altering(lambda a: a.change_type(column, field.data_type))]
-    if words.take("SET", "NOT", "NULL"):
-        return [_altering(lambda a: a.set_not_null(column))]
-    if words.take("DROP", "NOT", "NULL"):
-        return [_altering(lambda a: a.drop_not_null(column))]
-    if words.take("SET", "DEFAULT"):
-        value = words.rest("the value of DEFAULT")
-        return [_altering(lambda a: a.set_default(column, value))]
-    if words.take("DROP", "DEFAULT"):
-        return [_altering(lambda a: a.drop_default(column))]
-    if words.take("COMMENT"):
-        comment = words.string("a comment")
-        return [_altering(lambda a: a.set_comment(column, comment))]
-    if words.begin_with("FIRST|AFTER"):
-        return [_moved(column, position(words))]
-    if words.take("SYNC", "IDENTITY"):
-        return [_altering(lambda a: a.sync_identity(column))]
-    return _as_hive_says(column, column_definition(words))
+def _parse_change_column(cursor: Words) -> list[Callable[[TargetTable], object]]:
+    column = cursor.column()
+    if cursor.take("TYPE"):
+        field = column_type(cursor, column[-1])
+        return [_alteration(lambda a: a.change_type(column, field.data_type))]
+    if cursor.take("SET", "NOT", "NULL"):
+        return [_alteration(lambda a: a.set_not_null(column))]
+    if cursor.take("DROP", "NOT", "NULL"):
+        return [_alteration(lambda a: a.drop_not_null(column))]
+    if cursor.take("SET", "DEFAULT"):
+        value = cursor.rest("the value of DEFAULT")
+        return [_alteration(lambda a: a.set_default(column, value))]
+    if cursor.take("DROP", "DEFAULT"):
+        return [_alteration(lambda a: a.drop_default(column))]
+    if cursor.take("COMMENT"):
+        comment = cursor.string("a comment")
+        return [_alteration(lambda a: a.set_comment(column, comment))]
+    if cursor.begin_with("FIRST|AFTER"):
+        return [_move(column, position(cursor))]
+    if cursor.take("SYNC", "IDENTITY"):
+        return [_alteration(lambda a: a.sync_identity(column))]
+    return _hive_changes(column, column_definition(cursor))
 
 
-def _as_hive_says(
-    column: _Column, wanted: ColumnDefinition
+def _hive_changes(
+    column: _Column, definition: ColumnDefinition
 ) -> list[Callable[[TargetTable], object]]:
-    """`CHANGE COLUMN name new_name type [COMMENT ..] [FIRST | AFTER ..]`: one commit, and one
-    before it for another name, which Spark itself refuses here.
+    """`CHANGE COLUMN name new_name type [COMMENT ..] [FIRST | AFTER ..]`, in Hive's syntax.
+
+    A new name is a commit before the commit of the other changes. Spark refuses a new name here.
     """
-    to = wanted.path[-1]
+    to = definition.path[-1]
     changes: list[Callable[[TargetTable], object]] = []
     if to.lower() != column[-1].lower():
-        changes.append(_altering(lambda a: a.rename_column(column, to)))
-    now = (*column[:-1], to)
-    changes.append(lambda target: _change_column(target, now, wanted))
+        changes.append(_alteration(lambda a: a.rename_column(column, to)))
+    renamed = (*column[:-1], to)
+    changes.append(lambda target: _change_column(target, renamed, definition))
     return changes
 
 
-def _change_column(target: TargetTable, column: _Column, wanted: ColumnDefinition) -> object:
+def _change_column(target: TargetTable, column: _Column, definition: ColumnDefinition) -> object:
     snapshot = target.table.latest_snapshot(target.engine)
     return change_column(
         target.engine,
         snapshot,
         column,
-        to=wanted.field,
-        comment=wanted.comment,
-        position=wanted.position,
+        to=definition.field,
+        comment=definition.comment,
+        position=definition.position,
         engine_info=SPARK_ENGINE_INFO,
     )
 
 
-def _moved(column: _Column, place: str | None) -> Callable[[TargetTable], object]:
-    return _altering(lambda a: a.move_column(column, first=place == "", after=place or None))
+def _move(column: _Column, to: str | None) -> Callable[[TargetTable], object]:
+    return _alteration(lambda a: a.move_column(column, first=to == "", after=to or None))
 
 
-def _altering(change: Callable[[Alter], object]) -> Callable[[TargetTable], object]:
+def _alteration(change: Callable[[Alter], object]) -> Callable[[TargetTable], object]:
     return lambda target: change(target.handle.alter)

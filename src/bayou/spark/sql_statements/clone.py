@@ -43,9 +43,9 @@ class Clone:
     location: str | None
 
     def run(self, context: StatementContext) -> Any:
-        """A table over another one's files; a frame of metrics, without rows if there was one."""
-        source, place = context.target(self.source), context.place(self.table)
-        path = place.path if place.exists else self.location or place.path
+        """Clone the source and return a DataFrame of metrics, empty if the table already exists."""
+        source, resolved = context.target(self.source), context.place(self.table)
+        path = resolved.path if resolved.exists else self.location or resolved.path
         target = TargetTable(spark=context.spark, location=path)
         if self.mode is CreationMode.CREATE_IF_NOT_EXISTS and target.exists():
             return context.spark.createDataFrame([], _SCHEMA)
@@ -58,7 +58,7 @@ class Clone:
             snapshot = table.snapshot_as_of_timestamp(engine, at)
         else:
             snapshot = table.latest_snapshot(engine)
-        done = clone(
+        metrics = clone(
             target.engine,
             snapshot,
             target.path,
@@ -67,33 +67,33 @@ class Clone:
             replace=self.mode.replaces,
             transaction_identifiers=CLONE_TRANSACTION_IDENTIFIERS.boolean(context.spark, True),
         )
-        if not place.exists:
-            place.register(context.spark, target.path)
-        values = asdict(done)
+        if not resolved.exists:
+            resolved.register(context.spark, target.path)
+        values = asdict(metrics)
         return context.spark.createDataFrame([tuple(values[c] for c in _COLUMNS)], _SCHEMA)
 
 
-def parse_clone(words: Words, table: TableName, mode: CreationMode) -> Clone:
-    """Behind `SHALLOW CLONE`."""
-    source = words.table()
+def parse_clone(cursor: Words, table: TableName, mode: CreationMode) -> Clone:
+    """Parse the tokens after `SHALLOW CLONE`."""
+    source = cursor.table()
     version = timestamp = location = None
-    given: Mapping[str, str] = {}
-    words.take("FOR")
-    if words.take("VERSION|SYSTEM_VERSION", "AS", "OF"):
-        version = words.integer("the number of a version")
-    elif words.take("TIMESTAMP|SYSTEM_TIME", "AS", "OF"):
-        timestamp = words.string("a time")
-    if words.take("TBLPROPERTIES"):
-        given = properties(words)
-    if words.take("LOCATION"):
-        location = words.string("a path")
-    words.end()
+    overrides: Mapping[str, str] = {}
+    cursor.take("FOR")
+    if cursor.take("VERSION|SYSTEM_VERSION", "AS", "OF"):
+        version = cursor.integer("a version number")
+    elif cursor.take("TIMESTAMP|SYSTEM_TIME", "AS", "OF"):
+        timestamp = cursor.string("a timestamp")
+    if cursor.take("TBLPROPERTIES"):
+        overrides = properties(cursor)
+    if cursor.take("LOCATION"):
+        location = cursor.string("a path")
+    cursor.end()
     return Clone(
         table=table,
         mode=mode,
         source=source,
         version=version,
         timestamp=timestamp,
-        properties=given,
+        properties=overrides,
         location=location,
     )

@@ -1,4 +1,4 @@
-"""Columns and properties as `CREATE TABLE` and `ALTER TABLE` define them."""
+"""Parsers of the column definitions and properties of `CREATE TABLE` and `ALTER TABLE`."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ __all__ = [
     "property_keys",
 ]
 
-_BEHIND_TYPE = "NOT|NULL|DEFAULT|GENERATED|COMMENT|FIRST|AFTER|CONSTRAINT|,|)"
+_AFTER_TYPE = "NOT|NULL|DEFAULT|GENERATED|COMMENT|FIRST|AFTER|CONSTRAINT|,|)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnDefinition:
-    """A column.
+    """A column as a statement defines it.
 
     Attributes:
-        path: its name, behind that of the struct that it is in.
+        path: the column's name, preceded by the names of its enclosing structs.
         field: name, type, nullability and metadata.
-        comment: free text.
-        default: SQL text.
-        position: see `NewColumn`.
+        comment: the comment; None without one.
+        default: the default value as SQL; None without one.
+        position: as in `NewColumn`.
     """
 
     path: tuple[str, ...]
@@ -46,14 +46,14 @@ class ColumnDefinition:
 
     @property
     def whole_field(self) -> StructField:
-        """With comment and default in its metadata."""
-        marks = {"comment": self.comment, CURRENT_DEFAULT_KEY: self.default}
-        given = {key: value for key, value in marks.items() if value is not None}
-        return replace(self.field, metadata={**self.field.metadata, **given})
+        """The field with the comment and the default in its metadata."""
+        optional = {"comment": self.comment, CURRENT_DEFAULT_KEY: self.default}
+        added = {key: value for key, value in optional.items() if value is not None}
+        return replace(self.field, metadata={**self.field.metadata, **added})
 
     @property
     def new_column(self) -> NewColumn:
-        """For a table that is there."""
+        """The column as `add_columns` takes it."""
         return NewColumn(
             path=self.path,
             field=self.field,
@@ -63,107 +63,106 @@ class ColumnDefinition:
         )
 
 
-def column_definition(words: Words) -> ColumnDefinition:
+def column_definition(cursor: Words) -> ColumnDefinition:
     """`name type [NOT NULL] [DEFAULT ..] [GENERATED ..] [COMMENT ..] [FIRST | AFTER ..]`."""
-    path = words.column()
-    field = column_type(words, path[-1])
-    comment = default = place = None
-    while not words.ended:
-        if words.take("NOT", "NULL"):
+    path = cursor.column()
+    field = column_type(cursor, path[-1])
+    comment = default = location = None
+    while not cursor.ended:
+        if cursor.take("NOT", "NULL"):
             field = replace(field, nullable=False)
-        elif words.take("NULL"):
+        elif cursor.take("NULL"):
             pass
-        elif words.take("DEFAULT"):
-            default = words.until(_clause(words), what="the value of DEFAULT")
-        elif words.take("GENERATED"):
-            field = _generated(words, field)
-        elif words.take("COMMENT"):
-            comment = words.string("a comment")
-        elif words.begin_with("FIRST|AFTER"):
-            place = position(words)
-        elif words.begin_with(",|)"):
+        elif cursor.take("DEFAULT"):
+            default = cursor.until(_default_end(cursor), what="the value of DEFAULT")
+        elif cursor.take("GENERATED"):
+            field = _parse_generated(cursor, field)
+        elif cursor.take("COMMENT"):
+            comment = cursor.string("a comment")
+        elif cursor.begin_with("FIRST|AFTER"):
+            location = position(cursor)
+        elif cursor.begin_with(",|)"):
             break
         else:
-            raise words.error("NOT NULL, DEFAULT, GENERATED, COMMENT, a comma or a parenthesis")
+            raise cursor.error("NOT NULL, DEFAULT, GENERATED, COMMENT, a comma or a parenthesis")
     return ColumnDefinition(
-        path=path, field=field, comment=comment, default=default, position=place
+        path=path, field=field, comment=comment, default=default, position=location
     )
 
 
-def column_type(words: Words, name: str) -> StructField:
-    """A type, of a column of that name."""
-    text = words.until(
-        lambda: is_behind_type(words), what=f"the type of column {name!r}", angles=True
+def column_type(cursor: Words, name: str) -> StructField:
+    """Parse the data type of a column into a field of that name."""
+    type_string = cursor.until(
+        lambda: is_behind_type(cursor), what=f"the type of column {name!r}", angles=True
     )
     try:
-        return field_from_text(name, text)
+        return field_from_text(name, type_string)
     except SchemaJsonError as error:
         message = f"Column {name!r}: {error}."
-        raise StatementError(message, statement=words.text) from error
+        raise StatementError(message, statement=cursor.text) from error
 
 
-def is_behind_type(words: Words) -> bool:
-    """Whether what stands here is no part of a type any more."""
-    return words.begin_with(_BEHIND_TYPE)
+def is_behind_type(cursor: Words) -> bool:
+    """Whether the next token ends a data type."""
+    return cursor.begin_with(_AFTER_TYPE)
 
 
-def position(words: Words) -> str | None:
-    """`FIRST` or `AFTER column`, as of `NewColumn`."""
-    if words.take("FIRST"):
+def position(cursor: Words) -> str | None:
+    """`FIRST` or `AFTER column`, as `NewColumn.position`; None for neither."""
+    if cursor.take("FIRST"):
         return ""
-    return words.name("the name of a column") if words.take("AFTER") else None
+    return cursor.name("the name of a column") if cursor.take("AFTER") else None
 
 
-def properties(words: Words) -> dict[str, str]:
+def properties(cursor: Words) -> dict[str, str]:
     """`('key' = 'value', a.b = 1, ...)`."""
-    return dict(words.several(lambda: _property(words)))
+    return dict(cursor.several(lambda: _parse_property(cursor)))
 
 
-def property_keys(words: Words) -> tuple[str, ...]:
+def property_keys(cursor: Words) -> tuple[str, ...]:
     """`('key', a.b, ...)`."""
-    return words.several(lambda: _key(words))
+    return cursor.several(lambda: _parse_key(cursor))
 
 
-def _property(words: Words) -> tuple[str, str]:
-    key = _key(words)
-    words.take("=")
-    if words.begin_with(",|)"):
+def _parse_property(cursor: Words) -> tuple[str, str]:
+    key = _parse_key(cursor)
+    cursor.take("=")
+    if cursor.begin_with(",|)"):
         return key, ""
-    text = words.until_words(",", what="the value of a property")
-    inside = Words(text)
-    if text[:1] in ("'", '"'):
-        return key, inside.string("a value")
-    return key, text.lower() if text.lower() in ("true", "false") else text
+    value = cursor.until_words(",", what="the value of a property")
+    if value[:1] in ("'", '"'):
+        return key, Words(value).string("a value")
+    return key, value.lower() if value.lower() in ("true", "false") else value
 
 
-def _key(words: Words) -> str:
+def _parse_key(cursor: Words) -> str:
     what = "the name of a property"
-    return words.string(what) if words.at_text else ".".join(words.column(what))
+    return cursor.string(what) if cursor.at_text else ".".join(cursor.column(what))
 
 
-def _generated(words: Words, field: StructField) -> StructField:
-    by_default = words.take("BY", "DEFAULT")
+def _parse_generated(cursor: Words, field: StructField) -> StructField:
+    by_default = cursor.take("BY", "DEFAULT")
     if not by_default:
-        words.expect("ALWAYS")
-    words.expect("AS")
-    if not words.take("IDENTITY"):
+        cursor.expect("ALWAYS")
+    cursor.expect("AS")
+    if not cursor.take("IDENTITY"):
         if by_default:
-            raise words.error("IDENTITY")
-        return generated_column(field, words.parenthesized())
+            raise cursor.error("IDENTITY")
+        return generated_column(field, cursor.parenthesized())
     start = step = 1
-    if words.take("("):
-        while not words.take(")"):
-            if words.take("START", "WITH"):
-                start = words.integer("a whole number")
-            elif words.take("INCREMENT", "BY"):
-                step = words.integer("a whole number")
+    if cursor.take("("):
+        while not cursor.take(")"):
+            if cursor.take("START", "WITH"):
+                start = cursor.integer("a whole number")
+            elif cursor.take("INCREMENT", "BY"):
+                step = cursor.integer("a whole number")
             else:
-                raise words.error("START WITH n, INCREMENT BY n or a parenthesis")
-            words.take(",")
+                raise cursor.error("START WITH n, INCREMENT BY n or a parenthesis")
+            cursor.take(",")
     return identity_column(field, start=start, step=step, allow_explicit=by_default)
 
 
-def _clause(words: Words) -> Callable[[], bool]:
+def _default_end(cursor: Words) -> Callable[[], bool]:
     return lambda: (
-        words.begin_with("NOT", "NULL") or words.begin_with("COMMENT|FIRST|AFTER|GENERATED|,")
+        cursor.begin_with("NOT", "NULL") or cursor.begin_with("COMMENT|FIRST|AFTER|GENERATED|,")
     )

@@ -1,4 +1,4 @@
-"""What a statement runs in: the session, and what its text says about tables and rows."""
+"""`StatementContext`: the session that runs a statement, and the Delta tables it names."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ __all__ = ["Statement", "StatementContext", "location_of", "name_of"]
 
 
 class Statement(Protocol):
-    """A statement of ours, understood."""
+    """A parsed statement that Bayou can execute."""
 
     def run(self, context: StatementContext) -> Any:
-        """Its DataFrame; NotImplemented where it is Spark's after all.
+        """Execute the statement and return its DataFrame; NotImplemented leaves it to Spark.
 
         Raises:
-            BayouError: it can't be.
+            BayouError: the statement fails.
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementContext:
-    """A session and a statement.
+    """A session and the SQL of a statement.
 
     Attributes:
-        spark: classic or Connect.
-        text: of the statement, its parameters filled in.
-        query: runs a query that may name Delta tables, and frames that the caller gave.
-        names_tables: whether a query names Delta tables that only we can read.
+        spark: the session, classic or Connect.
+        text: the statement's SQL, with parameters replaced by literals.
+        query: runs a query that may name Delta tables and the caller's DataFrames.
+        names_tables: whether a query names Delta tables that Spark can't read.
     """
 
     spark: Any
@@ -46,11 +46,11 @@ class StatementContext:
 
     @property
     def is_classic(self) -> bool:
-        """Whether the session has a JVM beside it."""
+        """Whether the session is a classic one, with a JVM, and not one of Spark Connect."""
         return isinstance(self.spark, SparkSession)
 
     def found(self, table: Sequence[str]) -> TargetTable | None:
-        """The Delta table of a name or path; None for a name that stands for none."""
+        """The Delta table of a name or path; None if the name isn't that of a Delta table."""
         if _is_path(table):
             return TargetTable(spark=self.spark, location=table[1])
         location = location_of(self.spark, table)
@@ -62,61 +62,62 @@ class StatementContext:
         """The Delta table of a name or path.
 
         Raises:
-            StatementError: the name stands for none.
+            StatementError: the name isn't that of a Delta table.
         """
-        found = self.found(table)
-        if found is None:
+        target = self.found(table)
+        if target is None:
             raise StatementError(
-                f"{'.'.join(table)} isn't a Delta table that the session catalog knows the place "
-                "of. Name it by its path: delta.`/path`.",
+                f"Table {'.'.join(table)}: the session catalog has no Delta table of this name. "
+                "Use its path: delta.`/path`.",
                 statement=self.text,
             )
-        return found
+        return target
 
     def place(self, table: Sequence[str]) -> NamedTable:
-        """Where a table is, or would be made; free names of the catalog included.
+        """The name and location of a table that exists or can be created.
 
         Raises:
-            StatementError: the name is that of something else, or can't be seen from here.
+            StatementError: the name isn't that of a Delta table and isn't free, or the session is
+                one of Spark Connect.
         """
         if _is_path(table):
             return NamedTable(name=name_of(table), path=table[1], exists=True, is_path=True)
-        found = named_table(self.spark, name_of(table)) if self.is_classic else None
-        if found is None:
+        resolved = named_table(self.spark, name_of(table)) if self.is_classic else None
+        if resolved is None:
             raise StatementError(
-                f"{'.'.join(table)} can't be made into a Delta table: it is something else in the "
-                "catalog, or the session is one of Spark Connect, where names can't be resolved. "
-                "Name it by its path: delta.`/path`.",
+                f"Table {'.'.join(table)}: the name can't be used for a Delta table. It belongs to "
+                "another object of the catalog, or the session is one of Spark Connect, which "
+                "can't resolve names. Use a path: delta.`/path`.",
                 statement=self.text,
             )
-        return found
+        return resolved
 
     def nothing(self) -> Any:
-        """The frame of a statement that tells nothing."""
+        """An empty DataFrame, for statements without a result."""
         return empty_frame(self.spark)
 
     def refuse(self, message: str) -> StatementError:
-        """An error about this statement."""
+        """A `StatementError` with this statement's SQL."""
         return StatementError(message, statement=self.text)
 
 
 def name_of(table: Sequence[str]) -> str:
-    """A name as SQL writes it."""
+    """The name as SQL, each part in backticks."""
     return ".".join(quoted_name(part) for part in table)
 
 
 def location_of(spark: Any, table: Sequence[str]) -> str | None:
-    """Where the table of a name is; None where it is no Delta table, and under Spark Connect.
+    """The path of a Delta table of the session catalog; None for other names.
 
-    A client of Spark Connect can't see where the server's tables are.
+    None under Spark Connect too: its client can't read table locations from the server's catalog.
     """
     if not isinstance(spark, SparkSession) or len(table) > 3:
         return None
     try:
-        found = named_table(spark, name_of(table))
+        resolved = named_table(spark, name_of(table))
     except ArgumentError:
         return None
-    return found.path if found is not None and found.exists else None
+    return resolved.path if resolved is not None and resolved.exists else None
 
 
 def _is_path(table: Sequence[str]) -> bool:

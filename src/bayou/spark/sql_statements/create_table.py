@@ -1,7 +1,4 @@
-"""`CREATE TABLE` and `REPLACE TABLE ... USING delta`, with columns or `AS query`.
-
-`CREATE TEMPORARY VIEW ... AS query`, of queries that name Delta tables.
-"""
+"""`CREATE TABLE`, `REPLACE TABLE` and `CREATE TEMPORARY VIEW` of Delta tables."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from bayou.kernel.commands.create_table import CreationMode, TableDefinition
 from bayou.kernel.commands.write import WriteMode
 from bayou.kernel.operation import Operation
 from bayou.protocol.schema import StructField, StructType
+from bayou.spark.catalog_tables import NamedTable
 from bayou.spark.delta_table import DeltaTable, DeltaTableBuilder
 from bayou.spark.sql_statements.clone import Clone, parse_clone
 from bayou.spark.sql_statements.column_definitions import column_definition, properties
@@ -43,8 +41,8 @@ class CreateTable:
 
     Attributes:
         definition: columns, partitioning, clustering, properties and comment.
-        location: of `LOCATION`.
-        query: of `AS`; None where columns define the table.
+        location: the path in `LOCATION`; None without the clause.
+        query: the query after `AS`; None if the statement defines columns.
     """
 
     table: TableName
@@ -54,51 +52,51 @@ class CreateTable:
     query: str | None
 
     def run(self, context: StatementContext) -> Any:
-        """A table made, in one commit."""
+        """Create or replace the table in one commit."""
         if self.query is None:
-            self._define(context)
+            self._create_with_columns(context)
         else:
-            self._fill(context, self.query)
+            self._create_as_select(context, self.query)
         return context.nothing()
 
-    def _define(self, context: StatementContext) -> None:
+    def _create_with_columns(self, context: StatementContext) -> None:
         builder = DeltaTableBuilder(context.spark, self.mode, DeltaTable)
-        place = context.place(self.table)
-        if place.is_path:
-            builder = builder.location(place.path)
+        resolved = context.place(self.table)
+        if resolved.is_path:
+            builder = builder.location(resolved.path)
         else:
             builder = builder.tableName(name_of(self.table))
             if self.location is not None:
                 builder = builder.location(self.location)
         builder.define(self.definition).execute()
 
-    def _fill(self, context: StatementContext, query: str) -> None:
+    def _create_as_select(self, context: StatementContext, query: str) -> None:
         if not context.is_classic:
             raise context.refuse(
-                "CREATE TABLE ... AS isn't possible under Spark Connect: create the table with its "
-                "columns, and INSERT INTO it."
+                f"Table {'.'.join(self.table)}: Spark Connect doesn't support CREATE TABLE ... AS. "
+                "Create the table with columns, then INSERT INTO it."
             )
-        place = context.place(self.table)
-        path = place.path if place.exists else self.location or place.path
+        resolved = context.place(self.table)
+        path = resolved.path if resolved.exists else self.location or resolved.path
         target = TargetTable(spark=context.spark, location=path)
-        there = target.exists()
-        if self.mode is CreationMode.CREATE_IF_NOT_EXISTS and (there or _is_named(place)):
+        exists = target.exists()
+        if self.mode is CreationMode.CREATE_IF_NOT_EXISTS and (exists or _in_catalog(resolved)):
             return
-        if self.mode is CreationMode.CREATE and (there or _is_named(place)):
+        if self.mode is CreationMode.CREATE and (exists or _in_catalog(resolved)):
             raise TableAlreadyExistsError(
-                f"There is a table {'.'.join(self.table)} already (TABLE_OR_VIEW_ALREADY_EXISTS). "
+                f"Table {'.'.join(self.table)}: it already exists (TABLE_OR_VIEW_ALREADY_EXISTS). "
                 "Use CREATE OR REPLACE TABLE, or INSERT INTO.",
                 table=target.path,
             )
-        if self.mode is CreationMode.REPLACE and not there:
+        if self.mode is CreationMode.REPLACE and not exists:
             raise TableNotFoundError(
-                f"There is no table {'.'.join(self.table)} to be replaced "
+                f"Table {'.'.join(self.table)}: it doesn't exist and can't be replaced "
                 "(TABLE_OR_VIEW_NOT_FOUND). Use CREATE OR REPLACE TABLE.",
                 table=target.path,
             )
         mode, operation = _AS_SELECT[self.mode]
-        given = {**self.definition.properties, "path": path, "overwriteSchema": "true"}
-        options = WriteOptions.parse(with_session_defaults(context.spark, path, given))
+        settings = {**self.definition.properties, "path": path, "overwriteSchema": "true"}
+        options = WriteOptions.parse(with_session_defaults(context.spark, path, settings))
         write_rows(
             context.query(query),
             options.defining(self.definition.properties, self.definition.description),
@@ -106,80 +104,82 @@ class CreateTable:
             self.definition.partition_columns or None,
             tuple(".".join(path) for path in self.definition.clustering_columns) or None,
             operation=operation,
-            is_managed=not place.is_path and self.location is None,
+            is_managed=not resolved.is_path and self.location is None,
         )
-        if not place.exists:
-            place.register(context.spark, path)
+        if not resolved.exists:
+            resolved.register(context.spark, path)
 
 
-def _is_named(place: Any) -> bool:
-    return place.exists and not place.is_path
+def _in_catalog(resolved: NamedTable) -> bool:
+    return resolved.exists and not resolved.is_path
 
 
-def parse_create_table(words: Words) -> CreateTable | Clone | None:
-    """A whole `CREATE TABLE` or `REPLACE TABLE`; None where it isn't one of a Delta table."""
-    mode = _mode(words)
+def parse_create_table(cursor: Words) -> CreateTable | Clone | None:
+    """Parse a `CREATE TABLE` or `REPLACE TABLE`; None for other statements and formats."""
+    mode = _parse_mode(cursor)
     if mode is None:
         return None
-    table = words.table()
-    if words.take("SHALLOW", "CLONE"):
-        return parse_clone(words, table, mode)
-    if words.take("DEEP", "CLONE") or words.take("CLONE"):
-        raise words.error("SHALLOW CLONE (deep clones aren't supported), not what")
-    if not _is_path(table) and not words.has_ahead("USING", "DELTA"):
-        return None  # of another format, or like another table
+    table = cursor.table()
+    if cursor.take("SHALLOW", "CLONE"):
+        return parse_clone(cursor, table, mode)
+    if cursor.take("DEEP", "CLONE") or cursor.take("CLONE"):
+        raise cursor.error("SHALLOW CLONE (deep clones aren't supported)")
+    if not _is_path(table) and not cursor.has_ahead("USING", "DELTA"):
+        return None  # another format, or CREATE TABLE ... LIKE
     columns: tuple[StructField, ...] = ()
-    if words.begin_with("("):
-        columns = words.several(lambda: column_definition(words).whole_field)
-    return _clauses(words, table, mode, columns)
+    if cursor.begin_with("("):
+        columns = cursor.several(lambda: column_definition(cursor).whole_field)
+    return _parse_clauses(cursor, table, mode, columns)
 
 
-def _mode(words: Words) -> CreationMode | None:
-    if words.take("CREATE", "OR", "REPLACE", "TABLE"):
+def _parse_mode(cursor: Words) -> CreationMode | None:
+    if cursor.take("CREATE", "OR", "REPLACE", "TABLE"):
         return CreationMode.CREATE_OR_REPLACE
-    if words.take("REPLACE", "TABLE"):
+    if cursor.take("REPLACE", "TABLE"):
         return CreationMode.REPLACE
-    if words.take("CREATE", "TABLE"):
-        if words.take("IF", "NOT", "EXISTS"):
+    if cursor.take("CREATE", "TABLE"):
+        if cursor.take("IF", "NOT", "EXISTS"):
             return CreationMode.CREATE_IF_NOT_EXISTS
         return CreationMode.CREATE
     return None
 
 
-def _clauses(
-    words: Words, table: TableName, mode: CreationMode, columns: tuple[StructField, ...]
+def _parse_clauses(
+    cursor: Words, table: TableName, mode: CreationMode, columns: tuple[StructField, ...]
 ) -> CreateTable:
     partitions: tuple[str, ...] = ()
     clustering: tuple[tuple[str, ...], ...] = ()
-    given: Mapping[str, str] = {}
+    table_properties: Mapping[str, str] = {}
     comment = location = query = None
-    while not words.ended:
-        if words.take("USING"):
-            words.expect("DELTA")
-        elif words.take("PARTITIONED", "BY"):
-            partitions, added = _partitioning(words)
+    while not cursor.ended:
+        if cursor.take("USING"):
+            cursor.expect("DELTA")
+        elif cursor.take("PARTITIONED", "BY"):
+            partitions, added = _parse_partitioning(cursor)
             columns = (*columns, *added)
-        elif words.take("CLUSTER", "BY"):
-            clustering = words.columns()
-        elif words.take("COMMENT"):
-            comment = words.string("a comment")
-        elif words.take("TBLPROPERTIES"):
-            given = properties(words)
-        elif words.take("LOCATION"):
-            location = words.string("a path")
-        elif words.take("AS") or words.begin_with("SELECT|WITH|FROM|VALUES"):
-            query = words.rest("a query")
+        elif cursor.take("CLUSTER", "BY"):
+            clustering = cursor.columns()
+        elif cursor.take("COMMENT"):
+            comment = cursor.string("a comment")
+        elif cursor.take("TBLPROPERTIES"):
+            table_properties = properties(cursor)
+        elif cursor.take("LOCATION"):
+            location = cursor.string("a path")
+        elif cursor.take("AS") or cursor.begin_with("SELECT|WITH|FROM|VALUES"):
+            query = cursor.rest("a query")
         else:
-            raise words.error(
-                "PARTITIONED BY, CLUSTER BY, COMMENT, TBLPROPERTIES, LOCATION or AS and a query"
+            raise cursor.error(
+                "PARTITIONED BY, CLUSTER BY, COMMENT, TBLPROPERTIES, LOCATION or AS query"
             )
     if query is not None and columns:
-        raise words.error("A query without columns before it: CREATE TABLE ... AS makes them")
+        raise cursor.error(
+            "no column definitions before AS (CREATE TABLE ... AS takes the columns of its query)"
+        )
     definition = TableDefinition(
         schema=StructType(columns),
         partition_columns=partitions,
         clustering_columns=clustering,
-        properties=given,
+        properties=table_properties,
         description=comment,
     )
     return CreateTable(
@@ -187,20 +187,20 @@ def _clauses(
     )
 
 
-def _partitioning(words: Words) -> tuple[tuple[str, ...], tuple[StructField, ...]]:
-    """Names; and columns, where types stand behind them."""
+def _parse_partitioning(cursor: Words) -> tuple[tuple[str, ...], tuple[StructField, ...]]:
+    """The names of the partition columns, and fields for the names that a type follows."""
     added: list[StructField] = []
 
     def column() -> str:
-        if words.begin_with("(", after=1):
-            raise words.error("The name of a partition column (transforms aren't Delta's)")
-        if words.begin_with(",|)", after=1):
-            return words.name("the name of a column")
-        definition = column_definition(words)
+        if cursor.begin_with("(", after=1):
+            raise cursor.error("the name of a partition column (Delta has no partition transforms)")
+        if cursor.begin_with(",|)", after=1):
+            return cursor.name("the name of a column")
+        definition = column_definition(cursor)
         added.append(definition.whole_field)
         return definition.field.name
 
-    return words.several(column), tuple(added)
+    return cursor.several(column), tuple(added)
 
 
 def _is_path(table: TableName) -> bool:
@@ -211,7 +211,8 @@ def _is_path(table: TableName) -> bool:
 class CreateTemporaryView:
     """`CREATE [OR REPLACE] [GLOBAL] TEMPORARY VIEW name [(columns)] AS query`.
 
-    Spark keeps the text of such a view, which must not name tables that only we can resolve.
+    Spark stores the SQL of a view, in which it can't resolve Delta tables by path or version. The
+    view is created over the query's DataFrame instead.
     """
 
     name: str
@@ -221,7 +222,7 @@ class CreateTemporaryView:
     is_global: bool
 
     def run(self, context: StatementContext) -> Any:
-        """The view over the frame of the query; Spark's where it names no Delta table."""
+        """Create the view over the query's DataFrame; NotImplemented without Delta tables."""
         if not context.names_tables(self.query):
             return NotImplemented
         frame = context.query(self.query)
@@ -238,33 +239,33 @@ class CreateTemporaryView:
         return context.nothing()
 
 
-def parse_temporary_view(words: Words) -> CreateTemporaryView | None:
-    """A whole `CREATE TEMPORARY VIEW`; None for anything else."""
-    words.take("CREATE")
-    replace = words.take("OR", "REPLACE")
-    is_global = words.take("GLOBAL")
-    if not words.take("TEMP|TEMPORARY", "VIEW") or words.begin_with("IF"):
+def parse_temporary_view(cursor: Words) -> CreateTemporaryView | None:
+    """Parse a `CREATE TEMPORARY VIEW`; None for other statements."""
+    cursor.take("CREATE")
+    replace = cursor.take("OR", "REPLACE")
+    is_global = cursor.take("GLOBAL")
+    if not cursor.take("TEMP|TEMPORARY", "VIEW") or cursor.begin_with("IF"):
         return None
-    name = words.name("the name of a view")
+    name = cursor.name("the name of a view")
     columns: tuple[str, ...] = ()
-    if words.begin_with("("):
-        columns = _columns(words)
+    if cursor.begin_with("("):
+        columns = _parse_columns(cursor)
         if not columns:
-            return None  # comments of columns: Spark's affair
-    if not words.take("AS"):
+            return None  # column comments are left to Spark
+    if not cursor.take("AS"):
         return None
     return CreateTemporaryView(
         name=name,
         columns=columns,
-        query=words.rest("a query"),
+        query=cursor.rest("a query"),
         replace=replace,
         is_global=is_global,
     )
 
 
-def _columns(words: Words) -> tuple[str, ...]:
-    words.expect("(")
-    found = [words.name("the name of a column")]
-    while words.take(","):
-        found.append(words.name("the name of a column"))
-    return tuple(found) if words.take(")") else ()
+def _parse_columns(cursor: Words) -> tuple[str, ...]:
+    cursor.expect("(")
+    names = [cursor.name("the name of a column")]
+    while cursor.take(","):
+        names.append(cursor.name("the name of a column"))
+    return tuple(names) if cursor.take(")") else ()

@@ -36,12 +36,14 @@ class Delete:
     where: str | None
 
     def run(self, context: StatementContext) -> Any:
-        """Rows deleted; a frame of their number."""
+        """Delete the rows and return a DataFrame with their number."""
         target = context.found(self.table)
         if target is None:
             return NotImplemented
-        done = run_delete(_named(target, self.alias), condition_of(context.spark, self.where))
-        rows = [] if done is None else [(done.num_deleted_rows,)]
+        metrics = run_delete(
+            _with_alias(target, self.alias), condition_of(context.spark, self.where)
+        )
+        rows = [] if metrics is None else [(metrics.num_deleted_rows,)]
         return context.spark.createDataFrame(rows, _AFFECTED)
 
 
@@ -55,16 +57,16 @@ class Update:
     where: str | None
 
     def run(self, context: StatementContext) -> Any:
-        """Rows given new values; a frame of their number."""
+        """Update the rows and return a DataFrame with their number."""
         target = context.found(self.table)
         if target is None:
             return NotImplemented
-        done = run_update(
-            _named(target, self.alias),
+        metrics = run_update(
+            _with_alias(target, self.alias),
             condition_of(context.spark, self.where),
             values_of(context.spark, self.values, "set"),
         )
-        rows = [] if done is None else [(done.num_updated_rows,)]
+        rows = [] if metrics is None else [(metrics.num_updated_rows,)]
         return context.spark.createDataFrame(rows, _AFFECTED)
 
 
@@ -75,7 +77,7 @@ class Truncate:
     table: TableName
 
     def run(self, context: StatementContext) -> Any:
-        """All rows deleted, whole files at a time."""
+        """Remove all files of the table."""
         target = context.found(self.table)
         if target is None:
             return NotImplemented
@@ -84,65 +86,65 @@ class Truncate:
         return context.nothing()
 
 
-def parse_delete(words: Words) -> Delete:
-    """Behind `DELETE`."""
-    words.expect("FROM")
-    table = words.table()
-    alias = _alias(words, "WHERE")
-    where = words.rest("a condition") if words.take("WHERE") else None
-    words.end()
+def parse_delete(cursor: Words) -> Delete:
+    """Parse the tokens after `DELETE`."""
+    cursor.expect("FROM")
+    table = cursor.table()
+    alias = _parse_alias(cursor, "WHERE")
+    where = cursor.rest("a condition") if cursor.take("WHERE") else None
+    cursor.end()
     return Delete(table=table, alias=alias, where=where)
 
 
-def parse_update(words: Words) -> Update:
-    """Behind `UPDATE`."""
-    table = words.table()
-    alias = _alias(words, "SET")
-    words.expect("SET")
-    values = assignments(words, "WHERE")
-    where = words.rest("a condition") if words.take("WHERE") else None
-    words.end()
+def parse_update(cursor: Words) -> Update:
+    """Parse the tokens after `UPDATE`."""
+    table = cursor.table()
+    alias = _parse_alias(cursor, "SET")
+    cursor.expect("SET")
+    values = assignments(cursor, "WHERE")
+    where = cursor.rest("a condition") if cursor.take("WHERE") else None
+    cursor.end()
     return Update(table=table, alias=alias, values=values, where=where)
 
 
-def parse_truncate(words: Words) -> Truncate:
-    """Behind `TRUNCATE`."""
-    words.expect("TABLE")
-    table = words.table()
-    if words.begin_with("PARTITION"):
-        raise words.error("The end (use DELETE FROM ... WHERE for partitions)")
-    words.end()
+def parse_truncate(cursor: Words) -> Truncate:
+    """Parse the tokens after `TRUNCATE`."""
+    cursor.expect("TABLE")
+    table = cursor.table()
+    if cursor.begin_with("PARTITION"):
+        raise cursor.error("the end of the statement (use DELETE FROM ... WHERE for partitions)")
+    cursor.end()
     return Truncate(table=table)
 
 
-def assignments(words: Words, *stops: str) -> dict[str, str]:
-    """`column = value, ...`, up to one of some words or the end."""
-    found: dict[str, str] = {}
+def assignments(cursor: Words, *stops: str) -> dict[str, str]:
+    """`column = value, ...`, up to one of the stop words or the end."""
+    values: dict[str, str] = {}
     while True:
-        path = words.column()
-        words.expect("=")
+        path = cursor.column()
+        cursor.expect("=")
         name = ".".join(p if p.isidentifier() else quoted_name(p) for p in path)
-        found[name] = words.until(lambda: _stops(words, stops), what=f"the value of {name}")
-        if not words.take(","):
-            return found
+        values[name] = cursor.until(lambda: _is_at_stop(cursor, stops), what=f"the value of {name}")
+        if not cursor.take(","):
+            return values
 
 
-def _stops(words: Words, stops: tuple[str, ...]) -> bool:
-    """A `WHEN` of a `CASE` in a value isn't one of a merge's clauses."""
-    if words.begin_with("WHEN"):
-        return words.begin_with("WHEN", "MATCHED") or words.begin_with("WHEN", "NOT", "MATCHED")
-    return words.begin_with("|".join((",", *stops)))
+def _is_at_stop(cursor: Words, stops: tuple[str, ...]) -> bool:
+    """Whether a stop word is next; the `WHEN` of a `CASE` expression isn't one."""
+    if cursor.begin_with("WHEN"):
+        return cursor.begin_with("WHEN", "MATCHED") or cursor.begin_with("WHEN", "NOT", "MATCHED")
+    return cursor.begin_with("|".join((",", *stops)))
 
 
-def _alias(words: Words, *stops: str) -> str | None:
-    if words.take("AS"):
-        return words.name("an alias")
-    if words.ended or words.begin_with("|".join(stops)):
+def _parse_alias(cursor: Words, *stops: str) -> str | None:
+    if cursor.take("AS"):
+        return cursor.name("an alias")
+    if cursor.ended or cursor.begin_with("|".join(stops)):
         return None
-    return words.name("an alias or " + " or ".join(stops))
+    return cursor.name("an alias or " + " or ".join(stops))
 
 
-def _named(target: TargetTable, alias: str | None) -> TargetTable:
+def _with_alias(target: TargetTable, alias: str | None) -> TargetTable:
     if alias is not None:
         return target.named(alias)
     return target if target.name is None else target.named(target.name.split(".")[-1])

@@ -1,4 +1,4 @@
-"""`bayou.spark.sql`: Delta's statements, and queries of Delta tables by path, version and time."""
+"""`bayou.spark.sql`: Delta's SQL statements, and queries of Delta tables by path and version."""
 
 from __future__ import annotations
 
@@ -33,137 +33,138 @@ __all__ = ["answer_sql", "sql"]
 
 
 def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
-    """Run a SQL statement: what `spark.sql` takes, and what Spark refuses for Delta tables.
+    """Run a SQL statement, including Delta statements that Spark alone can't execute.
 
-    Queries may name tables as ``delta.`/path` ``, with `VERSION AS OF 12` or `TIMESTAMP AS OF
-    expression` behind them (also behind a name of the session catalog that stands for a Delta
-    table), and as `table_changes(table, start, end)`. Delta's statements (INSERT, DELETE, UPDATE,
-    MERGE, OPTIMIZE, VACUUM, RESTORE, CREATE TABLE, ALTER TABLE, ...) give the frames that
-    delta-spark gives. `table` is ``delta.`/path` ``, `'/path'` or a name. A temporary view over
-    such a query keeps its versions. Everything else goes to Spark as it is.
+    Queries can name tables as ``delta.`/path` `` and read changes with `table_changes(table, start,
+    end)`. `VERSION AS OF 12` or `TIMESTAMP AS OF expression` can follow a path or the catalog name
+    of a Delta table. Delta's statements (INSERT, DELETE, UPDATE, MERGE, OPTIMIZE, VACUUM, RESTORE,
+    CREATE TABLE, ALTER TABLE, ...) return the same DataFrames as in delta-spark. In them a table is
+    ``delta.`/path` ``, `'/path'` or a name. A temporary view over a query with time travel keeps
+    its versions. All other statements are passed to Spark unchanged.
 
     Args:
-        spark: a session, classic or Connect; names of Delta tables resolve in a classic one only.
+        spark: a session, classic or Connect; names of Delta tables resolve only in a classic one.
         text: one statement.
-        args: values of `?` or `:name`, as of `spark.sql`.
-        frames: DataFrames and values for `{name}` in the text, as of `spark.sql`.
+        args: values of `?` or `:name`, as in `spark.sql`.
+        frames: DataFrames and values of `{name}` in the statement, as in `spark.sql`.
 
     Returns:
         A DataFrame.
 
     Raises:
-        StatementError: a statement of ours that can't be understood, or a name in it that stands
-            for no Delta table.
-        BayouError: the statement can't be; see the methods of `DeltaTable`.
+        StatementError: a Delta statement can't be parsed, or names a table that isn't a Delta
+            table.
+        BayouError: the statement fails; see the methods of `DeltaTable`.
     """
     check_session(spark)
-    answer = _answered(spark, text, args, frames)
-    return plain_sql(spark, text, args, **frames) if answer is NotImplemented else answer
+    result = _run(spark, text, args, frames)
+    return plain_sql(spark, text, args, **frames) if result is NotImplemented else result
 
 
 def answer_sql(request: SqlRequest) -> Any:
-    """`spark.sql` of an enabled session: statements that Spark would refuse, as `sql` runs them."""
+    """Hook of `spark.sql`: run statements about Delta tables; NotImplemented for all others."""
     text, first = request.text, first_word(request.text)
     if not (is_query(first) or is_ours(first) or "delta" in text.lower()):
         return NotImplemented
-    looked_at = changes_rows(first) and len(text) > _LONG
-    if (looked_at or not is_ours(first)) and not _names_ours(request.spark, text):
+    scan_first = changes_rows(first) and len(text) > _LONG_STATEMENT
+    if (scan_first or not is_ours(first)) and not _may_name_delta_tables(request.spark, text):
         return NotImplemented
     try:
         glanced_tokens(request.text)
-    except StatementError:  # Spark says it better: it knows the line
+    except StatementError:  # Spark's error for an open quote names the line
         return NotImplemented
-    return _answered(request.spark, request.text, request.args, dict(request.frames))
+    return _run(request.spark, request.text, request.args, dict(request.frames))
 
 
-_LONG = 1000
-"""Characters from which on it is quicker to look the names of a statement's tables up, than to take
-it apart and see then that its table is Spark's."""
+_LONG_STATEMENT = 1000
+"""Length in characters from which table names are looked up before the statement is parsed.
+
+For a long statement about a table that isn't a Delta table, the lookup is faster than the parser.
+"""
 
 
-def _answered(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> Any:
+def _run(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> Any:
     if is_ours(first_word(text)):
-        answer = _stated(spark, text, args, frames)
-        if answer is not NotImplemented:
-            return answer
-    references = _ours(spark, text)
+        result = _run_statement(spark, text, args, frames)
+        if result is not NotImplemented:
+            return result
+    references = _delta_references(spark, text)
     if not references:
         return NotImplemented
     return _query(spark, text, references, args, frames)
 
 
-def _stated(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> Any:
-    """What a statement of ours gives; NotImplemented for any other."""
+def _run_statement(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> Any:
+    """The result of a Delta statement; NotImplemented for any other statement."""
     statement = parse_statement(text)
     if statement is None:
         return NotImplemented
     values = {k: v for k, v in frames.items() if not isinstance(v, DataFrame)}
     if args or values:
-        statement, text = _bound(statement, text, args, values)
-    given = {k: v for k, v in frames.items() if isinstance(v, DataFrame)}
+        statement, text = _bind(statement, text, args, values)
+    dataframes = {k: v for k, v in frames.items() if isinstance(v, DataFrame)}
     context = StatementContext(
         spark=spark,
         text=text,
-        query=partial(_frame, spark, frames=given),
-        names_tables=lambda query: bool(_ours(spark, query)),
+        query=partial(_frame, spark, frames=dataframes),
+        names_tables=lambda query: bool(_delta_references(spark, query)),
     )
     return statement.run(context)
 
 
-def _bound(
+def _bind(
     statement: Statement, text: str, args: Any, values: Mapping[str, Any]
 ) -> tuple[Statement, str]:
-    """The statement with its parameters filled in."""
+    """The statement and its SQL with parameters replaced by literals."""
     try:
-        filled = with_parameters(text, args, values)
-        again = parse_statement(filled)
+        bound_text = with_parameters(text, args, values)
+        bound = parse_statement(bound_text)
     except StatementError as error:
         table = getattr(statement, "table", None)
         return NotUnderstood(table=table, error=error), text
-    assert again is not None  # it begins as before
-    return again, filled
+    assert bound is not None  # parameters don't change the first word
+    return bound, bound_text
 
 
 def _frame(spark: Any, text: str, frames: Mapping[str, Any]) -> Any:
-    """A query's DataFrame."""
-    references = _ours(spark, text)
+    """The DataFrame of a query that may read Delta tables."""
+    references = _delta_references(spark, text)
     if references:
         return _query(spark, text, references, None, dict(frames))
     return plain_sql(spark, text, None, **frames)
 
 
-def _ours(spark: Any, text: str) -> list[tuple[TableReference, str]]:
-    """References to Delta tables, and where each is; names only where Spark couldn't read them."""
-    places = _places(spark, text)
-    if not any(places.values()):
+def _delta_references(spark: Any, text: str) -> list[tuple[TableReference, str]]:
+    """References to Delta tables in a query, each with the location of its table."""
+    locations = _candidate_locations(spark, text)
+    if not any(locations.values()):
         return []
-    found = []
+    references = []
     for reference in table_references(text):
         location = reference.path
-        if location is None and reference.parts in places:
-            location = places[reference.parts]
+        if location is None and reference.parts in locations:
+            location = locations[reference.parts]
         elif location is None:
             location = location_of(spark, reference.parts)
         if location is not None:
-            found.append((reference, location))
-    return found
+            references.append((reference, location))
+    return references
 
 
-def _names_ours(spark: Any, text: str) -> bool:
-    """Whether a Delta table may be named anywhere."""
-    return any(_places(spark, text).values())
+def _may_name_delta_tables(spark: Any, text: str) -> bool:
+    return any(_candidate_locations(spark, text).values())
 
 
-def _places(spark: Any, text: str) -> dict[tuple[str, ...], str | None]:
-    """Where the tables are that a text may name; None for what is no Delta table."""
+def _candidate_locations(spark: Any, text: str) -> dict[tuple[str, ...], str | None]:
+    """Locations of the names that may be tables; None for names that aren't Delta tables."""
     return {
-        parts: parts[-1] if _is_ours_anyway(parts) else location_of(spark, parts)
+        parts: parts[-1] if _is_delta_syntax(parts) else location_of(spark, parts)
         for parts in table_candidates(text)
     }
 
 
-def _is_ours_anyway(parts: Sequence[str]) -> bool:
-    """A path, or a function that reads changes."""
+def _is_delta_syntax(parts: Sequence[str]) -> bool:
+    """Whether the name is a path, or a table function that reads changes."""
     if len(parts) == 1:
         return parts[0].lower() in ("table_changes", "table_changes_by_path")
     return len(parts) == 2 and parts[0].lower() == "delta"
@@ -190,7 +191,7 @@ def _query(
 
 
 def _literal(text: str, frames: dict[str, Any]) -> str:
-    """Text in which braces mean nothing, unless the caller's own stand in it."""
+    """SQL with its braces escaped, unless the caller passes DataFrames for `{name}`."""
     return text if frames else text.replace("{", "{{").replace("}", "}}")
 
 
@@ -199,33 +200,33 @@ def _read(spark: Any, reference: TableReference, location: str) -> Any:
     changes = reference.changes
     if changes is not None:
         reader = reader.option("readChangeFeed", "true")
-        for place, text in zip(("starting", "ending"), changes, strict=False):
-            reader = _boundary(spark, reader, place, text)
+        for prefix, boundary in zip(("starting", "ending"), changes, strict=False):
+            reader = _with_boundary(spark, reader, prefix, boundary)
     if reference.version is not None:
         reader = reader.option("versionAsOf", str(reference.version))
     if reference.timestamp is not None:
-        reader = reader.option("timestampAsOf", _moment(spark, reference.timestamp))
+        reader = reader.option("timestampAsOf", _timestamp(spark, reference.timestamp))
     return reader.load(location)
 
 
-def _boundary(spark: Any, reader: Any, place: str, text: str) -> Any:
-    """The start or the end of a range of changes: a version, else an expression of a time."""
-    if text.rstrip("lL").isdecimal():
-        return reader.option(f"{place}Version", text.rstrip("lL"))
-    return reader.option(f"{place}Timestamp", _moment(spark, text))
+def _with_boundary(spark: Any, reader: Any, prefix: str, boundary: str) -> Any:
+    """Set the first or last version of a change read: a version, or a timestamp expression."""
+    if boundary.rstrip("lL").isdecimal():
+        return reader.option(f"{prefix}Version", boundary.rstrip("lL"))
+    return reader.option(f"{prefix}Timestamp", _timestamp(spark, boundary))
 
 
-def _moment(spark: Any, expression: str) -> str:
-    """The value of an expression, as a time with its offset, in the session's time zone."""
+def _timestamp(spark: Any, expression: str) -> str:
+    """The value of a timestamp expression, with the UTC offset of the session's time zone."""
     value = f"date_format(CAST({expression} AS TIMESTAMP), \"yyyy-MM-dd'T'HH:mm:ss.SSSXXX\")"
     try:
-        found = plain_sql(spark, f"SELECT {value} AS value").first()["value"]
+        timestamp = plain_sql(spark, f"SELECT {value} AS value").first()["value"]
     except DateTimeException:
-        found = None
-    if found is None:
+        timestamp = None
+    if timestamp is None:
         raise StatementError(
-            f"TIMESTAMP AS OF {expression} isn't a time: give '2024-01-05 10:00:00' or an "
-            "expression of that type.",
+            f"TIMESTAMP AS OF {expression}: the expression isn't a timestamp. Use a string such as "
+            "'2024-01-05 10:00:00', or an expression of type TIMESTAMP.",
             statement=expression,
         )
-    return str(found)
+    return str(timestamp)

@@ -1,7 +1,4 @@
-"""`INSERT INTO`, `INSERT OVERWRITE` and `INSERT INTO ... REPLACE WHERE`.
-
-`DEFAULT` among the values of `INSERT INTO ... VALUES`.
-"""
+"""`INSERT INTO`, `INSERT OVERWRITE` and `INSERT INTO ... REPLACE WHERE`."""
 
 from __future__ import annotations
 
@@ -25,60 +22,62 @@ __all__ = ["Insert", "parse_insert", "without_defaults"]
 def without_defaults(
     query: str, names: tuple[str, ...], schema: StructType, *, table: str
 ) -> tuple[str, tuple[str, ...]]:
-    """A query whose `VALUES` say no `DEFAULT`, and the columns that it still gives.
+    """Replace `DEFAULT` in a `VALUES` query, and return the new query and its column names.
 
-    A column of which all rows say `DEFAULT` is left out, so that the writer fills it; of others the
-    value takes the word's place.
+    A column that is `DEFAULT` in all rows is left out, and the writer fills it. In other columns
+    the default value replaces the keyword.
 
     Args:
-        table: its path, for errors.
+        query: the query of an `INSERT`; unchanged if it isn't `VALUES` with `DEFAULT`.
+        names: names of the query's columns.
+        schema: the table's schema.
+        table: the table's path, for errors.
 
     Raises:
-        UnsupportedFeatureError: a default that the kernel can't evaluate.
-        StatementError: some rows, but not all, have `DEFAULT` for a column that only the writer
-            can fill.
+        UnsupportedFeatureError: the kernel can't evaluate a default.
+        StatementError: a generated or identity column is `DEFAULT` in some rows only.
     """
-    words = Words(query)
-    if not words.take("VALUES") or not words.has_ahead("DEFAULT"):
+    cursor = Words(query)
+    if not cursor.take("VALUES") or not cursor.has_ahead("DEFAULT"):
         return query, names
-    rows = [_row(words)]
-    while words.take(","):
-        rows.append(_row(words))
-    if not words.ended or any(len(row) != len(names) for row in rows):
-        return query, names  # Spark, or the count of columns, says what is wrong
+    rows = [_parse_row(cursor)]
+    while cursor.take(","):
+        rows.append(_parse_row(cursor))
+    if not cursor.ended or any(len(row) != len(names) for row in rows):
+        return query, names  # Spark or the check of the column count reports the error
 
     def default(name: str) -> str:
         field = schema.get(name)
         return "(NULL)" if field is None else default_literal(schema, field, table=table)
 
-    made = {n.lower() for n in (*generation_expressions(schema), *identity_columns(schema))}
-    kept = []
+    generated = {n.lower() for n in (*generation_expressions(schema), *identity_columns(schema))}
+    remaining = []
     for number, name in enumerate(names):
-        asked = [_is_default(row[number]) for row in rows]
-        if all(asked):
+        is_default = [_is_default(row[number]) for row in rows]
+        if all(is_default):
             continue
-        if any(asked) and name.lower() in made:
+        if any(is_default) and name.lower() in generated:
             raise StatementError(
-                f"Values of column {name!r} are made by the table: give DEFAULT in all rows, or in "
-                "none.",
+                f"Column {name!r}: it is a generated or identity column, and only some rows of "
+                "VALUES have DEFAULT. Use DEFAULT in all rows, or in none.",
                 statement=query,
             )
         for row in rows:
             if _is_default(row[number]):
                 row[number] = default(name)
-        kept.append(number)
-    if not kept:
-        kept = [0]
+        remaining.append(number)
+    if not remaining:
+        remaining = [0]
         for row in rows:
             row[0] = default(names[0])
-    shown = (", ".join(row[number] for number in kept) for row in rows)
-    return f"VALUES {', '.join(f'({row})' for row in shown)}", tuple(names[n] for n in kept)
+    values = (", ".join(row[number] for number in remaining) for row in rows)
+    return f"VALUES {', '.join(f'({row})' for row in values)}", tuple(names[n] for n in remaining)
 
 
-def _row(words: Words) -> list[str]:
-    if not words.begin_with("("):
-        return [words.until_words(",", what="a value")]
-    return list(words.several(lambda: words.until_words(",", what="a value")))
+def _parse_row(cursor: Words) -> list[str]:
+    if not cursor.begin_with("("):
+        return [cursor.until_words(",", what="a value")]
+    return list(cursor.several(lambda: cursor.until_words(",", what="a value")))
 
 
 def _is_default(value: str) -> bool:
@@ -93,11 +92,11 @@ class Insert:
     """`INSERT INTO | OVERWRITE table ... query`.
 
     Attributes:
-        columns: that the query's are for, by position; None: all of the table's.
-        by_name: the query's columns are matched by their names.
-        partition: of `PARTITION (p = 1, q)`: SQL of the value by column, None for no value.
-        replace_where: which rows are replaced.
-        evolves: `WITH SCHEMA EVOLUTION`.
+        columns: the column list, matched with the query's columns by position; None without one.
+        by_name: whether the query's columns are matched by name.
+        partition: the columns of `PARTITION (p = 1, q)` with their values as SQL; None without one.
+        replace_where: the condition of `REPLACE WHERE`; None without the clause.
+        evolves: whether `WITH SCHEMA EVOLUTION` is set.
     """
 
     table: TableName
@@ -110,39 +109,40 @@ class Insert:
     query: str
 
     def run(self, context: StatementContext) -> Any:
-        """Rows written, in one commit."""
+        """Write the query's rows in one commit."""
         target = context.found(self.table)
         if target is None:
             return NotImplemented
         snapshot = target.table.latest_snapshot(target.engine)
         frame = self._rows(context, snapshot)
-        given = {**target.options, "path": target.location}
-        replaced = self._replaced()
+        settings = {**target.options, "path": target.location}
+        replaced = self._replaced_rows()
         if replaced is not None:
-            given["replaceWhere"] = replaced
+            settings["replaceWhere"] = replaced
         if self.evolves:
-            given["mergeSchema"] = "true"
+            settings["mergeSchema"] = "true"
         overwrites = self.overwrite or replaced is not None
         if context.is_classic:
             options = WriteOptions.parse(
-                with_session_defaults(context.spark, target.location, given)
+                with_session_defaults(context.spark, target.location, settings)
             )
             mode = WriteMode.OVERWRITE if overwrites else WriteMode.APPEND
             write_rows(frame, options, mode, None, None, match="name")
         else:
             writer = frame.write.format("delta").mode("overwrite" if overwrites else "append")
-            options_given = {k: v for k, v in given.items() if k != "path"}
-            writer.options(**options_given).save(target.location)
+            del settings["path"]
+            writer.options(**settings).save(target.location)
         return context.nothing()
 
-    def _replaced(self) -> str | None:
+    def _replaced_rows(self) -> str | None:
+        """The condition on the rows to replace; None for an append or a full overwrite."""
         fixed = [(name, value) for name, value in self.partition if value is not None]
         if self.replace_where is not None or not (self.overwrite and fixed):
             return self.replace_where
         return " AND ".join(f"{quoted_name(name)} <=> {value}" for name, value in fixed)
 
     def _rows(self, context: StatementContext, snapshot: Snapshot) -> Any:
-        """The query's rows under the table's names."""
+        """The query's DataFrame with the table's column names."""
         fixed = {name.lower(): value for name, value in self.partition if value is not None}
         names = self.columns
         if names is None:
@@ -152,20 +152,20 @@ class Insert:
         if self.by_name:
             self._check_names(frame.columns, snapshot)
         else:
-            self._check_number(len(frame.columns), names, snapshot)
+            self._check_column_count(len(frame.columns), names, snapshot)
             frame = frame.toDF(*names)
         for name, value in self.partition:
             if value is not None:
                 frame = frame.selectExpr("*", f"{value} AS {quoted_name(name)}")
         return frame
 
-    def _check_number(self, number: int, names: tuple[str, ...], snapshot: Snapshot) -> None:
+    def _check_column_count(self, number: int, names: tuple[str, ...], snapshot: Snapshot) -> None:
         if number != len(names):
-            more = "few" if number < len(names) else "many"
             raise SchemaError(
-                f"INSERT INTO {snapshot.path}: the query gives {number} columns for {len(names)} "
-                f"({', '.join(names)}), too {more} (DELTA_INSERT_COLUMN_ARITY_MISMATCH). Name the "
-                "columns that it gives: INSERT INTO table (a, b) ..., or use BY NAME.",
+                f"Table {snapshot.path}: the query of INSERT INTO has {number} columns, but "
+                f"{len(names)} are expected: {', '.join(names)} "
+                "(DELTA_INSERT_COLUMN_ARITY_MISMATCH). List the query's columns, INSERT INTO table "
+                "(a, b) ..., or use BY NAME.",
                 table=snapshot.path,
             )
 
@@ -174,37 +174,38 @@ class Insert:
         for name in names:
             if name.lower() not in known and not self.evolves:
                 raise SchemaError(
-                    f"INSERT INTO {snapshot.path} BY NAME: the table has no column {name!r}; it "
-                    f"has {', '.join(snapshot.schema.names)}. WITH SCHEMA EVOLUTION adds it.",
+                    f"Table {snapshot.path}: it has no column {name!r} for INSERT INTO ... BY "
+                    f"NAME; its columns are {', '.join(snapshot.schema.names)}. Rename the "
+                    "query's column, or add it to the table with INSERT WITH SCHEMA EVOLUTION.",
                     table=snapshot.path,
                     column=name,
                 )
 
 
-def parse_insert(words: Words) -> Insert:
-    """Behind `INSERT`."""
-    evolves = words.take("WITH", "SCHEMA", "EVOLUTION")
-    overwrite = words.take("OVERWRITE")
+def parse_insert(cursor: Words) -> Insert:
+    """Parse the tokens after `INSERT`."""
+    evolves = cursor.take("WITH", "SCHEMA", "EVOLUTION")
+    overwrite = cursor.take("OVERWRITE")
     if overwrite:
-        words.take("INTO")
+        cursor.take("INTO")
     else:
-        words.expect("INTO")
-    words.take("TABLE")
-    table = words.table()
+        cursor.expect("INTO")
+    cursor.take("TABLE")
+    table = cursor.table()
     partition: tuple[tuple[str, str | None], ...] = ()
-    if words.take("PARTITION"):
-        partition = words.several(lambda: _partition(words))
-    words.take("IF", "NOT", "EXISTS")
-    by_name = words.take("BY", "NAME")
+    if cursor.take("PARTITION"):
+        partition = cursor.several(lambda: _parse_partition(cursor))
+    cursor.take("IF", "NOT", "EXISTS")
+    by_name = cursor.take("BY", "NAME")
     columns = None
-    if not by_name and words.begin_with("(") and not words.begin_with(_QUERY, after=1):
-        columns = words.several(lambda: words.name("the name of a column"))
+    if not by_name and cursor.begin_with("(") and not cursor.begin_with(_QUERY, after=1):
+        columns = cursor.several(lambda: cursor.name("the name of a column"))
     replace_where = None
-    if words.take("REPLACE"):
-        if not words.take("WHERE"):
-            raise words.error("WHERE (REPLACE USING and REPLACE ON aren't supported)")
-        replace_where = words.until_words(*_QUERY.split("|"), what="a condition")
-    query = words.rest("a query")
+    if cursor.take("REPLACE"):
+        if not cursor.take("WHERE"):
+            raise cursor.error("WHERE (REPLACE USING and REPLACE ON aren't supported)")
+        replace_where = cursor.until_words(*_QUERY.split("|"), what="a condition")
+    query = cursor.rest("a query")
     return Insert(
         table=table,
         overwrite=overwrite,
@@ -217,8 +218,8 @@ def parse_insert(words: Words) -> Insert:
     )
 
 
-def _partition(words: Words) -> tuple[str, str | None]:
-    name = words.name("the name of a partition column")
-    if not words.take("="):
+def _parse_partition(cursor: Words) -> tuple[str, str | None]:
+    name = cursor.name("the name of a partition column")
+    if not cursor.take("="):
         return name, None
-    return name, words.until_words(",", what="the value of a partition column")
+    return name, cursor.until_words(",", what="the value of a partition column")

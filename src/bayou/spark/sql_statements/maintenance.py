@@ -1,4 +1,4 @@
-"""`OPTIMIZE`, `REORG`, `VACUUM`, `RESTORE`, `GENERATE`, `CONVERT TO DELTA`."""
+"""`OPTIMIZE`, `REORG`, `RESTORE`, `GENERATE` and `CONVERT TO DELTA`."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Optimize:
     zorder: tuple[str, ...]
 
     def run(self, context: StatementContext) -> Any:
-        """Files packed or ordered; a frame of metrics."""
+        """Compact or cluster the table's files and return a DataFrame of metrics."""
         if self.full and (self.where is not None or self.zorder):
             raise context.refuse(
-                "OPTIMIZE ... FULL is for clustered tables, which take neither WHERE nor ZORDER "
-                "BY: leave them out."
+                f"Table {'.'.join(self.table)}: OPTIMIZE ... FULL is for clustered tables and "
+                "can't be combined with WHERE or ZORDER BY. Remove FULL, or WHERE and ZORDER BY."
             )
         builder = DeltaTable(context.target(self.table)).optimize()
         if self.where is not None:
@@ -48,7 +48,7 @@ class Reorg:
     where: str | None
 
     def run(self, context: StatementContext) -> Any:
-        """Deleted rows and columns out of the files; a frame of metrics."""
+        """Purge deleted rows and dropped columns and return a DataFrame of metrics."""
         builder = DeltaTable(context.target(self.table)).reorg()
         return (builder if self.where is None else builder.where(self.where)).executePurge()
 
@@ -62,11 +62,11 @@ class Restore:
     timestamp: str | None
 
     def run(self, context: StatementContext) -> Any:
-        """An earlier version made the next one; a frame of metrics."""
+        """Restore the table to an earlier version and return a DataFrame of metrics."""
         table = DeltaTable(context.target(self.table))
         if self.version is not None:
             return table.restoreToVersion(self.version)
-        assert self.timestamp is not None  # the grammar has one of them
+        assert self.timestamp is not None  # the parser requires a version or a timestamp
         return table.restoreToTimestamp(self.timestamp)
 
 
@@ -78,7 +78,7 @@ class Generate:
     mode: str
 
     def run(self, context: StatementContext) -> Any:
-        """Files for other systems."""
+        """Write manifest files for other systems."""
         DeltaTable(context.target(self.table)).generate(self.mode)
         return context.nothing()
 
@@ -92,13 +92,13 @@ class Convert:
     partitions: StructType | None
 
     def run(self, context: StatementContext) -> Any:
-        """A folder of Parquet files made a table."""
+        """Convert a folder of Parquet files into a Delta table."""
         if len(self.table) != 2 or self.table[0].lower() not in ("parquet", "delta"):
             is_folder = len(self.table) == 2 and "/" in self.table[1]
             condition = "CONVERT_NON_PARQUET_TABLE" if is_folder else "MISSING_PROVIDER_FOR_CONVERT"
             raise context.refuse(
-                f"CONVERT TO DELTA takes a folder of Parquet files, parquet.`/path`, and no name "
-                f"of a catalog: {name_of(self.table)} isn't one (DELTA_{condition})."
+                f"CONVERT TO DELTA: {name_of(self.table)} isn't a folder of Parquet files, and "
+                f"catalog names aren't supported (DELTA_{condition}). Use a path: parquet.`/path`."
             )
         target = TargetTable(spark=context.spark, location=self.table[1])
         partitions = None if self.partitions is None else to_arrow_schema(self.partitions)
@@ -106,75 +106,75 @@ class Convert:
         return context.nothing()
 
 
-def parse_optimize(words: Words) -> Optimize:
-    """Behind `OPTIMIZE`."""
-    table = words.table()
-    full = words.take("FULL")
+def parse_optimize(cursor: Words) -> Optimize:
+    """Parse the tokens after `OPTIMIZE`."""
+    table = cursor.table()
+    full = cursor.take("FULL")
     where = None
-    if words.take("WHERE"):
-        where = words.until(lambda: words.begin_with("ZORDER", "BY"), what="a condition")
+    if cursor.take("WHERE"):
+        where = cursor.until(lambda: cursor.begin_with("ZORDER", "BY"), what="a condition")
     zorder: tuple[tuple[str, ...], ...] = ()
-    if words.take("ZORDER", "BY"):
-        if words.begin_with("("):
-            zorder = words.columns()
+    if cursor.take("ZORDER", "BY"):
+        if cursor.begin_with("("):
+            zorder = cursor.columns()
         else:
-            found = [words.column()]
-            while words.take(","):
-                found.append(words.column())
-            zorder = tuple(found)
-    words.end()
+            columns = [cursor.column()]
+            while cursor.take(","):
+                columns.append(cursor.column())
+            zorder = tuple(columns)
+    cursor.end()
     return Optimize(
         table=table, full=full, where=where, zorder=tuple(".".join(path) for path in zorder)
     )
 
 
-def parse_reorg(words: Words) -> Reorg:
-    """Behind `REORG`."""
-    words.expect("TABLE")
-    table = words.table()
-    where = words.until_words("APPLY", what="a condition") if words.take("WHERE") else None
-    words.expect("APPLY", "(")
-    if words.begin_with("UPGRADE"):
-        raise words.error("PURGE (UniForm isn't supported)")
-    words.expect("PURGE", ")")
-    words.end()
+def parse_reorg(cursor: Words) -> Reorg:
+    """Parse the tokens after `REORG`."""
+    cursor.expect("TABLE")
+    table = cursor.table()
+    where = cursor.until_words("APPLY", what="a condition") if cursor.take("WHERE") else None
+    cursor.expect("APPLY", "(")
+    if cursor.begin_with("UPGRADE"):
+        raise cursor.error("PURGE (UniForm isn't supported)")
+    cursor.expect("PURGE", ")")
+    cursor.end()
     return Reorg(table=table, where=where)
 
 
-def parse_restore(words: Words) -> Restore:
-    """Behind `RESTORE`."""
-    words.take("TABLE")
-    table = words.table()
-    words.take("TO")
-    words.take("FOR")
+def parse_restore(cursor: Words) -> Restore:
+    """Parse the tokens after `RESTORE`."""
+    cursor.take("TABLE")
+    table = cursor.table()
+    cursor.take("TO")
+    cursor.take("FOR")
     version = timestamp = None
-    if words.take("VERSION|SYSTEM_VERSION", "AS", "OF"):
-        version = words.integer("the number of a version")
-    elif words.take("TIMESTAMP|SYSTEM_TIME", "AS", "OF"):
-        timestamp = words.string("a time")
+    if cursor.take("VERSION|SYSTEM_VERSION", "AS", "OF"):
+        version = cursor.integer("a version number")
+    elif cursor.take("TIMESTAMP|SYSTEM_TIME", "AS", "OF"):
+        timestamp = cursor.string("a timestamp")
     else:
-        raise words.error("VERSION AS OF a number or TIMESTAMP AS OF a time")
-    words.end()
+        raise cursor.error("VERSION AS OF number or TIMESTAMP AS OF timestamp")
+    cursor.end()
     return Restore(table=table, version=version, timestamp=timestamp)
 
 
-def parse_generate(words: Words) -> Generate:
-    """Behind `GENERATE`."""
-    mode = words.name("symlink_format_manifest")
-    words.expect("FOR", "TABLE")
-    table = words.table()
-    words.end()
+def parse_generate(cursor: Words) -> Generate:
+    """Parse the tokens after `GENERATE`."""
+    mode = cursor.name("symlink_format_manifest")
+    cursor.expect("FOR", "TABLE")
+    table = cursor.table()
+    cursor.end()
     return Generate(table=table, mode=mode)
 
 
-def parse_convert(words: Words) -> Convert:
-    """Behind `CONVERT`."""
-    words.expect("TO", "DELTA")
-    table = words.table()
-    statistics = not words.take("NO", "STATISTICS")
+def parse_convert(cursor: Words) -> Convert:
+    """Parse the tokens after `CONVERT`."""
+    cursor.expect("TO", "DELTA")
+    table = cursor.table()
+    statistics = not cursor.take("NO", "STATISTICS")
     partitions = None
-    if words.take("PARTITIONED", "BY"):
-        fields = words.several(lambda: column_definition(words).field)
+    if cursor.take("PARTITIONED", "BY"):
+        fields = cursor.several(lambda: column_definition(cursor).field)
         partitions = StructType(fields)
-    words.end()
+    cursor.end()
     return Convert(table=table, statistics=statistics, partitions=partitions)

@@ -31,7 +31,12 @@ class Merge:
     """`MERGE [WITH SCHEMA EVOLUTION] INTO table USING source ON condition WHEN ...`.
 
     Attributes:
-        source: as it stands behind `FROM`, a table or a query in parentheses.
+        alias: the target's alias, or its name; None for a path without an alias.
+        source: a table, or a query in parentheses, as SQL that can follow `FROM`.
+        source_alias: the source's alias, or its name; None without either.
+        on: the merge condition.
+        clauses: the `WHEN` clauses, in order.
+        evolves: whether `WITH SCHEMA EVOLUTION` is set.
     """
 
     table: TableName
@@ -43,17 +48,17 @@ class Merge:
     evolves: bool
 
     def run(self, context: StatementContext) -> Any:
-        """Rows updated, deleted and inserted; a frame of their numbers."""
+        """Merge the source into the table and return a DataFrame of the numbers of changed rows."""
         target = context.found(self.table)
         if target is None:
             return NotImplemented
-        text = f"SELECT * FROM {self.source}"  # noqa: S608  # out of the user's own statement
-        source = context.query(text)
+        query = f"SELECT * FROM {self.source}"  # noqa: S608  # part of the user's statement
+        source = context.query(query)
         names = target.table.latest_snapshot(target.engine).schema.names
         request = MergeRequest(
             on=RowExpression(self.on),
             clauses=tuple(
-                _requested(_named(clause, names, context), context) for clause in self.clauses
+                _requested(_with_names(clause, names, context), context) for clause in self.clauses
             ),
             target_alias=self.alias,
             source_alias=self.source_alias,
@@ -62,22 +67,22 @@ class Merge:
         return DeltaMergeBuilder(target, source, request).execute()
 
 
-def parse_merge(words: Words) -> Merge:
-    """Behind `MERGE`."""
-    evolves = words.take("WITH", "SCHEMA", "EVOLUTION")
-    words.expect("INTO")
-    table = words.table()
-    alias = _alias(words) or _last_of(table)
-    words.expect("USING")
-    source, source_alias = _source(words)
-    words.expect("ON")
-    on = words.until(lambda: _at_clause(words), what="a condition")
+def parse_merge(cursor: Words) -> Merge:
+    """Parse the tokens after `MERGE`."""
+    evolves = cursor.take("WITH", "SCHEMA", "EVOLUTION")
+    cursor.expect("INTO")
+    table = cursor.table()
+    alias = _parse_alias(cursor) or _last_part(table)
+    cursor.expect("USING")
+    source, source_alias = _parse_source(cursor)
+    cursor.expect("ON")
+    on = cursor.until(lambda: _at_clause(cursor), what="a condition")
     clauses = []
-    while not words.ended:
-        words.expect("WHEN")
-        clauses.append(_clause(words, alias))
+    while not cursor.ended:
+        cursor.expect("WHEN")
+        clauses.append(_parse_clause(cursor, alias))
     if not clauses:
-        raise words.error("A WHEN clause")
+        raise cursor.error("a WHEN clause")
     return Merge(
         table=table,
         alias=alias,
@@ -89,98 +94,98 @@ def parse_merge(words: Words) -> Merge:
     )
 
 
-def _source(words: Words) -> tuple[str, str | None]:
-    """The source as text, its alias included, and the name that its columns are called by."""
-    text = words.until_words("ON", what="a source")
-    return text, _alias_in(tokens(text))
+def _parse_source(cursor: Words) -> tuple[str, str | None]:
+    """The source as SQL, its alias included, and the name that qualifies its columns."""
+    source = cursor.until_words("ON", what="a source")
+    return source, _source_alias(tokens(source))
 
 
-def _alias_in(source: Sequence[Token]) -> str | None:
+def _source_alias(source: Sequence[Token]) -> str | None:
     depth = 0
-    for word, following in itertools.pairwise(source):
-        depth += word.says("(") - word.says(")")
-        if depth == 0 and word.says("AS") and not following.says("OF"):
+    for token, following in itertools.pairwise(source):
+        depth += token.says("(") - token.says(")")
+        if depth == 0 and token.says("AS") and not following.says("OF"):
             return following.text
     before, last = (source[-2] if len(source) > 1 else None), source[-1]
     if before is not None and not before.says(".") and last.is_name:
         return last.text
-    name = list(itertools.takewhile(lambda word: word.is_name or word.says("."), source))
-    return _last_of(tuple(word.text for word in name if not word.says("."))) if name else None
+    name = list(itertools.takewhile(lambda token: token.is_name or token.says("."), source))
+    return _last_part(tuple(token.text for token in name if not token.says("."))) if name else None
 
 
-def _clause(words: Words, alias: str | None) -> MergeClause | InsertByPosition:
-    """Behind `WHEN`."""
-    kind: ClauseKind = "NOT MATCHED" if words.take("NOT") else "MATCHED"
-    words.expect("MATCHED")
-    if words.take("BY", "SOURCE"):
+def _parse_clause(cursor: Words, alias: str | None) -> MergeClause | InsertByPosition:
+    """Parse the tokens after `WHEN`."""
+    kind: ClauseKind = "NOT MATCHED" if cursor.take("NOT") else "MATCHED"
+    cursor.expect("MATCHED")
+    if cursor.take("BY", "SOURCE"):
         if kind == "MATCHED":
-            raise words.error("NOT MATCHED BY SOURCE, or MATCHED without BY SOURCE,")
+            raise cursor.error("AND or THEN (BY SOURCE is for NOT MATCHED)")
         kind = "NOT MATCHED BY SOURCE"
     else:
-        words.take("BY", "TARGET")
+        cursor.take("BY", "TARGET")
     condition = None
-    if words.take("AND"):
-        condition = words.until(lambda: _at_action(words), what="a condition")
-    words.expect("THEN")
-    if words.take("DELETE"):
+    if cursor.take("AND"):
+        condition = cursor.until(lambda: _at_action(cursor), what="a condition")
+    cursor.expect("THEN")
+    if cursor.take("DELETE"):
         return MergeClause(kind=kind, action="delete", condition=condition)
-    if words.take("UPDATE"):
-        words.expect("SET")
-        if words.take("*"):
+    if cursor.take("UPDATE"):
+        cursor.expect("SET")
+        if cursor.take("*"):
             return MergeClause(kind=kind, action="update", condition=condition)
-        values = assignments(words, "WHEN")
-        own = {_without(alias, name): value for name, value in values.items()}
-        return MergeClause(kind=kind, action="update", condition=condition, assignments=own)
-    words.expect("INSERT")
-    if words.take("*"):
+        values = assignments(cursor, "WHEN")
+        unqualified = {_without_alias(alias, name): value for name, value in values.items()}
+        return MergeClause(kind=kind, action="update", condition=condition, assignments=unqualified)
+    cursor.expect("INSERT")
+    if cursor.take("*"):
         return MergeClause(kind=kind, action="insert", condition=condition)
-    columns = None if words.begin_with("VALUES") else words.columns()
-    words.expect("VALUES")
-    given = words.several(lambda: words.until_words(",", what="a value"))
+    columns = None if cursor.begin_with("VALUES") else cursor.columns()
+    cursor.expect("VALUES")
+    row = cursor.several(lambda: cursor.until_words(",", what="a value"))
     if columns is None:
-        return InsertByPosition(condition=condition, values=given)
-    if len(columns) != len(given):
-        raise words.error(f"As many values as columns ({len(columns)}, not {len(given)})", back=1)
-    names = [_without(alias, ".".join(path)) for path in columns]
-    inserted = dict(zip(names, given, strict=True))
+        return InsertByPosition(condition=condition, values=row)
+    if len(columns) != len(row):
+        raise cursor.error(f"as many values as columns ({len(columns)}, not {len(row)})", back=1)
+    names = [_without_alias(alias, ".".join(path)) for path in columns]
+    inserted = dict(zip(names, row, strict=True))
     return MergeClause(kind=kind, action="insert", condition=condition, assignments=inserted)
 
 
-def _at_clause(words: Words) -> bool:
-    return words.begin_with("WHEN", "MATCHED") or words.begin_with("WHEN", "NOT", "MATCHED")
+def _at_clause(cursor: Words) -> bool:
+    return cursor.begin_with("WHEN", "MATCHED") or cursor.begin_with("WHEN", "NOT", "MATCHED")
 
 
-def _at_action(words: Words) -> bool:
-    """A `THEN` of a `CASE` in a condition is followed by something else."""
-    return words.begin_with("THEN", "UPDATE|DELETE|INSERT")
+def _at_action(cursor: Words) -> bool:
+    """Whether the clause's `THEN` is next; the `THEN` of a `CASE` expression isn't one."""
+    return cursor.begin_with("THEN", "UPDATE|DELETE|INSERT")
 
 
-def _alias(words: Words) -> str | None:
-    if words.take("AS"):
-        return words.name("an alias")
-    return None if words.begin_with("USING") else words.name("USING, or an alias")
+def _parse_alias(cursor: Words) -> str | None:
+    if cursor.take("AS"):
+        return cursor.name("an alias")
+    return None if cursor.begin_with("USING") else cursor.name("USING, or an alias")
 
 
-def _last_of(table: TableName) -> str | None:
-    """By what a table's columns are called, without an alias; None for a path."""
+def _last_part(table: TableName) -> str | None:
+    """The last part of a table's name, which qualifies its columns; None for a path."""
     return None if len(table) == 2 and table[0].lower() == "delta" else table[-1]
 
 
-def _without(alias: str | None, name: str) -> str:
+def _without_alias(alias: str | None, name: str) -> str:
     head, dot, rest = name.partition(".")
     return rest if dot and alias is not None and head.lower() == alias.lower() else name
 
 
-def _named(
+def _with_names(
     clause: MergeClause | InsertByPosition, names: Sequence[str], context: StatementContext
 ) -> MergeClause:
-    """With the table's names where a clause gives values by position."""
+    """The clause with column names if it inserts values by position."""
     if isinstance(clause, MergeClause):
         return clause
     if len(clause.values) != len(names):
         raise context.refuse(
-            f"The merge has {len(clause.values)} values by position for {len(names)} columns "
-            f"({', '.join(names)}). Name the columns before the values."
+            f"MERGE: INSERT VALUES has {len(clause.values)} values, but the table has "
+            f"{len(names)} columns: {', '.join(names)}. List the columns before VALUES."
         )
     return MergeClause(
         kind="NOT MATCHED",

@@ -1,7 +1,4 @@
-"""Statements that are Bayou's own, told by their first words and understood by their families.
-
-Values of `?` and `:name` in statements that Spark doesn't get to see.
-"""
+"""`parse_statement`: recognizes Delta's SQL statements and substitutes their parameters."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ __all__ = [
 
 _FIRST = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(\w+)", re.DOTALL)
 _QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "EXPLAIN", "CACHE", "MAP"})
-"""First words of what may name Delta tables to read."""
+"""First keywords of statements that read tables."""
 
 _FAMILIES: dict[str, Callable[[Words], Statement | None]] = {
     "ALTER": parse_alter_table,
@@ -67,50 +64,50 @@ _FAMILIES: dict[str, Callable[[Words], Statement | None]] = {
 
 
 _ROW_CHANGES = frozenset({"DELETE", "INSERT", "MERGE", "UPDATE"})
-_DELTA_S_OWN = frozenset({"CONVERT", "GENERATE", "OPTIMIZE", "REORG", "RESTORE", "VACUUM"})
-"""Statements that Spark doesn't have: what is wrong with them is ours to say."""
+_DELTA_ONLY = frozenset({"CONVERT", "GENERATE", "OPTIMIZE", "REORG", "RESTORE", "VACUUM"})
+"""First keywords of statements that Spark doesn't have; their syntax errors are raised at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotUnderstood:
-    """A statement that Spark has, too, and that isn't one for a Delta table."""
+    """A statement that Spark may support and that isn't a valid statement about a Delta table."""
 
     table: TableName | None
     error: StatementError
 
     def run(self, context: StatementContext) -> Any:
-        """Spark's, unless it is about a Delta table."""
+        """Raise the syntax error for a Delta table; leave other tables to Spark."""
         if self.table is None or context.found(self.table) is None:
             return NotImplemented
         raise self.error
 
 
 def is_ours(word: str) -> bool:
-    """Whether a statement that begins so may be ours."""
+    """Whether a statement with this first keyword may be one about Delta tables."""
     return word in _FAMILIES or word in ("CREATE", "REPLACE")
 
 
 def changes_rows(word: str) -> bool:
-    """Whether a statement that begins so changes the rows of a table, and may be long."""
+    """Whether a statement with this first keyword changes rows; these statements can be long."""
     return word in _ROW_CHANGES
 
 
 def first_word(text: str) -> str:
-    """The first word of a statement in capitals, behind comments and parentheses; or nothing."""
-    found = _FIRST.match(text)
-    return "" if found is None else found[1].upper()
+    """The first keyword of a statement in capitals; comments and parentheses are skipped."""
+    match = _FIRST.match(text)
+    return "" if match is None else match[1].upper()
 
 
 def is_query(word: str) -> bool:
-    """Whether a statement that begins so reads tables."""
+    """Whether a statement with this first keyword reads tables."""
     return word in _QUERIES
 
 
 def parse_statement(text: str) -> Statement | None:
-    """A statement of ours; None for any other, which is Spark's.
+    """Parse a statement about Delta tables; None for statements that are left to Spark.
 
     Raises:
-        StatementError: it begins as one of ours and goes on otherwise.
+        StatementError: a statement that only Delta has is malformed.
     """
     first = first_word(text)
     if first in ("CREATE", "REPLACE"):
@@ -118,48 +115,49 @@ def parse_statement(text: str) -> Statement | None:
     family = _FAMILIES.get(first)
     if family is None:
         return None
-    words = Words(text)
-    if not words.take(first):
-        return None  # in parentheses: a query of some kind
+    cursor = Words(text)
+    if not cursor.take(first):
+        return None  # a query in parentheses
     try:
-        return family(words)
+        return family(cursor)
     except StatementError as error:
-        if first in _DELTA_S_OWN:
+        if first in _DELTA_ONLY:
             raise
-        return NotUnderstood(table=words.subject, error=error)
+        return NotUnderstood(table=cursor.subject, error=error)
 
 
 def with_parameters(text: str, args: Any, values: Mapping[str, Any]) -> str:
-    """A statement with literals in the places of its parameters.
+    """Replace the parameters of a statement by SQL literals.
 
     Args:
         text: the statement.
-        args: a list for `?`, a dictionary for `:name`, as of `spark.sql`; None for none.
-        values: what stands for `{name}`, DataFrames left out.
+        args: a list for `?`, a dictionary for `:name`, as in `spark.sql`; None for none.
+        values: values of `{name}`, without DataFrames.
 
     Raises:
-        StatementError: a parameter without a value, or a value that has no literal.
+        StatementError: a parameter has no value, or a value has no SQL literal.
     """
     if not args and not values:
         return text
-    words = tokens(text)
+    tokenized = tokens(text)
     pieces, at, number = [], 0, 0
-    for index, word in enumerate(words):
-        following = words[index + 1] if index + 1 < len(words) else None
-        value, end = _UNKNOWN, word.end
-        if word.says("?") and isinstance(args, Sequence):
+    for index, token in enumerate(tokenized):
+        following = tokenized[index + 1] if index + 1 < len(tokenized) else None
+        value, end = _UNKNOWN, token.end
+        if token.says("?") and isinstance(args, Sequence):
             if number >= len(args):
                 raise StatementError(
-                    f"The statement has more than the {len(args)} parameters that are given.",
+                    f"SQL statement: it has more parameters than the {len(args)} values in args. "
+                    "Pass a value for each `?`.",
                     statement=text,
                 )
             value, number = args[number], number + 1
-        elif following is not None and _is_marker(words, index):
-            value, end = _named(args, following.text, text), following.end
-        elif word.says("{") and following is not None and following.text in values:
-            value, end = values[following.text], words[index + 2].end
+        elif following is not None and _is_marker(tokenized, index):
+            value, end = _named_value(args, following.text, text), following.end
+        elif token.says("{") and following is not None and following.text in values:
+            value, end = values[following.text], tokenized[index + 2].end
         if value is not _UNKNOWN:
-            pieces += [text[at : word.start], _literal(value, text)]
+            pieces += [text[at : token.start], _literal(value, text)]
             at = end
     return "".join((*pieces, text[at:]))
 
@@ -167,22 +165,22 @@ def with_parameters(text: str, args: Any, values: Mapping[str, Any]) -> str:
 _UNKNOWN: Any = object()
 
 
-def _is_marker(words: Sequence[Token], index: int) -> bool:
-    """`:name`, and not the `a: int` of a struct's type."""
-    word, following = words[index], words[index + 1]
-    touches = word.end == following.start and following.text.isidentifier()
-    if not (word.says(":") and touches):
+def _is_marker(tokenized: Sequence[Token], index: int) -> bool:
+    """Whether the token is the colon of `:name`, and not that of `a: int` in a struct type."""
+    token, following = tokenized[index], tokenized[index + 1]
+    touches = token.end == following.start and following.text.isidentifier()
+    if not (token.says(":") and touches):
         return False
-    before = words[index - 1] if index else None
+    before = tokenized[index - 1] if index else None
     return (
-        before is None or before.end < word.start or not (before.is_name or before.says(")", "]"))
+        before is None or before.end < token.start or not (before.is_name or before.says(")", "]"))
     )
 
 
-def _named(args: Any, name: str, text: str) -> Any:
+def _named_value(args: Any, name: str, text: str) -> Any:
     if not isinstance(args, Mapping) or name not in args:
         raise StatementError(
-            f"The statement has a parameter :{name} that no value is given for: "
+            f"SQL statement: parameter :{name} has no value. Pass one: "
             f"sql(text, {{{name!r}: value}}).",
             statement=text,
         )
@@ -213,7 +211,7 @@ def _literal(value: Any, text: str) -> str:
             return f"X'{value.hex()}'"
         case _:
             raise StatementError(
-                f"A parameter is {value!r}, which has no literal in SQL: write it into the "
-                "statement.",
+                f"SQL statement: parameter value {value!r} has no literal in SQL. Write the value "
+                "into the statement.",
                 statement=text,
             )

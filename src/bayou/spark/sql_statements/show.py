@@ -1,7 +1,4 @@
-"""`SHOW TBLPROPERTIES`, `SHOW COLUMNS`, `SHOW CREATE TABLE` and `DESCRIBE TABLE`.
-
-`DESCRIBE HISTORY` and `DESCRIBE DETAIL`.
-"""
+"""`SHOW TBLPROPERTIES | COLUMNS | CREATE TABLE` and `DESCRIBE TABLE | HISTORY | DETAIL`."""
 
 from __future__ import annotations
 
@@ -39,8 +36,8 @@ class Show:
     """`SHOW TBLPROPERTIES | COLUMNS | CREATE TABLE` of a table.
 
     Attributes:
-        what: of these.
-        key: the one property wanted.
+        what: `TBLPROPERTIES`, `COLUMNS` or `CREATE`.
+        key: the property to show; None for all.
     """
 
     table: TableName
@@ -48,7 +45,7 @@ class Show:
     key: str | None = None
 
     def run(self, context: StatementContext) -> Any:
-        """What the latest version says."""
+        """A DataFrame from the table's latest version."""
         target = context.found(self.table)
         if target is None:
             return NotImplemented
@@ -57,13 +54,13 @@ class Show:
         if self.what == "COLUMNS":
             return spark.createDataFrame([(n,) for n in snapshot.schema.names], "col_name string")
         if self.what == "CREATE":
-            text = "\n".join(_definition(self.table, snapshot))
-            return spark.createDataFrame([(text,)], "createtab_stmt string")
-        found = _properties(snapshot)
+            sql = "\n".join(_definition(self.table, snapshot))
+            return spark.createDataFrame([(sql,)], "createtab_stmt string")
+        properties = _properties(snapshot)
         if self.key is not None:
             missing = f"Table {'.'.join(self.table)} does not have property: {self.key}"
-            found = {self.key: found.get(self.key, missing)}
-        return spark.createDataFrame(sorted(found.items()), "key string, value string")
+            properties = {self.key: properties.get(self.key, missing)}
+        return spark.createDataFrame(sorted(properties.items()), "key string, value string")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +70,10 @@ class DescribeTable:
     table: TableName
 
     def run(self, context: StatementContext) -> Any:
-        """Columns, with the partition columns once more at the end."""
+        """A DataFrame of the columns, followed by the partition columns."""
         target = context.target(self.table)
         snapshot = target.table.latest_snapshot(target.engine)
-        fields = {f.name: _described(f) for f in snapshot.schema}
+        fields = {f.name: _description(f) for f in snapshot.schema}
         rows: list[tuple[str, str, str | None]] = list(fields.values())
         if snapshot.partition_columns:
             rows += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
@@ -86,47 +83,47 @@ class DescribeTable:
         )
 
 
-def parse_show(words: Words) -> Show | None:
-    """Behind `SHOW`; None for what isn't about one table."""
-    if words.take("TBLPROPERTIES"):
-        table = words.table()
-        key = property_keys(words)[0] if words.begin_with("(") else None
-        words.end()
+def parse_show(cursor: Words) -> Show | None:
+    """Parse the tokens after `SHOW`; None for statements that aren't about one table."""
+    if cursor.take("TBLPROPERTIES"):
+        table = cursor.table()
+        key = property_keys(cursor)[0] if cursor.begin_with("(") else None
+        cursor.end()
         return Show(table=table, what="TBLPROPERTIES", key=key)
-    if words.take("CREATE", "TABLE"):
-        table = words.table()
-        return None if words.begin_with("AS") else Show(table=table, what="CREATE")
-    if words.take("COLUMNS", "IN|FROM"):
-        table = words.table()
-        return Show(table=table, what="COLUMNS") if words.ended else None
+    if cursor.take("CREATE", "TABLE"):
+        table = cursor.table()
+        return None if cursor.begin_with("AS") else Show(table=table, what="CREATE")
+    if cursor.take("COLUMNS", "IN|FROM"):
+        table = cursor.table()
+        return Show(table=table, what="COLUMNS") if cursor.ended else None
     return None
 
 
-def parse_describe_table(words: Words) -> DescribeTable | None:
-    """Behind `DESCRIBE`; None where it isn't of a path, which Spark's catalog describes."""
-    words.take("TABLE")
-    words.take("EXTENDED|FORMATTED")
-    if not words.begin_with("DELTA", "."):
+def parse_describe_table(cursor: Words) -> DescribeTable | None:
+    """Parse the tokens after `DESCRIBE`; None for names, which Spark's catalog describes."""
+    cursor.take("TABLE")
+    cursor.take("EXTENDED|FORMATTED")
+    if not cursor.begin_with("DELTA", "."):
         return None
-    table = words.table()
-    return DescribeTable(table=table) if words.ended else None
+    table = cursor.table()
+    return DescribeTable(table=table) if cursor.ended else None
 
 
 def _properties(snapshot: Snapshot) -> dict[str, str]:
     protocol = snapshot.protocol
-    found = {
+    properties = {
         **snapshot.properties,
         "delta.minReaderVersion": str(protocol.min_reader_version),
         "delta.minWriterVersion": str(protocol.min_writer_version),
     }
     if protocol.min_writer_version >= features.TABLE_FEATURES_WRITER_VERSION:
         for name in features.all_features(protocol):
-            found[f"delta.feature.{name}"] = "supported"
-    return found
+            properties[f"delta.feature.{name}"] = "supported"
+    return properties
 
 
 def _definition(table: TableName, snapshot: Snapshot) -> Iterator[str]:
-    columns = ",\n".join(f"  {text}" for text in _columns(snapshot))
+    columns = ",\n".join(f"  {column}" for column in _columns(snapshot))
     yield f"CREATE TABLE {name_of(table)} (\n{columns})"
     yield "USING delta"
     if snapshot.partition_columns:
@@ -139,37 +136,38 @@ def _definition(table: TableName, snapshot: Snapshot) -> Iterator[str]:
     if table[0].lower() != "delta":
         yield f"LOCATION {quoted_text(snapshot.path)}"
     if snapshot.properties:
-        given = sorted(snapshot.properties.items())
-        texts = ",\n".join(f"  {quoted_text(k)} = {quoted_text(v)}" for k, v in given)
-        yield f"TBLPROPERTIES (\n{texts})"
+        items = sorted(snapshot.properties.items())
+        properties = ",\n".join(f"  {quoted_text(k)} = {quoted_text(v)}" for k, v in items)
+        yield f"TBLPROPERTIES (\n{properties})"
 
 
 def _columns(snapshot: Snapshot) -> Iterator[str]:
-    defaults, made = column_defaults(snapshot.schema), generation_expressions(snapshot.schema)
-    counted = identity_columns(snapshot.schema)
+    defaults, generated = column_defaults(snapshot.schema), generation_expressions(snapshot.schema)
+    identities = identity_columns(snapshot.schema)
     for field in snapshot.schema:
-        _, kind, comment = _described(field)
-        text = f"{quoted_name(field.name)} {kind.upper()}"
+        _, data_type, comment = _description(field)
+        sql = f"{quoted_name(field.name)} {data_type.upper()}"
         if not field.nullable:
-            text += " NOT NULL"
+            sql += " NOT NULL"
         if field.name in defaults:
-            text += f" DEFAULT {defaults[field.name]}"
-        if field.name in made:
-            text += f" GENERATED ALWAYS AS ({made[field.name]})"
-        if field.name in counted:
-            identity = counted[field.name]
-            how = "BY DEFAULT" if identity.allow_explicit_insert else "ALWAYS"
-            text += (
-                f" GENERATED {how} AS IDENTITY "
+            sql += f" DEFAULT {defaults[field.name]}"
+        if field.name in generated:
+            sql += f" GENERATED ALWAYS AS ({generated[field.name]})"
+        if field.name in identities:
+            identity = identities[field.name]
+            mode = "BY DEFAULT" if identity.allow_explicit_insert else "ALWAYS"
+            sql += (
+                f" GENERATED {mode} AS IDENTITY "
                 f"(START WITH {identity.start} INCREMENT BY {identity.step})"
             )
-        yield text if comment is None else f"{text} COMMENT {quoted_text(comment)}"
+        yield sql if comment is None else f"{sql} COMMENT {quoted_text(comment)}"
 
 
-def _described(field: StructField) -> tuple[str, str, str | None]:
-    from_metadata = field.metadata.get("comment")
-    kind = to_spark(StructType((field,))).fields[0].dataType.simpleString()
-    return field.name, kind, None if from_metadata is None else str(from_metadata)
+def _description(field: StructField) -> tuple[str, str, str | None]:
+    """A column's name, Spark type and comment."""
+    comment = field.metadata.get("comment")
+    data_type = to_spark(StructType((field,))).fields[0].dataType.simpleString()
+    return field.name, data_type, None if comment is None else str(comment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +178,7 @@ class DescribeHistory:
     limit: int | None = None
 
     def run(self, context: StatementContext) -> Any:
-        """The commits that are still in the log, newest first."""
+        """A DataFrame of the commits in the log, newest first."""
         target = context.target(self.table)
         return history_frame(context.spark, target.engine, target.table, self.limit)
 
@@ -192,27 +190,27 @@ class DescribeDetail:
     table: TableName
 
     def run(self, context: StatementContext) -> Any:
-        """One row about the latest version."""
+        """A DataFrame with one row that describes the latest version."""
         target = context.target(self.table)
         snapshot = target.table.latest_snapshot(target.engine)
         return detail_frame(context.spark, target.engine, snapshot, target.name)
 
 
-def parse_describe(words: Words) -> Statement | None:
-    """Behind `DESCRIBE`."""
-    if words.begin_with("HISTORY|DETAIL", "."):  # a table of a database of that name
-        return parse_describe_table(words)
-    if words.take("HISTORY"):
-        if words.ended:
-            return None  # a table of that name
-        table = words.table()
-        limit = words.integer("a number of commits") if words.take("LIMIT") else None
-        words.end()
+def parse_describe(cursor: Words) -> Statement | None:
+    """Parse the tokens after `DESCRIBE`; None for statements that are left to Spark."""
+    if cursor.begin_with("HISTORY|DETAIL", "."):  # a table in a database of that name
+        return parse_describe_table(cursor)
+    if cursor.take("HISTORY"):
+        if cursor.ended:
+            return None  # a table named `history`
+        table = cursor.table()
+        limit = cursor.integer("a number of commits") if cursor.take("LIMIT") else None
+        cursor.end()
         return DescribeHistory(table=table, limit=limit)
-    if words.take("DETAIL"):
-        if words.ended:
+    if cursor.take("DETAIL"):
+        if cursor.ended:
             return None
-        table = words.table()
-        words.end()
+        table = cursor.table()
+        cursor.end()
         return DescribeDetail(table=table)
-    return parse_describe_table(words)
+    return parse_describe_table(cursor)

@@ -1,13 +1,10 @@
-"""Which tables a query reads: Delta tables by path or name, at a version or a time.
+"""The tables that a query reads, by path or name, at a version or timestamp.
 
-sqlglot tells where tables stand in a statement. Where it can't parse one, tables are found by
-the words before them.
+`table_references` parses the query with sqlglot. If sqlglot can't parse it, the keyword before a
+path identifies the path as a table.
 
-Names in a statement that may be tables, found by a glance at the words before them.
-
-Most statements name no Delta table. Taking each apart only to see that would take longer than
-looking up the few names that stand where tables do: a statement of 100 kB is mostly values, which
-nobody has to look at.
+`table_candidates` scans a statement for names after keywords such as FROM, without parsing it. Most
+statements name no Delta table, and the scan is much faster than the parser for a long statement.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ __all__ = ["TableReference", "table_candidates", "table_references"]
 
 
 _PARSED = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
-_BEFORE_A_TABLE = ("FROM", "JOIN", "USING", "INTO", "TABLE", ",")
+_TABLE_KEYWORDS = ("FROM", "JOIN", "USING", "INTO", "TABLE", ",")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +32,13 @@ class TableReference:
     """A table in a query.
 
     Attributes:
-        parts: its name, one or more parts; `("delta", path)` for a path.
-        start: offset of its first character in the text.
-        end: offset behind its last one, the version or time included.
-        version: of `VERSION AS OF`, or of `@v12` at the end of a path.
-        timestamp: SQL text of the expression of `TIMESTAMP AS OF`.
-        named: whether it has an alias of its own.
-        changes: of `table_changes(table, start, end)`, SQL text of start and end; None for rows.
+        parts: the parts of the name; `("delta", path)` for a path.
+        start: offset of the reference's first character in the query.
+        end: offset after the reference's last character, the version or timestamp included.
+        version: the version of `VERSION AS OF`, or of `@v12` at the end of a path.
+        timestamp: the expression of `TIMESTAMP AS OF`, as SQL.
+        named: whether the reference has an alias.
+        changes: start and end of `table_changes(table, start, end)`, as SQL; None for a table.
     """
 
     parts: tuple[str, ...]
@@ -59,66 +56,70 @@ class TableReference:
 
     @property
     def travels(self) -> bool:
-        """Whether it asks for a version or a time."""
+        """Whether the reference has a version or a timestamp."""
         return self.version is not None or self.timestamp is not None
 
 
 def table_references(text: str) -> list[TableReference]:
-    """Tables that a query reads, in the order of the text; names of its own `WITH` left out.
+    """The tables that a query reads, in order; names that its `WITH` defines are left out.
 
     Raises:
         StatementError: a quote is open, or a version isn't a number.
     """
-    words = tokens(text)
-    skipped = _explained(words)
-    found = _by_tree(text, words[skipped:]) if words[skipped:] else []
-    if found is None:
-        found = list(_by_words(text, words))
-    found += _changes(text, words)
-    return sorted((_with_travel_in_path(r) for r in found), key=lambda r: r.start)
+    tokenized = tokens(text)
+    skipped = _explain_length(tokenized)
+    references = _from_tree(text, tokenized[skipped:]) if tokenized[skipped:] else []
+    if references is None:
+        references = list(_from_tokens(text, tokenized))
+    references += _change_references(text, tokenized)
+    return sorted((_with_travel_in_path(r) for r in references), key=lambda r: r.start)
 
 
-def _changes(text: str, words: Sequence[Token]) -> Iterator[TableReference]:
+def _change_references(text: str, tokenized: Sequence[Token]) -> Iterator[TableReference]:
     """`table_changes(table, start[, end])` and `table_changes_by_path(path, ...)`."""
-    for number, word in enumerate(words[:-2]):
-        if not word.says("TABLE_CHANGES", "TABLE_CHANGES_BY_PATH") or words[number + 1].text != "(":
+    for number, token in enumerate(tokenized[:-2]):
+        if (
+            not token.says("TABLE_CHANGES", "TABLE_CHANGES_BY_PATH")
+            or tokenized[number + 1].text != "("
+        ):
             continue
-        call = Words(text, list(words[number + 2 :]))
-        what = "the first version, or a time"
-        given = call.string("a table's name or path, in quotes")
-        name = ("delta", given) if word.says("TABLE_CHANGES_BY_PATH") else _named_in(given)
+        call = Words(text, list(tokenized[number + 2 :]))
+        what = "the first version or timestamp"
+        table = call.string("a table's name or path")
+        name = ("delta", table) if token.says("TABLE_CHANGES_BY_PATH") else _parse_name(table)
         boundaries = []
         while call.take(","):
             boundaries.append(call.until_words(",", what=what))
         if not boundaries or len(boundaries) > 2:
-            raise call.error(f"{what}, and perhaps the last one")
+            raise call.error(f"{what}, and optionally the last one")
         end = call.offset
         call.expect(")")
         yield TableReference(
-            parts=name, start=word.start, end=end + 1, named=True, changes=tuple(boundaries)
+            parts=name, start=token.start, end=end + 1, named=True, changes=tuple(boundaries)
         )
 
 
-def _named_in(given: str) -> tuple[str, ...]:
-    """A name written into a text."""
-    words = Words(given)
-    found = words.column("a table's name")
-    words.end()
-    return found
+def _parse_name(string: str) -> tuple[str, ...]:
+    """The parts of a table name."""
+    cursor = Words(string)
+    parts = cursor.column("a table's name")
+    cursor.end()
+    return parts
 
 
-def _explained(words: Sequence[Token]) -> int:
-    """How many words of `EXPLAIN ...` stand before the query."""
-    if not words or not words[0].says("EXPLAIN"):
+def _explain_length(tokenized: Sequence[Token]) -> int:
+    """The number of tokens of `EXPLAIN ...` before the query."""
+    if not tokenized or not tokenized[0].says("EXPLAIN"):
         return 0
     modes = ("EXTENDED", "CODEGEN", "COST", "FORMATTED")
-    return 2 if len(words) > 1 and words[1].says(*modes) else 1
+    return 2 if len(tokenized) > 1 and tokenized[1].says(*modes) else 1
 
 
-def _by_tree(text: str, words: Sequence[Token]) -> list[TableReference] | None:
-    if not words[0].says(*_PARSED):
+def _from_tree(text: str, tokenized: Sequence[Token]) -> list[TableReference] | None:
+    """The references in sqlglot's syntax tree; None if sqlglot can't parse the query."""
+    if not tokenized[0].says(*_PARSED):
         return None
-    shift = words[0].start
+    shift = tokenized[0].start
     try:
         tree = DIALECT.parse(text[shift:])[0]
     except SqlglotError:
@@ -126,8 +127,8 @@ def _by_tree(text: str, words: Sequence[Token]) -> list[TableReference] | None:
     if tree is None or isinstance(tree, exp.Command):
         return None
     defined = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
-    by_start = {word.start: number for number, word in enumerate(words)}
-    found = []
+    by_start = {token.start: number for number, token in enumerate(tokenized)}
+    references = []
     for table in tree.find_all(exp.Table):
         parts = tuple(part.name for part in table.parts)
         start = table.parts[0].meta.get("start") if isinstance(table.this, exp.Identifier) else None
@@ -136,98 +137,105 @@ def _by_tree(text: str, words: Sequence[Token]) -> list[TableReference] | None:
             continue
         last = number + 2 * (len(parts) - 1)
         version = table.args.get("version")
-        found.append(
+        references.append(
             _reference(
                 text,
-                words,
+                tokenized,
                 number,
                 last,
                 version.expression if isinstance(version, exp.Version) else None,
                 named=bool(table.alias),
             )
         )
-    return found
+    return references
 
 
-def _by_words(text: str, words: Sequence[Token]) -> Iterator[TableReference]:
-    """Paths only: without a tree a name might be anything."""
-    for number in range(1, len(words) - 2):
-        schema, dot, path = words[number : number + 3]
+def _from_tokens(text: str, tokenized: Sequence[Token]) -> Iterator[TableReference]:
+    """References by path only: without a syntax tree a name might not be a table."""
+    for number in range(1, len(tokenized) - 2):
+        schema, dot, path = tokenized[number : number + 3]
         if (
-            words[number - 1].says(*_BEFORE_A_TABLE)
+            tokenized[number - 1].says(*_TABLE_KEYWORDS)
             and dot.text == "."
             and _is_path((schema.text, path.text))
         ):
-            follows = words[number + 3] if number + 3 < len(words) else None
+            follows = tokenized[number + 3] if number + 3 < len(tokenized) else None
             named = follows is not None and (follows.says("AS") or follows.is_name)
-            yield _reference(text, words, number, number + 2, None, named=named)
+            yield _reference(text, tokenized, number, number + 2, None, named=named)
 
 
 def _reference(
     text: str,
-    words: Sequence[Token],
+    tokenized: Sequence[Token],
     first: int,
     last: int,
     travel: exp.Expr | None,
     *,
     named: bool,
 ) -> TableReference:
-    parts = tuple(word.text for word in words[first : last + 1 : 2])
-    start, end = words[first].start, words[last].end
+    parts = tuple(token.text for token in tokenized[first : last + 1 : 2])
+    start, end = tokenized[first].start, tokenized[last].end
     after = last + 1
-    if after < len(words) and words[after].says("FOR"):
+    if after < len(tokenized) and tokenized[after].says("FOR"):
         after += 1
-    clause = words[after : after + 3]
+    clause = tokenized[after : after + 3]
     if len(clause) < 3 or not (clause[1].says("AS") and clause[2].says("OF")):
         return TableReference(parts=parts, start=start, end=end, named=named)
     value = after + 3
-    if clause[0].says("VERSION", "SYSTEM_VERSION") and value < len(words):
+    if clause[0].says("VERSION", "SYSTEM_VERSION") and value < len(tokenized):
         return TableReference(
             parts=parts,
             start=start,
-            end=words[value].end,
-            version=_version(text, words[value]),
+            end=tokenized[value].end,
+            version=_version(text, tokenized[value]),
             named=named,
         )
-    if clause[0].says("TIMESTAMP", "SYSTEM_TIME") and value < len(words):
-        close = _end_of(text, words, value, travel)
-        timestamp = text[words[value].start : close]
+    if clause[0].says("TIMESTAMP", "SYSTEM_TIME") and value < len(tokenized):
+        close = _end_of(text, tokenized, value, travel)
+        timestamp = text[tokenized[value].start : close]
         return TableReference(parts=parts, start=start, end=close, timestamp=timestamp, named=named)
     return TableReference(parts=parts, start=start, end=end, named=named)
 
 
-def _end_of(text: str, words: Sequence[Token], first: int, travel: exp.Expr | None) -> int:
-    """Where the expression ends that begins with a word: the shortest text that means the same."""
+def _end_of(text: str, tokenized: Sequence[Token], first: int, travel: exp.Expr | None) -> int:
+    """The end offset of the time travel expression that starts at a token.
+
+    It is the end of the shortest SQL that parses to the same expression.
+    """
     if travel is not None:
-        for word in words[first:]:
+        for token in tokenized[first:]:
             try:
-                parsed = DIALECT.parse(text[words[first].start : word.end])[0]
+                expression = DIALECT.parse(text[tokenized[first].start : token.end])[0]
             except SqlglotError:
                 continue
-            if parsed == travel:
-                return word.end
-    return words[first].end
+            if expression == travel:
+                return token.end
+    return tokenized[first].end
 
 
-def _version(text: str, word: Token) -> int:
-    if not word.text.isdecimal():
+def _version(text: str, token: Token) -> int:
+    if not token.text.isdecimal():
         raise StatementError(
-            f"VERSION AS OF {word.text}: a version is a number from 0 on.", statement=text
+            f"VERSION AS OF {token.text}: the version isn't a number. Use an integer from 0.",
+            statement=text,
         )
-    return int(word.text)
+    return int(token.text)
 
 
 def _with_travel_in_path(reference: TableReference) -> TableReference:
-    """`/table@v12` and `/table@20240105100000000`, as delta-spark takes them."""
-    found = None if reference.path is None else path_travel(reference.path)
-    if found is None or reference.travels:
+    """The reference with the version of a path such as `/table@v12` or `/table@20240105100000000`.
+
+    delta-spark supports these paths too.
+    """
+    travel = None if reference.path is None else path_travel(reference.path)
+    if travel is None or reference.travels:
         return reference
     return TableReference(
-        parts=(reference.parts[0], found.path),
+        parts=(reference.parts[0], travel.path),
         start=reference.start,
         end=reference.end,
-        version=found.version,
-        timestamp=None if found.timestamp is None else f"'{found.timestamp}'",
+        version=travel.version,
+        timestamp=None if travel.timestamp is None else f"'{travel.timestamp}'",
         named=reference.named,
     )
 
@@ -236,11 +244,11 @@ def _is_path(parts: Sequence[str]) -> bool:
     return len(parts) == 2 and parts[0].lower() == "delta"
 
 
-_BEFORE = ("from", "join", "into", "overwrite", "table", "using")
-_BEFORE_CHANGED = "update"
+_SCANNED_KEYWORDS = ("from", "join", "into", "overwrite", "table", "using")
+_UPDATE_KEYWORD = "update"
 
 _QUERY = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE"})
-_BEHIND_NAMES = frozenset(
+_LIST_ENDS = frozenset(
     {
         "WHERE",
         "GROUP",
@@ -257,10 +265,10 @@ _BEHIND_NAMES = frozenset(
         "WHEN",
         ")",
         ";",
-        *(word.upper() for word in _BEFORE),
+        *(word.upper() for word in _SCANNED_KEYWORDS),
     }
 )
-"""What ends a list of tables. Words before further tables are found for themselves."""
+"""Tokens that end a list of tables; `_table_positions` finds the keyword of a further list."""
 
 _BLANK = re.compile(r"(?:\s+|--[^\n]*|/\*.*?\*/)+", re.DOTALL)
 _WORD = re.compile(
@@ -269,23 +277,23 @@ _WORD = re.compile(
 
 
 def table_candidates(text: str) -> set[tuple[str, ...]]:
-    """Every name that stands where a table may; others too, never fewer than there are.
+    """The names that may be tables: a superset of the tables of a statement.
 
-    `table_changes` and its like are among them. Words inside of texts in quotes count, too.
+    It includes functions such as `table_changes`, and names in string literals.
     """
-    found: set[tuple[str, ...]] = set()
-    for end, before_columns in _places(text):
-        glance = _Glance(text, end)
-        if not glance.says(("SET",)):  # of UPDATE SET in a MERGE
-            found.update(_listed(glance, before_columns=before_columns))
-    return found
+    candidates: set[tuple[str, ...]] = set()
+    for end, before_columns in _table_positions(text):
+        scanner = _Scanner(text, end)
+        if not scanner.says(("SET",)):  # UPDATE SET in a MERGE
+            candidates.update(_listed_names(scanner, before_columns=before_columns))
+    return candidates
 
 
-def _places(text: str) -> Iterator[tuple[int, bool]]:
-    """Where the words end that stand before tables, and whether columns may follow instead."""
-    # One letter becomes two: the others stay where they are.
+def _table_positions(text: str) -> Iterator[tuple[int, bool]]:
+    """End offsets of the keywords before tables, and whether columns can follow the keyword."""
+    # U+0130 becomes two characters in lower case, which would shift the offsets after it.
     lowered = text.replace("\u0130", "i").lower()
-    for word in (*_BEFORE, _BEFORE_CHANGED):
+    for word in (*_SCANNED_KEYWORDS, _UPDATE_KEYWORD):
         at = lowered.find(word)
         while at >= 0:
             end = at + len(word)
@@ -298,8 +306,8 @@ def _is_in_word(character: str) -> bool:
     return character.isalnum() or (character != "" and character in "_`")
 
 
-class _Glance:
-    """A place in a text, and the word there; blanks and comments are passed over."""
+class _Scanner:
+    """A position in a statement and the token before it; blanks and comments are skipped."""
 
     __slots__ = ("_text", "end", "word")
 
@@ -310,56 +318,56 @@ class _Glance:
         self.next()
 
     def next(self) -> None:
-        """Go to the next word; at the end there is an empty one."""
+        """Move to the next token; at the end of the statement the token is empty."""
         blank = _BLANK.match(self._text, self.end)
-        found = _WORD.match(self._text, self.end if blank is None else blank.end())
-        self.word = "" if found is None else found[0]
-        self.end = len(self._text) if found is None else found.end()
+        match = _WORD.match(self._text, self.end if blank is None else blank.end())
+        self.word = "" if match is None else match[0]
+        self.end = len(self._text) if match is None else match.end()
 
-    def fork(self) -> _Glance:
-        """Another one, behind this word."""
-        return _Glance(self._text, self.end)
+    def fork(self) -> _Scanner:
+        """A second scanner, at the token after this one."""
+        return _Scanner(self._text, self.end)
 
     @property
     def name(self) -> str | None:
-        """The word as a name, without its quotes; None where it can't be one."""
+        """The token as a name, without its backticks; None if it isn't a name."""
         if self.word.startswith("`") and len(self.word) > 1:
             return self.word[1:-1].replace("``", "`")
         return self.word if self.word.isidentifier() else None
 
-    def says(self, words: frozenset[str] | Sequence[str]) -> bool:
-        """Whether it is one of these words, given in capitals."""
-        return self.word.upper() in words
+    def says(self, keywords: frozenset[str] | Sequence[str]) -> bool:
+        """Whether the token is one of these keywords, which are in capitals."""
+        return self.word.upper() in keywords
 
-    def pass_over(self) -> None:
-        """Go to the comma or the end of a list of tables, over what stands in parentheses."""
+    def skip_item(self) -> None:
+        """Move to the next comma, or to the end of a list of tables, outside of parentheses."""
         depth = 0
-        while self.word and not (depth == 0 and (self.word == "," or self.says(_BEHIND_NAMES))):
+        while self.word and not (depth == 0 and (self.word == "," or self.says(_LIST_ENDS))):
             depth += (self.word == "(") - (self.word == ")")
             self.next()
 
 
-def _listed(glance: _Glance, *, before_columns: bool = False) -> Iterator[tuple[str, ...]]:
-    """Names of a list of tables with commas between, whatever stands behind each."""
-    while glance.word:
-        if glance.says(("LATERAL", "TABLE")):
-            glance.next()
+def _listed_names(scanner: _Scanner, *, before_columns: bool = False) -> Iterator[tuple[str, ...]]:
+    """The names in a list of tables; aliases and other tokens after a name are skipped."""
+    while scanner.word:
+        if scanner.says(("LATERAL", "TABLE")):
+            scanner.next()
             continue
-        if glance.word == "(" and not before_columns:
-            inside = glance.fork()
+        if scanner.word == "(" and not before_columns:
+            inside = scanner.fork()
             if not inside.says(_QUERY):
-                yield from _listed(inside)
+                yield from _listed_names(inside)
         parts = []
-        while (name := glance.name) is not None:
+        while (name := scanner.name) is not None:
             parts.append(name)
-            glance.next()
-            if glance.word != ".":
+            scanner.next()
+            if scanner.word != ".":
                 break
-            glance.next()
+            scanner.next()
         if parts:
             yield tuple(parts)
-        glance.pass_over()
-        if glance.word != ",":
+        scanner.skip_item()
+        if scanner.word != ",":
             return
         before_columns = False
-        glance.next()
+        scanner.next()

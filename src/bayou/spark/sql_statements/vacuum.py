@@ -22,8 +22,10 @@ class Vacuum:
     """`VACUUM table [LITE | FULL] [USING INVENTORY ...] [RETAIN n HOURS] [DRY RUN]`.
 
     Attributes:
-        lite: None where the statement doesn't say.
-        inventory: a query that gives what lies in the table's folder; None: that is listed.
+        lite: True for `LITE`, False for `FULL`, None for neither.
+        inventory: a query of the files in the table's folder; None lists the folder.
+        hours: the retention of `RETAIN n HOURS`; None for the table's retention.
+        dry_run: whether files are only reported.
     """
 
     table: TableName
@@ -33,12 +35,15 @@ class Vacuum:
     dry_run: bool
 
     def run(self, context: StatementContext) -> Any:
-        """Unneeded files deleted, or shown; a frame of paths: the table's, or those files'."""
+        """Delete unreferenced files and return a DataFrame with the table's path.
+
+        In a dry run, the DataFrame holds the paths of the files and nothing is deleted.
+        """
         target = context.target(self.table)
         inventory = None
         if self.inventory is not None:
             inventory = Inventory(frame=context.query(self.inventory), location=target.location)
-        done = vacuum_table(
+        result = vacuum_table(
             context.spark,
             target.engine,
             target.table,
@@ -49,49 +54,49 @@ class Vacuum:
         )
         paths: list[Any] = [target.path]
         if self.dry_run:
-            paths = done.inventory.column("path").to_pylist()
+            paths = result.inventory.column("path").to_pylist()
         rows = [(qualified(path),) for path in paths]
         return context.spark.createDataFrame(rows, _SCHEMA)
 
 
-def parse_vacuum(words: Words) -> Vacuum:
-    """Behind `VACUUM`."""
-    table = words.table()
-    given: dict[str, Any] = {}
+def parse_vacuum(cursor: Words) -> Vacuum:
+    """Parse the tokens after `VACUUM`."""
+    table = cursor.table()
+    clauses: dict[str, Any] = {}
 
-    def say(what: str, value: Any) -> None:
-        if what in given:
-            raise words.error(f"{what} only once")
-        given[what] = value
+    def add(clause: str, value: Any) -> None:
+        if clause in clauses:
+            raise cursor.error(f"{clause} only once")
+        clauses[clause] = value
 
-    while not words.ended:
-        if words.take("LITE"):
-            say("LITE or FULL", "LITE")
-        elif words.take("FULL"):
-            say("LITE or FULL", "FULL")
-        elif words.take("USING", "INVENTORY"):
-            say("USING INVENTORY", _inventory(words))
-        elif words.take("RETAIN"):
-            say("RETAIN", words.number("a number of hours"))
-            words.expect("HOURS|HOUR")
-        elif words.take("DRY", "RUN"):
-            say("DRY RUN", True)
+    while not cursor.ended:
+        if cursor.take("LITE"):
+            add("LITE or FULL", "LITE")
+        elif cursor.take("FULL"):
+            add("LITE or FULL", "FULL")
+        elif cursor.take("USING", "INVENTORY"):
+            add("USING INVENTORY", _parse_inventory(cursor))
+        elif cursor.take("RETAIN"):
+            add("RETAIN", cursor.number("a number of hours"))
+            cursor.expect("HOURS|HOUR")
+        elif cursor.take("DRY", "RUN"):
+            add("DRY RUN", True)
         else:
-            raise words.error("LITE, FULL, USING INVENTORY, RETAIN n HOURS or DRY RUN")
-    kind, inventory = given.get("LITE or FULL"), given.get("USING INVENTORY")
+            raise cursor.error("LITE, FULL, USING INVENTORY, RETAIN n HOURS or DRY RUN")
+    kind, inventory = clauses.get("LITE or FULL"), clauses.get("USING INVENTORY")
     if kind == "LITE" and inventory is not None:
-        raise words.error("LITE or USING INVENTORY, not both,")
+        raise cursor.error("LITE or USING INVENTORY, not both")
     return Vacuum(
         table=table,
         lite=None if kind is None else kind == "LITE",
         inventory=inventory,
-        hours=given.get("RETAIN"),
-        dry_run=given.get("DRY RUN", False),
+        hours=clauses.get("RETAIN"),
+        dry_run=clauses.get("DRY RUN", False),
     )
 
 
-def _inventory(words: Words) -> str:
-    """A query in parentheses, or all of a table."""
-    if words.begin_with("("):
-        return words.parenthesized()
-    return f"TABLE {name_of(words.column('a table, or a query in parentheses'))}"
+def _parse_inventory(cursor: Words) -> str:
+    """Parse the inventory: a query in parentheses, or the name of a table."""
+    if cursor.begin_with("("):
+        return cursor.parenthesized()
+    return f"TABLE {name_of(cursor.column('a table, or a query in parentheses'))}"

@@ -1,4 +1,7 @@
-"""What a stream of a Delta table reads, as delta-spark's source does; knows nothing of Spark."""
+"""Delta tables as streaming sources: offsets, micro-batches, and tracking of schema changes.
+
+Start at `table_stream`. Its offsets, options and errors are those of delta-spark's source.
+"""
 
 from bayou.spark.streaming.offsets import SourceOffset
 from bayou.spark.streaming.options import StreamOptions, reads_change_feed

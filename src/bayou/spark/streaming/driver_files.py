@@ -1,17 +1,12 @@
-"""A folder of the driver's machine in which a stream's process asks the driver's process for help.
+"""Requests of a stream's Python process to the driver's process, as files in a shared folder.
 
-The stream makes a file in a folder of its own there, and waits for the answer or for word that
-there will be none. The driver's process touches `alive` in the shared folder; where it stops doing
-so the stream goes on by itself, as it does without such a folder.
+Spark runs a Python streaming source in a process without a session. The stream creates a request
+file in a subfolder and polls until the driver's process creates the response, or the file `failed`.
+One thread of the driver's process watches the shared folders and touches the file `alive` in them.
+If that file becomes stale, the stream continues without a response.
 
-What the driver's process does for streams whose source lives in a process without a session.
-
-A stream is given a folder; one thread watches the folders of all offers and has them looked into.
-
-Sorted files that another process makes for a stream: the driver, whose executors sort faster.
-
-The stream asks by a file `wanted` in a folder named after table and version, in the folder that
-both processes share.
+A request for the sorted files of a table's version is the file `wanted` in a subfolder named after
+the version and the table.
 """
 
 from __future__ import annotations
@@ -43,135 +38,140 @@ __all__ = [
 ]
 
 
-_Answer = TypeVar("_Answer")
+_Response = TypeVar("_Response")
 
 ALIVE = "alive"
 FAILED = "failed"
 
-_POLL = 0.1
-_SILENCE = 20.0
-"""Seconds without a sign of life after which nobody is expected to answer."""
+_RESPONSE_POLL = 0.1
+_ALIVE_TIMEOUT = 20.0
+"""Age of the file `alive`, in seconds, after which the driver's process counts as stopped."""
 
 
 def ask(
     shared: Path | None,
     folder: str,
     question: str,
-    answer: Callable[[Path], _Answer | None],
+    answer: Callable[[Path], _Response | None],
     text: str = "",
-) -> _Answer | None:
-    """What the driver's process answers; None where nobody answers, or it can't.
+) -> _Response | None:
+    """Request something from the driver's process; None without a response, or if it failed.
 
     Args:
-        shared: the folder of both processes, None for none.
-        folder: name of the question's own folder in it.
-        question: name of the file that asks; it isn't made where the answer is there already.
-        answer: finds the answer in the question's folder, None where it isn't there (yet).
-        text: what the file says.
+        shared: the folder that both processes share; None without one.
+        folder: name of the request's subfolder.
+        question: name of the request file, which isn't created if the response already exists.
+        answer: reads the response in the subfolder; None if there is none yet.
+        text: content of the request file.
     """
     if shared is None or not _is_alive(shared):
         return None
-    own = shared / folder
+    subfolder = shared / folder
     try:
-        own.mkdir(exist_ok=True)
-        found = answer(own)
-        if found is None:
-            (own / FAILED).unlink(missing_ok=True)
-            unfinished = own / f"{question}.part"
+        subfolder.mkdir(exist_ok=True)
+        response = answer(subfolder)
+        if response is None:
+            (subfolder / FAILED).unlink(missing_ok=True)
+            unfinished = subfolder / f"{question}.part"
             unfinished.write_text(text)
-            unfinished.rename(own / question)
-        while found is None and _is_alive(shared) and not (own / FAILED).exists():
-            time.sleep(_POLL)
-            found = answer(own)
-    except OSError:  # someone cleans up
+            unfinished.rename(subfolder / question)
+        while response is None and _is_alive(shared) and not (subfolder / FAILED).exists():
+            time.sleep(_RESPONSE_POLL)
+            response = answer(subfolder)
+    except OSError:  # the folder was deleted
         return None
-    return found
+    return response
 
 
 def _is_alive(shared: Path) -> bool:
     try:
-        return time.time() - (shared / ALIVE).stat().st_mtime < _SILENCE
+        return time.time() - (shared / ALIVE).stat().st_mtime < _ALIVE_TIMEOUT
     except OSError:
         return False
 
 
 _LOG = logging.getLogger(__name__)
-_MAILBOX_POLL = 0.2
+_REQUEST_POLL = 0.2
 
 
 class Offer(Protocol):
-    """What streams may ask for in a folder, for as long as it holds."""
+    """A handler of the requests in a shared folder."""
 
     @property
     def path(self) -> str:
-        """The table."""
+        """The table's path."""
 
     @property
     def holds(self) -> bool:
-        """Whether anybody can still answer."""
+        """Whether the handler can still respond to requests."""
 
     def look_into(self, folder: Path) -> None:
-        """Take the questions of a folder and see to their answers, in threads of their own.
+        """Start a background thread for each request in the folder.
 
         Raises:
-            OSError: the folder is gone.
+            OSError: the folder doesn't exist any more.
         """
 
 
 def watch(offer: Offer) -> Path:
-    """A new folder in which streams are answered."""
-    return _keeper.watch(offer)
+    """Create a shared folder, and handle the requests in it from now on."""
+    return _watcher.watch(offer)
 
 
 def session_lives(spark: Any) -> bool:
     """Whether a session can still run jobs."""
-    return spark.sparkContext._jsc is not None  # noqa: SLF001  # None: it was stopped
+    return spark.sparkContext._jsc is not None  # noqa: SLF001  # None after stop()
 
 
-class _Keeper:
-    """One thread of the process that watches the folders of all offers; ends with the last."""
+class _FolderWatcher:
+    """A thread that watches the folders of all offers and ends with the last offer."""
 
     def __init__(self) -> None:
         self._offers: dict[Path, Offer] = {}
-        self._changing = threading.Lock()
-        self._watching = False
+        self._lock = threading.Lock()
+        self._is_running = False
 
     def watch(self, offer: Offer) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="bayou-index-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         (folder / ALIVE).touch()
-        with self._changing:
+        with self._lock:
             self._offers[folder] = offer
-            if not self._watching:
+            if not self._is_running:
                 threading.Thread(target=self._watch, name="bayou-index", daemon=True).start()
-                self._watching = True
+                self._is_running = True
         return folder
 
     def _watch(self) -> None:
         while True:
-            with self._changing:
+            with self._lock:
                 offers = list(self._offers.items())
-                self._watching = bool(offers)
+                self._is_running = bool(offers)
             if not offers:
                 return
             for folder, offer in offers:
-                if not (offer.holds and self._looked_into(folder, offer)):
-                    with self._changing:
+                if not (offer.holds and self._handle_requests(folder, offer)):
+                    with self._lock:
                         del self._offers[folder]
                     shutil.rmtree(folder, ignore_errors=True)
-            time.sleep(_MAILBOX_POLL)
+            time.sleep(_REQUEST_POLL)
 
-    def _looked_into(self, folder: Path, offer: Offer) -> bool:
+    def _handle_requests(self, folder: Path, offer: Offer) -> bool:
         try:
             (folder / ALIVE).touch()
             offer.look_into(folder)
         except OSError as error:
-            _LOG.warning("Streams of %s help themselves: %s", offer.path, error)
+            _LOG.warning(
+                "Table %s: the folder for requests of its streams can't be read (%s). The streams "
+                "continue without help from the driver.",
+                offer.path,
+                error,
+            )
             return False
         return True
 
 
-_keeper = _Keeper()
+_watcher = _FolderWatcher()
 
 
 WANTED = "wanted"
@@ -179,7 +179,7 @@ WANTED = "wanted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRequest:
-    """A version of a table whose files somebody wants sorted, and where."""
+    """A request for the sorted files of a table's version, and the subfolder for the response."""
 
     table_id: str
     version: int
@@ -187,15 +187,17 @@ class IndexRequest:
 
     @classmethod
     def of(cls, shared: Path, table_id: str, version: int) -> IndexRequest:
-        """The request of a stream."""
+        """The request for a version in a shared folder."""
         return cls(table_id=table_id, version=version, folder=shared / f"{version:020d}-{table_id}")
 
 
 def handed_index(shared: Path | None, table_id: str, version: int) -> SortedFiles | None:
-    """The sorted files of a version, made by the driver's process; None where it doesn't.
+    """The files of a version, sorted by the driver's process; None if it doesn't respond.
 
     Args:
-        shared: the folder of both processes, None for none.
+        shared: the folder that both processes share; None without one.
+        table_id: `metaData.id` of the table.
+        version: the version.
     """
     if shared is None:
         return None
@@ -204,9 +206,9 @@ def handed_index(shared: Path | None, table_id: str, version: int) -> SortedFile
 
 
 def requests(shared: Path) -> list[IndexRequest]:
-    """What streams ask for in a folder."""
-    found = []
-    for wanted in shared.glob(f"*/{WANTED}"):
-        version, _, table_id = wanted.parent.name.partition("-")
-        found.append(IndexRequest(table_id=table_id, version=int(version), folder=wanted.parent))
-    return found
+    """The requests for sorted files in a shared folder."""
+    result = []
+    for file in shared.glob(f"*/{WANTED}"):
+        version, _, table_id = file.parent.name.partition("-")
+        result.append(IndexRequest(table_id=table_id, version=int(version), folder=file.parent))
+    return result

@@ -1,4 +1,4 @@
-"""Refusals of a stream, under the names that delta-spark gives their conditions."""
+"""Errors of a stream, with delta-spark's error conditions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ __all__ = ["illegal_option", "refusal"]
 def refusal(
     condition: str, message: str, *, table: str, version: int | None = None
 ) -> StreamingSourceError:
-    """An error that stops the query; the message begins with the condition's name.
+    """An error that stops the query; its message starts with the condition.
 
     Args:
         condition: delta-spark's error condition.
-        message: what is wrong, at which version, which option helps.
-        version: the version at fault, where it is one.
+        message: the table, what is wrong, and what to do.
+        table: the table's path.
+        version: the version that causes the error; None if it isn't one version.
     """
     return StreamingSourceError(
         f"[{condition}] {message}", table=table, condition=condition, version=version
@@ -23,8 +24,8 @@ def refusal(
 
 
 def illegal_option(name: str, value: str, rule: str) -> ArgumentError:
-    """The error for an option whose value makes no sense; the rule says what it must be."""
+    """The error for an invalid value of an option; `rule` describes valid values."""
     return ArgumentError(
-        f"[DELTA_ILLEGAL_OPTION] Invalid value {value!r} for option {name!r}: it must be {rule}.",
+        f"[DELTA_ILLEGAL_OPTION] Option {name!r}: invalid value {value!r}. It must be {rule}.",
         argument=name,
     )

@@ -1,6 +1,6 @@
-"""The commits that a stream reads, decoded once and kept for the batch that is planned next.
+"""The commits that a stream reads, with a cache, and the check for commits that delete or update.
 
-Which commits a stream of rows takes: those that only add, unless an option says otherwise.
+A stream reads commits that only add rows, unless an option allows others.
 """
 
 from __future__ import annotations
@@ -25,17 +25,20 @@ from bayou.spark.streaming.options import StreamOptions
 __all__ = ["Tail", "check_commit"]
 
 
-_KEPT_BYTES = 64 * 1024 * 1024
+_CACHE_BYTES = 64 * 1024 * 1024
 
 
 class Tail:
-    """Commits of one table from any version on; keeps those it has read lately.
+    """The commits of a table from any version on, with a cache of commits read recently.
 
     Args:
-        table: its path.
-        table_id: `metaData.id` of the table that the stream began with.
-        feed: whether the files wanted are those of the change data feed.
-        fail_on_data_loss: whether commits that are gone are an error.
+        table: the table's path.
+        table_id: `metaData.id` of the table at the stream's start.
+        feed: whether the stream reads the change data feed.
+        fail_on_data_loss: whether missing commits are an error.
+
+    Attributes:
+        latest: the latest version in the log as of the last listing.
     """
 
     def __init__(self, table: str, *, table_id: str, feed: bool, fail_on_data_loss: bool) -> None:
@@ -43,39 +46,41 @@ class Tail:
         self._table_id = table_id
         self._read = changed_files if feed else added_files
         self._fail_on_data_loss = fail_on_data_loss
-        self._kept: dict[int, CommitFiles] = {}
-        self._kept_bytes = 0
+        self._cached: dict[int, CommitFiles] = {}
+        self._cached_bytes = 0
         self._newest: tuple[int, FileStatus] | None = None
         self.latest = -1
 
     def commits(self, engine: Engine, start: int, end: int | None = None) -> Iterator[CommitFiles]:
-        """The commits from a version on, up to and with another; read as they are asked for.
+        """The commits of a range of versions, read lazily.
 
         Args:
-            end: None: all that are there.
+            engine: reads the log.
+            start: the first version.
+            end: the last version; None for the latest.
 
         Raises:
-            StreamingSourceError: a commit is gone, or another table is in the table's place.
+            StreamingSourceError: a commit is missing, or the table was replaced.
             CorruptTableError: a commit can't be read.
         """
         version = start
-        while version in self._kept and (end is None or version <= end):
-            yield self._kept[version]
+        while version in self._cached and (end is None or version <= end):
+            yield self._cached[version]
             version += 1
         if end is not None and version > end:
             return
-        for found in self._listed(engine, version):
-            self.latest = max(self.latest, found.end_version)
-            wanted = found if end is None else _up_to(found, end)
-            if wanted is None:
+        for listed in self._list(engine, version):
+            self.latest = max(self.latest, listed.end_version)
+            requested = listed if end is None else _up_to(listed, end)
+            if requested is None:
                 return
-            with wanted.commit_actions(engine, ()) as commits:
+            with requested.commit_actions(engine, ()) as commits:
                 for commit in commits:
                     files = self._read(commit)
-                    self._keep(files)
+                    self._cache(files)
                     yield files
 
-    def _listed(self, engine: Engine, start: int) -> list[CommitRange]:
+    def _list(self, engine: Engine, start: int) -> list[CommitRange]:
         gaps = not self._fail_on_data_loss
         listed = listed_commits(engine, self._table, start)
         self._check_same_log(engine, dict(listed))
@@ -86,34 +91,35 @@ class Tail:
         except VersionNotFoundError as error:
             raise refusal(
                 "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
-                f"Version {start} of {self._table} is to be read next, but the log's earliest "
-                f"commit is {error.earliest}: the query has fallen behind the log's retention "
-                "(delta.logRetentionDuration). Start over with a new checkpoint, or set the option "
-                "'failOnDataLoss' to 'false' to go on with what is there.",
+                f"Table {self._table}: the stream must read version {start} next, but the log's "
+                f"earliest commit is {error.earliest}. The query has fallen behind the log's "
+                "retention (delta.logRetentionDuration). Start the query with a new "
+                "checkpointLocation, or set the option 'failOnDataLoss' to 'false' to continue "
+                "with the remaining commits.",
                 table=self._table,
                 version=start,
             ) from error
         except CorruptTableError as error:
             raise refusal(
                 "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
-                f"{error.message} Or set the option 'failOnDataLoss' to 'false' to pass over it.",
+                f"{error.message} Or set the option 'failOnDataLoss' to 'false' to skip it.",
                 table=self._table,
             ) from error
 
     def _check_same_log(self, engine: Engine, listed: dict[int, FileStatus]) -> None:
-        """Refuse a log that isn't the one that was listed last.
+        """Check that the log is the one of the last listing.
 
-        The commits of a table that was deleted and made again, or that was set back, may lie behind
-        the stream's place, where nobody would read them. The newest commit of the last listing
-        tells: it stays as it is until log cleanup removes it, behind newer ones.
+        A table that was recreated, or restored from an older copy, can have new commits at versions
+        that the stream has already read. The newest commit of the last listing detects that: it
+        doesn't change until log cleanup removes it, which requires newer commits.
         """
         if self._newest is None:
             return
         version, known = self._newest
-        found = listed.get(version)
-        if found is None and max(listed, default=-1) > version:
-            return  # log cleanup
-        if found is not None and (found.size, found.modification_time) == (
+        current = listed.get(version)
+        if current is None and max(listed, default=-1) > version:
+            return  # removed by log cleanup
+        if current is not None and (current.size, current.modification_time) == (
             known.size,
             known.modification_time,
         ):
@@ -122,29 +128,29 @@ class Tail:
         if state.table_id != self._table_id:
             raise refusal(
                 "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
-                f"{self._table} was deleted and made again while the stream read it (its id was "
-                f"{self._table_id} and is {state.table_id}). Start over with a new "
+                f"Table {self._table}: it was deleted and recreated while the stream read it (its "
+                f"id was {self._table_id} and is now {state.table_id}). Start the query with a new "
                 "checkpointLocation.",
                 table=self._table,
             )
         if state.version < version and self._fail_on_data_loss:
             raise refusal(
                 "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
-                f"{self._table} had version {version} while the stream read it, and its latest "
-                f"one is {state.version} now: commits are missing, as in a table that was brought "
-                "back from an older copy. Restore them, or start over with a new checkpoint.",
+                f"Table {self._table}: commits are missing. The stream has read version {version}, "
+                f"but the latest version is now {state.version}, as after a restore from an older "
+                "copy. Restore the commits, or start the query with a new checkpointLocation.",
                 table=self._table,
                 version=state.version + 1,
             )
 
-    def _keep(self, files: CommitFiles) -> None:
-        if files.version in self._kept:
+    def _cache(self, files: CommitFiles) -> None:
+        if files.version in self._cached:
             return
-        self._kept[files.version] = files
-        self._kept_bytes += len(files.commit.data)
-        while self._kept_bytes > _KEPT_BYTES and len(self._kept) > 1:
-            oldest = next(iter(self._kept))
-            self._kept_bytes -= len(self._kept.pop(oldest).commit.data)
+        self._cached[files.version] = files
+        self._cached_bytes += len(files.commit.data)
+        while self._cached_bytes > _CACHE_BYTES and len(self._cached) > 1:
+            oldest = next(iter(self._cached))
+            self._cached_bytes -= len(self._cached.pop(oldest).commit.data)
 
 
 def _up_to(commits: CommitRange, end: int) -> CommitRange | None:
@@ -165,8 +171,7 @@ def check_commit(files: CommitFiles, options: StreamOptions, table: str) -> bool
     """Whether a commit is skipped.
 
     Raises:
-        StreamingSourceError: it deletes or updates rows, and no option says what to do with that;
-            names the version and the option.
+        StreamingSourceError: the commit deletes or updates rows, and no option allows that.
     """
     if files.removed is None:
         return False
@@ -174,19 +179,19 @@ def check_commit(files: CommitFiles, options: StreamOptions, table: str) -> bool
     if adds and not options.allows_changes:
         raise refusal(
             "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
-            f"Rows of {table} were updated at version {files.version} ({_operation(files)}), and a "
-            "stream of a table passes on new rows only. Set the option 'skipChangeCommits' to "
-            "'true' to pass over such commits, or 'readChangeFeed' to read what changed; or start "
-            "over with a new checkpoint to read the table as it is.",
+            f"Table {table}: version {files.version} updates rows ({_operation(files)}), but a "
+            "stream reads only new rows. Set the option 'skipChangeCommits' to 'true' to skip "
+            "commits that update rows, or 'readChangeFeed' to read the changes, or start the query "
+            "with a new checkpointLocation to read the table's current rows.",
             table=table,
             version=files.version,
         )
     if not adds and not options.allows_deletes:
         raise refusal(
             "DELTA_SOURCE_IGNORE_DELETE",
-            f"Rows of {table} were deleted at version {files.version} ({_operation(files)}, for "
-            f"example those of {files.removed}), and a stream of a table passes on new rows only. "
-            "Set the option 'ignoreDeletes' to 'true' to pass over such commits.",
+            f"Table {table}: version {files.version} deletes rows ({_operation(files)}, for "
+            f"example the rows of {files.removed}), but a stream reads only new rows. Set the "
+            "option 'ignoreDeletes' to 'true' to skip commits that delete rows.",
             table=table,
             version=files.version,
         )

@@ -1,9 +1,7 @@
-"""How far the next micro-batch goes: from where a stream stands, as far as it may.
+"""Planning of micro-batches: the end offset of the next batch, and the limit on initial files.
 
-Nothing is read here: commits and the files of the initial snapshot come as values, lazily, so that
-a commit that isn't looked at isn't read, and none that a limit keeps out is checked too early.
-
-Whether a table has more files than a stream may begin with.
+The functions read no files. Commits come as lazy values, so that a commit is read and checked only
+when the read limits reach it.
 """
 
 from __future__ import annotations
@@ -38,16 +36,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitPlaces:
-    """Places of a commit, or of the initial snapshot.
+    """The files of a commit, or of the initial snapshot, as the planner needs them.
 
     Attributes:
-        version: of the commit.
+        version: the commit's version.
         count: number of files.
-        sizes: gives, from a file on, the sizes of the files in pieces.
-        left_out: numbers of files that have no place in a batch (`excludeRegex` of a change feed).
-        recorded: change data files.
-        whole: in one batch or none.
-        barrier: a change of metadata stands before the files.
+        sizes: returns the sizes of the files from an index on, in chunks.
+        left_out: indexes of excluded files (`excludeRegex` of a change data feed).
+        recorded: whether the files are change data files.
+        whole: whether all files must be in one batch.
+        barrier: whether the batch must end before the files, at a metadata change.
     """
 
     version: int
@@ -61,21 +59,21 @@ class CommitPlaces:
 
 def next_offset(
     start: SourceOffset,
-    places: Iterator[CommitPlaces],
+    commits: Iterator[CommitPlaces],
     admission: Admission | None,
     bound: SourceOffset | None,
 ) -> SourceOffset:
-    """Where the next micro-batch ends, `start` itself where there is nothing to read.
+    """The end offset of the next micro-batch; `start` if there is nothing to read.
 
     Args:
-        start: where the stream stands.
-        places: from the version of `start` on; the first is the initial snapshot's if `start` is
-            in it.
-        admission: None for no limit.
-        bound: not beyond here.
+        start: the end offset of the last batch.
+        commits: the commits from the version of `start` on, preceded by the initial snapshot if
+            `start` is in it.
+        admission: the remaining read limits; None for no limit.
+        bound: the maximum end offset; None for no maximum.
     """
     last = start.place
-    for commit in places:
+    for commit in commits:
         base = (commit.version, BASE_INDEX)
         if base > last:
             if bound is not None and base > bound.place:
@@ -90,7 +88,7 @@ def next_offset(
             break
         first = max(0, last[1] + 1) if last[0] == commit.version else 0
         end = _end(commit, bound)
-        taken = _admitted(commit, first, end, admission)
+        taken = _admit_range(commit, first, end, admission)
         if taken:
             last = (commit.version, first + taken - 1)
         if first + taken < commit.count or _is_last(commit, bound):
@@ -101,17 +99,17 @@ def next_offset(
 
 def next_feed_offset(
     start: SourceOffset,
-    places: Iterator[CommitPlaces],
+    commits: Iterator[CommitPlaces],
     admission: Admission | None,
     bound: SourceOffset | None,
 ) -> SourceOffset:
-    """`next_offset` for rows of the change data feed.
+    """`next_offset` for the change data feed.
 
-    Where rates are limited, a commit with change data files ends at its last file, not at the next
-    version, and once there is no room commits without files aren't passed over.
+    With read limits, a commit with change data files ends at its last file and not at the next
+    version, and commits without files after a full batch belong to the next batch.
     """
     last = start.place
-    for commit in places:
+    for commit in commits:
         if admission is not None and not admission.has_room:
             break
         base = (commit.version, BASE_INDEX)
@@ -126,8 +124,8 @@ def next_feed_offset(
         if commit.barrier:
             last = max(last, (commit.version, METADATA_CHANGE_INDEX))
             break
-        begun = start.index if start.version == commit.version else BASE_INDEX
-        numbers: Sequence[int] = range(max(0, begun + 1), _end(commit, bound))
+        last_read = start.index if start.version == commit.version else BASE_INDEX
+        numbers: Sequence[int] = range(max(0, last_read + 1), _end(commit, bound))
         if commit.left_out:
             numbers = [n for n in numbers if n not in commit.left_out]
         ends = not _is_last(commit, bound)
@@ -147,7 +145,7 @@ def next_feed_offset(
             if ends and not commit.recorded:
                 last = (commit.version, END_INDEX)
             continue
-        taken = _admitted_of(commit, numbers, admission)
+        taken = _admit_files(commit, numbers, admission)
         if taken:
             last = (commit.version, numbers[taken - 1])
         if taken < len(numbers) or not ends:
@@ -157,7 +155,7 @@ def next_feed_offset(
 
 
 def _end(commit: CommitPlaces, bound: SourceOffset | None) -> int:
-    """One beyond the last file that the bound lets in."""
+    """The index after the last file up to the bound."""
     if bound is None or bound.version > commit.version:
         return commit.count
     return max(0, min(commit.count, bound.index + 1)) if bound.version == commit.version else 0
@@ -167,25 +165,25 @@ def _is_last(commit: CommitPlaces, bound: SourceOffset | None) -> bool:
     return bound is not None and bound.version == commit.version
 
 
-def _admitted(commit: CommitPlaces, first: int, end: int, admission: Admission | None) -> int:
-    """How many files from `first` on, and before `end`, come in."""
+def _admit_range(commit: CommitPlaces, first: int, end: int, admission: Admission | None) -> int:
+    """The number of files from `first` to before `end` that the read limits admit."""
     if admission is None or first >= end:
         return max(0, end - first)
-    taken, wanted = 0, end - first
+    taken, remaining = 0, end - first
     for sizes in commit.sizes(first):
-        piece = sizes.slice(0, wanted - taken)
-        admitted = admission.admit(piece)
+        chunk = sizes.slice(0, remaining - taken)
+        admitted = admission.admit(chunk)
         taken += admitted
-        if admitted < len(piece) or taken == wanted:
+        if admitted < len(chunk) or taken == remaining:
             break
     return taken
 
 
-def _admitted_of(commit: CommitPlaces, numbers: Sequence[int], admission: Admission) -> int:
+def _admit_files(commit: CommitPlaces, numbers: Sequence[int], admission: Admission) -> int:
     if not numbers:
         return 0
     if not commit.left_out:
-        return _admitted(commit, numbers[0], numbers[-1] + 1, admission)
+        return _admit_range(commit, numbers[0], numbers[-1] + 1, admission)
     return admission.admit(_all_sizes(commit).take(pa.array(numbers)))
 
 
@@ -199,29 +197,29 @@ def _all_sizes(commit: CommitPlaces) -> pa.Array[Any]:
 
 
 def check_initial_files(engine: Engine, state: TableState, limit: int | None) -> None:
-    """Refuse a version with more files than a limit; None for no limit.
+    """Check the number of files of a version against a limit; None for no limit.
 
-    The version's checksum says how many there are; without one they are counted in one pass over
-    the log. No list of files is made.
+    The number comes from the version checksum. Without one, the files are counted in one pass over
+    the log.
 
     Raises:
-        ArgumentError: see `refuse_more_files`.
+        ArgumentError: the version has more files.
     """
     if limit is not None:
         refuse_more_files(state, count_files(engine, state), limit)
 
 
 def refuse_more_files(state: TableState, count: int, limit: int) -> None:
-    """Refuse a number of files that is above a limit.
+    """Check a number of files against a limit.
 
     Raises:
-        ArgumentError: it is; names count, limit and setting.
+        ArgumentError: the number is above the limit.
     """
     if count > limit:
         raise ArgumentError(
-            f"{state.path} has {count} files in version {state.version}, and a stream may begin "
-            f"with at most {limit} ({' or '.join(MAX_INITIAL_SNAPSHOT_FILE_COUNT.names)}). Raise "
-            "the setting, or begin with startingVersion or startingTimestamp, which read no "
-            "initial snapshot.",
+            f"Table {state.path}: version {state.version} has {count} files, but the initial "
+            f"snapshot of a stream is limited to {limit} files "
+            f"({' or '.join(MAX_INITIAL_SNAPSHOT_FILE_COUNT.names)}). Raise the limit, or set "
+            "startingVersion or startingTimestamp to start without an initial snapshot.",
             argument=MAX_INITIAL_SNAPSHOT_FILE_COUNT.name,
         )

@@ -1,14 +1,12 @@
-"""Where a stream stands in a table, and the JSON that delta-spark writes it in.
+"""Offsets of a stream of a Delta table, and their JSON in delta-spark's format.
 
-A table's files have a place each: those of the initial snapshot, sorted, at (version, 0), (version,
-1), ...; then those of each commit behind it, in the order of the log. Places are ordered as pairs.
+Each file has a position (version, index). The sorted files of the initial snapshot come first,
+followed by the files of each later commit in the order of the log. Positions compare as pairs.
 
-The text of a streaming offset in Spark's checkpoint.
-
-Spark compares offsets by their text. Its runner of Python sources writes a space behind commas and
-colons, delta-spark doesn't: a query that moves over would take the same place for another one, and
-run a batch without rows. So where the runner writes one of our offsets, it writes it as delta-spark
-does; everything else it writes as ever.
+Spark compares offsets as strings. PySpark's runner of Python sources writes JSON with spaces after
+commas and colons, delta-spark writes it without. A query that moves from delta-spark to Bayou would
+see a different offset and run an empty batch. `write_as_delta_spark` makes the runner write these
+offsets without spaces.
 """
 
 from __future__ import annotations
@@ -34,16 +32,16 @@ __all__ = [
 
 
 BASE_INDEX = -100
-"""Before all of a version; -1 in JSON."""
+"""Before all files of a version; -1 in JSON."""
 
 METADATA_CHANGE_INDEX = -20
-"""Behind a change of schema, protocol or properties that stands before a version's files."""
+"""After a change of schema, protocol or properties, and before the version's files."""
 
 POST_METADATA_CHANGE_INDEX = -19
-"""The same once more: Spark commits an offset only when there is another one."""
+"""The same position as a second offset: Spark commits an offset only when a later one exists."""
 
 END_INDEX = 2**63 - 101
-"""Behind all of a version; never written, the next version's base is."""
+"""After all files of a version; JSON contains the base of the next version instead."""
 
 _WRITTEN_BASE_INDEX = -1
 _FIRST_FORMAT = 1
@@ -52,13 +50,13 @@ _METADATA_FORMAT = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOffset:
-    """What is read: everything up to and with this place.
+    """The last position that a stream has read.
 
     Attributes:
         table_id: `metaData.id` of the table.
-        version: a version.
-        index: of a file in it, or one of the constants.
-        initial: whether the version's files are those of the initial snapshot.
+        version: the version.
+        index: index of a file in the version, or one of the constants of this module.
+        initial: whether the index refers to the files of the initial snapshot.
     """
 
     table_id: str
@@ -68,23 +66,23 @@ class SourceOffset:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Version and index, by which offsets of one table are ordered."""
+        """Version and index, by which offsets of a table are ordered."""
         return self.version, self.index
 
     @property
     def at_metadata_change(self) -> bool:
-        """Whether a change of metadata is to be taken over before the stream goes on."""
+        """Whether the stream must apply a metadata change before it continues."""
         return self.index in (METADATA_CHANGE_INDEX, POST_METADATA_CHANGE_INDEX)
 
     def behind(self, version: int, index: int) -> SourceOffset:
-        """The offset at which a stream stands that began here and has read up to a place."""
+        """The offset of a stream that starts here and has read up to a position."""
         if index == END_INDEX:
             return SourceOffset(table_id=self.table_id, version=version + 1)
         initial = self.initial and version == self.version
         return replace(self, version=version, index=index, initial=initial)
 
     def to_json(self) -> dict[str, Any]:
-        """As delta-spark has it, fields in its order."""
+        """The JSON object, with delta-spark's fields in delta-spark's order."""
         return {
             "sourceVersion": _METADATA_FORMAT if self.at_metadata_change else _FIRST_FORMAT,
             "reservoirId": self.table_id,
@@ -95,39 +93,38 @@ class SourceOffset:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, table_id: str, table: str) -> SourceOffset:
-        """The inverse of `to_json`, for what is in a checkpoint.
+        """The offset of a JSON object, as a checkpoint contains it.
 
         Raises:
-            ArgumentError: that isn't an offset of a Delta table, or one of a newer format.
-            StreamingSourceError: it is an offset of another table.
+            ArgumentError: the object isn't an offset of a Delta table, or has a newer format.
+            StreamingSourceError: the offset belongs to another table.
         """
-        given: object = data
-        known = data if isinstance(given, Mapping) else {}
-        offset_format = known.get("sourceVersion")
-        found: tuple[Any, ...] = tuple(
-            known.get(name) for name in ("reservoirId", "reservoirVersion", "index")
+        untyped: object = data
+        fields = data if isinstance(untyped, Mapping) else {}
+        offset_format = fields.get("sourceVersion")
+        values: tuple[Any, ...] = tuple(
+            fields.get(name) for name in ("reservoirId", "reservoirVersion", "index")
         )
-        if not isinstance(offset_format, int) or [type(v) for v in found] != [str, int, int]:
+        if not isinstance(offset_format, int) or [type(v) for v in values] != [str, int, int]:
             raise ArgumentError(
-                "[DELTA_INVALID_SOURCE_OFFSET_FORMAT] The checkpoint's offset isn't that of a "
-                f"Delta table: {given!r}. Start with a checkpoint of its own.",
+                "[DELTA_INVALID_SOURCE_OFFSET_FORMAT] Streaming checkpoint: its offset isn't one "
+                f"of a Delta table: {untyped!r}. Use a separate checkpointLocation for this query.",
                 argument="checkpointLocation",
             )
         if offset_format not in (_FIRST_FORMAT, _METADATA_FORMAT):
             raise ArgumentError(
-                f"[DELTA_INVALID_SOURCE_VERSION] The checkpoint's offset has the format "
-                f"{offset_format}; this version of Bayou reads 1 and 3. Use the version that "
-                "wrote it.",
+                "[DELTA_INVALID_SOURCE_VERSION] Streaming checkpoint: its offset has format "
+                f"{offset_format}, but this version of Bayou reads formats 1 and 3. Use the "
+                "version of Bayou or delta-spark that wrote it.",
                 argument="checkpointLocation",
             )
-        offset_id, version, index = found
+        offset_id, version, index = values
         if offset_id != table_id:
             raise refusal(
                 "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
-                f"The query read another table before (id {offset_id} in its checkpoint) than the "
-                f"one at {table} now (id {table_id}). Was the table deleted and made again, or the "
-                "path changed? Read from the table of the checkpoint, or start over with a new "
-                "checkpointLocation.",
+                f"Table {table}: its id is {table_id}, but the checkpoint belongs to a table with "
+                f"id {offset_id}. The table was recreated, or the query reads another path. Read "
+                "the checkpoint's table, or start the query with a new checkpointLocation.",
                 table=table,
             )
         if offset_format < _METADATA_FORMAT and index == _WRITTEN_BASE_INDEX:
@@ -144,16 +141,16 @@ _RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
 
 
 class OffsetText(dict[str, Any]):
-    """An offset on its way to the runner."""
+    """An offset as a dictionary for PySpark's runner of Python sources."""
 
     @property
     def text(self) -> str:
-        """As it stands in the checkpoint."""
+        """The JSON in delta-spark's format, for the checkpoint."""
         return json.dumps(self, separators=(",", ":"))
 
 
-class _RunnersJson:
-    """`json` as the runner uses it."""
+class _RunnerJson:
+    """The functions of module `json` that the runner uses, with `OffsetText` without spaces."""
 
     loads = staticmethod(json.loads)
 
@@ -165,10 +162,10 @@ class _RunnersJson:
 
 
 def write_as_delta_spark() -> None:
-    """Make this process's runner, if there is one, write `OffsetText` without spaces."""
+    """Make the runner of this process, if there is one, write `OffsetText` without spaces."""
     for name in (_RUNNER, "__main__"):
         runner = sys.modules.get(name)
         if getattr(runner, "latest_offset_func", None) is None:
             continue
         if getattr(runner, "json", None) is json:
-            runner.json = _RunnersJson  # type: ignore[union-attr]
+            runner.json = _RunnerJson  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Options of a streaming read, by the names and values that delta-spark knows."""
+"""Options of a streaming read, with delta-spark's names and values."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ __all__ = ["DRIVER_FOLDER", "LATEST", "StreamOptions", "reads_change_feed"]
 LATEST = "latest"
 
 DRIVER_FOLDER = "bayou.driverfolder"
-"""Option that `enable` sets, in lower case: where the driver's process helps."""
+"""Option that `enable` sets, in lower case: the folder for requests to the driver's process."""
 
 DEFAULT_MAX_FILES = 1000
 
 _UNITS = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 _SIZE = re.compile(r"(\d+)\s*([kmgtp]?)b?")
-_LARGEST = 2**63 - 1
-_CONSENTS = ("allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceColumnTypeChange")
+_MAX_LONG = 2**63 - 1
+_ALLOW_OPTIONS = ("allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceColumnTypeChange")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """What a streaming read was asked for, checked.
+    """The validated options of a streaming read.
 
     Attributes:
-        max_files, max_bytes: `maxFilesPerTrigger`, `maxBytesPerTrigger`; None where not set.
+        max_files, max_bytes: `maxFilesPerTrigger`, `maxBytesPerTrigger`; None if not set.
         starting_version: `startingVersion`, a version or `LATEST`.
-        starting_timestamp: `startingTimestamp` as text.
-        ignore_deletes, ignore_changes, skip_change_commits: what happens to commits that don't
-            only add rows.
-        exclude: `excludeRegex`; files whose path it is found in are left out.
-        fail_on_data_loss: whether commits that are gone stop the query.
-        read_change_feed: rows of the change data feed instead of the table's.
+        starting_timestamp: `startingTimestamp`.
+        ignore_deletes, ignore_changes, skip_change_commits: how commits that delete or update rows
+            are handled.
+        exclude: `excludeRegex`; files whose path matches are skipped.
+        fail_on_data_loss: whether missing commits stop the query.
+        read_change_feed: whether the stream reads the change data feed.
         schema_tracking_location: folder of the schema log.
-        source_tracking_id: tells schema logs of two streams of one table apart.
-        allowed: `allowSourceColumnRename`, `...Drop`, `...TypeChange` by their last word in lower
-            case: `always` or a version.
-        max_initial_files: more files than these in the initial snapshot are refused; None: none.
-        driver_folder: shared with the driver's process, which helps there; None: nobody does.
-        time_zone: of partition values that are timestamps and say none.
-        sort_memory: bytes that the initial snapshot's sort may hold before it goes to the disk.
+        source_tracking_id: distinguishes the schema logs of two streams of one table.
+        allowed: `allowSourceColumnRename`, `...Drop` and `...TypeChange` (`always` or a version),
+            keyed by `rename`, `drop` and `typechange`.
+        sort_memory: bytes of memory for the sort of the initial snapshot, before it spills to disk.
+        max_initial_files: maximum number of files of the initial snapshot; None for no limit.
+        driver_folder: folder for requests to the driver's process; None without one.
+        time_zone: time zone of timestamp partition values without an offset.
     """
 
     max_files: int | None = None
@@ -69,147 +69,147 @@ class StreamOptions:
 
     @property
     def files_limit(self) -> int | None:
-        """`maxFilesPerTrigger` with its default, which counts only where no bytes are limited."""
+        """`maxFilesPerTrigger`, or its default if `maxBytesPerTrigger` isn't set either."""
         if self.max_files is None and self.max_bytes is None:
             return DEFAULT_MAX_FILES
         return self.max_files
 
     @property
     def starts_somewhere(self) -> bool:
-        """Whether the stream begins at a commit, not with the table as it is."""
+        """Whether the stream starts at a commit instead of an initial snapshot."""
         return self.starting_version is not None or self.starting_timestamp is not None
 
     @property
     def allows_deletes(self) -> bool:
-        """Whether commits that only delete are passed over."""
+        """Whether commits that only delete rows are skipped."""
         return self.ignore_deletes or self.allows_changes
 
     @property
     def allows_changes(self) -> bool:
-        """Whether commits that update are read or passed over."""
+        """Whether commits that update rows are read or skipped."""
         return self.ignore_changes or self.skip_change_commits
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> StreamOptions:
-        """The options of a data source, of any case; those that aren't ours are passed over.
+        """Parse the options of a data source, in any case; unknown options are ignored.
 
         Raises:
-            ArgumentError: a value that makes no sense, or both starting options.
+            ArgumentError: a value is invalid, or both starting options are set.
         """
-        given = {key.lower(): value for key, value in options.items()}
-        version, timestamp = given.get("startingversion"), given.get("startingtimestamp")
+        values = {key.lower(): value for key, value in options.items()}
+        version, timestamp = values.get("startingversion"), values.get("startingtimestamp")
         starting = None if version is None else _starting_version(version)
         if version is not None and timestamp is not None:
             raise ArgumentError(
-                "[DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET] startingVersion and "
-                "startingTimestamp are both set; a stream takes one of them.",
+                "[DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET] Options startingVersion and "
+                "startingTimestamp: both are set. Set only one of them.",
                 argument="startingVersion",
             )
-        _refuse_batch_options(given)
-        ignores_files = _boolean(given, "ignoreFileDeletion")
+        _refuse_batch_options(values)
+        ignores_files = _boolean(values, "ignoreFileDeletion")
         return cls(
-            max_files=_positive(given, "maxFilesPerTrigger"),
-            max_bytes=_size(given, "maxBytesPerTrigger"),
+            max_files=_positive(values, "maxFilesPerTrigger"),
+            max_bytes=_size(values, "maxBytesPerTrigger"),
             starting_version=starting,
             starting_timestamp=timestamp,
-            ignore_deletes=_boolean(given, "ignoreDeletes") or ignores_files,
-            ignore_changes=_boolean(given, "ignoreChanges") or ignores_files,
-            skip_change_commits=_boolean(given, "skipChangeCommits"),
-            exclude=_pattern(given, "excludeRegex"),
-            fail_on_data_loss=_boolean(given, "failOnDataLoss", default=True),
-            read_change_feed=reads_change_feed(given),
-            schema_tracking_location=given.get("schematrackinglocation")
-            or given.get("schemalocation"),
-            source_tracking_id=given.get("streamingsourcetrackingid"),
+            ignore_deletes=_boolean(values, "ignoreDeletes") or ignores_files,
+            ignore_changes=_boolean(values, "ignoreChanges") or ignores_files,
+            skip_change_commits=_boolean(values, "skipChangeCommits"),
+            exclude=_pattern(values, "excludeRegex"),
+            fail_on_data_loss=_boolean(values, "failOnDataLoss", default=True),
+            read_change_feed=reads_change_feed(values),
+            schema_tracking_location=values.get("schematrackinglocation")
+            or values.get("schemalocation"),
+            source_tracking_id=values.get("streamingsourcetrackingid"),
             allowed={
-                name.lower().removeprefix("allowsourcecolumn"): _consent(name, given[name.lower()])
-                for name in _CONSENTS
-                if name.lower() in given
+                name.lower().removeprefix("allowsourcecolumn"): _allowed(name, values[name.lower()])
+                for name in _ALLOW_OPTIONS
+                if name.lower() in values
             },
-            sort_memory=_size(given, "initialSnapshotSortMemory"),
-            max_initial_files=MAX_INITIAL_SNAPSHOT_FILE_COUNT.integer(given),
-            driver_folder=Path(given[DRIVER_FOLDER]) if DRIVER_FOLDER in given else None,
-            time_zone=TIME_ZONE.text(given) or "UTC",
+            sort_memory=_size(values, "initialSnapshotSortMemory"),
+            max_initial_files=MAX_INITIAL_SNAPSHOT_FILE_COUNT.integer(values),
+            driver_folder=Path(values[DRIVER_FOLDER]) if DRIVER_FOLDER in values else None,
+            time_zone=TIME_ZONE.text(values) or "UTC",
         )
 
 
-def reads_change_feed(given: Mapping[str, str]) -> bool:
-    """Whether `readChangeFeed` is on, also under its older name; keys in lower case."""
-    return _boolean(given, "readChangeFeed") or _boolean(given, "readChangeData")
+def reads_change_feed(values: Mapping[str, str]) -> bool:
+    """Whether `readChangeFeed` or its older name `readChangeData` is set; keys in lower case."""
+    return _boolean(values, "readChangeFeed") or _boolean(values, "readChangeData")
 
 
-def _refuse_batch_options(given: Mapping[str, str]) -> None:
-    """What would be passed over, and give rows that weren't asked for."""
-    if "filter" in given:
+def _refuse_batch_options(values: Mapping[str, str]) -> None:
+    """Reject options of batch reads, which a stream would ignore."""
+    if "filter" in values:
         raise ArgumentError(
-            "The option 'filter' is one of batch reads. Put where(...) behind load(...).",
+            "Option 'filter': it is only for batch reads. Call where(...) after load(...).",
             argument="filter",
         )
-    if _boolean(given, "metadataColumn"):
+    if _boolean(values, "metadataColumn"):
         raise ArgumentError(
-            "The option 'metadataColumn' is one of batch reads; leave it out of a stream.",
+            "Option 'metadataColumn': it is only for batch reads. Remove it from the stream.",
             argument="metadataColumn",
         )
 
 
-def _consent(name: str, text: str) -> str:
-    value = text.strip().lower()
-    if value != "always" and not value.isdecimal():
-        raise illegal_option(name, text, "the version of the change, or 'always'")
-    return value
+def _allowed(name: str, value: str) -> str:
+    normalized = value.strip().lower()
+    if normalized != "always" and not normalized.isdecimal():
+        raise illegal_option(name, value, "the version of the change, or 'always'")
+    return normalized
 
 
-def _starting_version(text: str) -> int | str:
-    if text.strip().lower() == LATEST:
+def _starting_version(value: str) -> int | str:
+    if value.strip().lower() == LATEST:
         return LATEST
     try:
-        version = int(text.strip())
+        version = int(value.strip())
     except ValueError:
         version = -1
     if version < 0:
-        raise illegal_option("startingVersion", text, "greater than or equal to zero, or 'latest'")
+        raise illegal_option("startingVersion", value, "greater than or equal to zero, or 'latest'")
     return version
 
 
-def _positive(given: Mapping[str, str], name: str) -> int | None:
-    text = given.get(name.lower())
-    if text is None:
+def _positive(values: Mapping[str, str], name: str) -> int | None:
+    value = values.get(name.lower())
+    if value is None:
         return None
     try:
-        value = int(text.strip())
+        number = int(value.strip())
     except ValueError:
-        value = 0
-    if value <= 0:
-        raise illegal_option(name, text, "a positive integer")
-    return value
+        number = 0
+    if number <= 0:
+        raise illegal_option(name, value, "a positive integer")
+    return number
 
 
-def _size(given: Mapping[str, str], name: str) -> int | None:
-    """Bytes of a size such as `10g`, as Spark reads sizes; no unit is bytes."""
-    text = given.get(name.lower())
-    if text is None:
+def _size(values: Mapping[str, str], name: str) -> int | None:
+    """The bytes of a size such as `10g`, in Spark's syntax; the default unit is bytes."""
+    value = values.get(name.lower())
+    if value is None:
         return None
-    found = _SIZE.fullmatch(text.strip().lower())
-    value = 0 if found is None else int(found[1]) * 1024 ** _UNITS[found[2]]
-    if not 0 < value <= _LARGEST:
-        raise illegal_option(name, text, "a size such as '10g'")
-    return value
+    match = _SIZE.fullmatch(value.strip().lower())
+    size = 0 if match is None else int(match[1]) * 1024 ** _UNITS[match[2]]
+    if not 0 < size <= _MAX_LONG:
+        raise illegal_option(name, value, "a size such as '10g'")
+    return size
 
 
-def _pattern(given: Mapping[str, str], name: str) -> re.Pattern[str] | None:
-    text = given.get(name.lower())
-    if text is None:
+def _pattern(values: Mapping[str, str], name: str) -> re.Pattern[str] | None:
+    value = values.get(name.lower())
+    if value is None:
         return None
     try:
-        return re.compile(text)
+        return re.compile(value)
     except re.error as error:
-        raise illegal_option(name, text, f"a regular expression ({error})") from error
+        raise illegal_option(name, value, f"a regular expression ({error})") from error
 
 
-def _boolean(given: Mapping[str, str], name: str, *, default: bool = False) -> bool:
-    text = given.get(name.lower())
-    if text is None:
+def _boolean(values: Mapping[str, str], name: str, *, default: bool = False) -> bool:
+    value = values.get(name.lower())
+    if value is None:
         return default
-    if text.strip().lower() not in ("true", "false"):
-        raise illegal_option(name, text, "'true' or 'false'")
-    return text.strip().lower() == "true"
+    if value.strip().lower() not in ("true", "false"):
+        raise illegal_option(name, value, "'true' or 'false'")
+    return value.strip().lower() == "true"

@@ -1,9 +1,7 @@
-"""Limits of a stream's batches, as Spark's Python data sources have them since 4.2.
+"""Read limits of micro-batches: PySpark's classes, and `Admission`, which applies them to files.
 
-An older PySpark reads and writes tables all the same; its streams from Python sources know no
-limits, and are refused.
-
-How much a micro-batch takes in.
+Python data sources have read limits since Spark 4.2. An older PySpark reads and writes tables, but
+its streams are rejected.
 """
 
 from __future__ import annotations
@@ -17,9 +15,6 @@ import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from bayou.errors import PrerequisiteError
-
-__all__ = ["Admission"]
-
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -35,31 +30,32 @@ except ModuleNotFoundError:
     HAS_LIMITS = False
 
     class ReadLimit:  # type: ignore[no-redef]
-        """Stands in where there are none."""
+        """Placeholder for PySpark before 4.2."""
 
     class ReadAllAvailable(ReadLimit):  # type: ignore[no-redef]
-        """Stands in where there are none."""
+        """Placeholder for PySpark before 4.2."""
 
     class ReadMaxBytes(ReadLimit):  # type: ignore[no-redef]
-        """Stands in where there are none."""
+        """Placeholder for PySpark before 4.2."""
 
     class ReadMaxFiles(ReadLimit):  # type: ignore[no-redef]
-        """Stands in where there are none."""
+        """Placeholder for PySpark before 4.2."""
 
     class ReadMaxRows(ReadLimit):  # type: ignore[no-redef]
-        """Stands in where there are none."""
+        """Placeholder for PySpark before 4.2."""
 
     class ReadMinRows(ReadLimit):  # type: ignore[no-redef]
-        """Stands in where there are none."""
+        """Placeholder for PySpark before 4.2."""
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Stands in where there are none."""
+        """Placeholder for PySpark before 4.2."""
 
 else:
     HAS_LIMITS = True
 
 __all__ = [
     "HAS_LIMITS",
+    "Admission",
     "NoStreams",
     "ReadAllAvailable",
     "ReadLimit",
@@ -72,15 +68,15 @@ __all__ = [
 
 
 class NoStreams(DataSourceStreamReader):
-    """Says that this PySpark is too old, as soon as the query begins.
+    """A stream reader that raises an error about an old PySpark when the query starts.
 
-    Not before: PySpark 4.1 loses what is raised while a reader is made.
+    PySpark 4.1 loses errors that are raised while a reader is created.
     """
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802  # Spark's name
         raise PrerequisiteError(
-            f"This is PySpark {pyspark.__version__}, and streams need 4.2 or newer: pip install "
-            "'pyspark>=4.2'. Tables are read and written in batches as they are.",
+            f"PySpark {pyspark.__version__}: streaming reads need version 4.2 or newer. Run pip "
+            "install 'pyspark>=4.2'. Batch reads and writes work with this version.",
             what="pyspark",
         )
 
@@ -100,47 +96,52 @@ _NO_LIMIT = 2**62
 
 
 class Admission:
-    """Room for files and bytes in one micro-batch; it shrinks as files come in.
+    """The remaining files and bytes of one micro-batch.
 
-    A file comes in if there is room before it, so that one always does, and the last may overshoot.
-    Files that belong together come in together: if all of them fit, or if they are the first.
+    A file is admitted while the limits aren't reached, so that the first file always is, and the
+    last file can exceed the limit of bytes. Files that must be in one batch are admitted if all of
+    them fit, or if they are the first of the batch.
+
+    Args:
+        files: maximum number of files; None for no limit.
+        size: maximum number of bytes; None for no limit.
     """
 
     def __init__(self, files: int | None, size: int | None) -> None:
         self._files = _NO_LIMIT if files is None else files
         self._size = _NO_LIMIT if size is None else size
-        self._begun = False
+        self._started = False
 
     @property
     def has_room(self) -> bool:
-        """Whether another file may come in."""
+        """Whether another file is admitted."""
         return self._files > 0 and self._size > 0
 
     def begin(self) -> None:
-        """A commit has been looked at: what comes after it isn't the first any more."""
-        self._begun = True
+        """Mark the batch as started: the next commit isn't its first."""
+        self._started = True
 
     def admit(self, sizes: pa.Array[Any]) -> int:
-        """How many of the next files, whose sizes these are, come in."""
+        """Admit the next files, of these sizes, and return the number of admitted files."""
         if len(sizes) == 0:
             return 0
-        self._begun = True
+        self._started = True
         count = max(0, min(len(sizes), self._files))
-        behind = pc.cumulative_sum(sizes.slice(0, count))
+        totals = pc.cumulative_sum(sizes.slice(0, count))
         if self._size < _NO_LIMIT and count:
-            before = pc.subtract(behind, sizes.slice(0, count))
+            before = pc.subtract(totals, sizes.slice(0, count))
             count = pc.sum(pc.less(before, self._size)).as_py()
         if count:
             self._files -= count
-            self._size -= behind[count - 1].as_py()
+            self._size -= totals[count - 1].as_py()
         return count
 
     def admit_together(self, count: int, size: int) -> bool:
-        """Whether `count` places of `size` bytes in all come in; refused, there is no room left."""
+        """Admit `count` files with `size` bytes; False, and a full batch, if they don't fit."""
         if count == 0:
             return True
-        fits = not self._begun or (self._files >= count and self._size >= size)
-        self._begun = True
+        fits = not self._started or (self._files >= count and self._size >= size)
+        self._started = True
         self._files -= count
         self._size -= size
         return fits

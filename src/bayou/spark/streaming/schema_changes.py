@@ -1,4 +1,4 @@
-"""Changes of schema under a stream that doesn't track them: what passes, and what stops it."""
+"""Schema changes of a table that a stream reads without a schema log."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["ReadSchema"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSchema:
-    """The schema that a stream reads with: that of the version at which it was opened.
+    """The read schema of a stream: the table's schema when the stream was opened.
 
     Attributes:
-        state: that version.
+        state: the table state when the stream was opened.
         starts_somewhere: whether `startingVersion` or `startingTimestamp` is set.
     """
 
@@ -30,61 +30,62 @@ class ReadSchema:
     starts_somewhere: bool
 
     def check(self, metadata: Metadata, version: int, *, at_start: bool) -> None:
-        """Refuse metadata whose rows this schema can't read.
+        """Check that rows of a version can be read with this schema.
 
         Args:
-            metadata: as a version sets it, or as it holds where the stream starts.
-            version: that version.
-            at_start: whether it is looked at before the stream begins, not on its way.
+            metadata: the metadata of the version.
+            version: the version.
+            at_start: whether the check precedes the stream's first batch.
 
         Raises:
-            StreamingSourceError: names the version, and what helps: a restart, or
-                `schemaTrackingLocation`.
+            StreamingSourceError: the rows can't be read; the message says whether a restart or
+                `schemaTrackingLocation` helps.
         """
         table, own = self.state.path, self.state.metadata
-        behind = version < self.state.version
+        is_older = version < self.state.version
         if metadata.id != own.id:
-            raise _another_table(table, metadata.id if not behind else own.id, version)
-        old, new = (metadata, own) if behind else (own, metadata)
+            raise _another_table(table, metadata.id if not is_older else own.id, version)
+        old, new = (metadata, own) if is_older else (own, metadata)
         change = changes_between(table, old, new)
         if change.renamed or change.dropped or change.other:
-            what = ", ".join((*change.renamed, *(f"{d} dropped" for d in change.dropped)))
+            columns = ", ".join((*change.renamed, *(f"{d} dropped" for d in change.dropped)))
             when = "before the stream starts" if at_start else "while the stream runs"
             raise refusal(
                 "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG",
-                f"The schema of {table} at version {version} and that of version "
-                f"{self.state.version}, with which the stream reads, differ by more than added "
-                f"columns ({what or change.other}), {when}. Set the option "
-                "'schemaTrackingLocation' to a folder below the checkpointLocation to follow such "
-                "changes, or start behind the change with a new checkpoint.",
+                f"Table {table}: the schemas of version {version} and version "
+                f"{self.state.version}, which the stream reads with, differ by more than added "
+                f"columns ({columns or change.other}), {when}. Set the option "
+                "'schemaTrackingLocation' to a folder below the checkpointLocation to follow "
+                "schema changes, or start after the change with a new checkpointLocation.",
                 table=table,
                 version=version,
             )
         widens = widens_types(self.state.protocol)
-        problem = read_problem(table, metadata, own, widens=behind and widens)
+        problem = read_problem(table, metadata, own, widens=is_older and widens)
         if problem is None:
             return
-        retryable = not behind and read_problem(table, own, metadata, widens=widens) is None
+        retryable = not is_older and read_problem(table, own, metadata, widens=widens) is None
         raise self._changed(version, problem, retryable=retryable)
 
     def _changed(self, version: int, problem: str, *, retryable: bool) -> StreamingSourceError:
         condition = "DELTA_SCHEMA_CHANGED_WITH_VERSION"
         if self.starts_somewhere:
             condition = "DELTA_SCHEMA_CHANGED_WITH_STARTING_OPTIONS"
-        help_text = (
-            "Start the query again: it goes on with the new schema."
+        action = (
+            "Restart the query to continue with the new schema."
             if retryable
-            else "No stream can read rows of both. Start over with a new checkpointLocation"
+            else "A stream can't read rows of both schemas. Start the query with a new "
+            "checkpointLocation"
             + (
-                " and a startingVersion or startingTimestamp behind the change."
+                " and a startingVersion or startingTimestamp after the change."
                 if self.starts_somewhere
                 else "."
             )
         )
         return refusal(
             condition,
-            f"The schema of {self.state.path} changed in version {version}: the stream reads with "
-            f"that of version {self.state.version}, and compared to it {problem}. {help_text}",
+            f"Table {self.state.path}: version {version} changes the schema. Compared with version "
+            f"{self.state.version}, which the stream reads with, {problem}. {action}",
             table=self.state.path,
             version=version,
         )
@@ -93,8 +94,8 @@ class ReadSchema:
 def _another_table(table: str, table_id: str, version: int) -> StreamingSourceError:
     return refusal(
         "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
-        f"Version {version} of {table} has another table id ({table_id}): the table was replaced "
-        "while it was read. Start over with a new checkpointLocation.",
+        f"Table {table}: version {version} has another table id ({table_id}), because the table "
+        "was replaced while the stream read it. Start the query with a new checkpointLocation.",
         table=table,
         version=version,
     )

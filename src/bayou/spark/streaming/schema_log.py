@@ -1,12 +1,12 @@
-"""The schema log of a stream, in delta-spark's format: the metadata that its rows are read with.
+"""The schema tracking log of a stream, in delta-spark's format.
 
-A folder `_schema_log_<table id>` (behind it `_<streamingSourceTrackingId>`, where set) below
-`schemaTrackingLocation`, with a file for each entry, numbered from 0: a line `v1`, then an object.
+The log is the folder `_schema_log_<table id>[_<streamingSourceTrackingId>]` below
+`schemaTrackingLocation`. It has a file for each entry, numbered from 0: a line `v1`, then a JSON
+object with the metadata that the stream reads with.
 
-Where streams keep the log of their schema: below the checkpoint of their query.
-
-Elsewhere it would outlive the query, or serve two; delta-spark refuses it when a query starts,
-whatever its sink, and so does an enabled session.
+The location must be below the checkpoint of the query. Elsewhere the log could outlive the query,
+or be shared by two queries. `check_schema_locations` checks that when a query starts, like
+delta-spark.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _VERSION_LINE = "v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaLogEntry:
-    """Metadata that a stream reads with from a version on.
+    """The metadata that a stream reads with from a version on.
 
     Attributes:
-        table_id: of the table.
-        version: the commit up to which the stream knows of changes.
+        table_id: `metaData.id` of the table.
+        version: the version up to which metadata changes are applied.
         data_schema: JSON of all columns.
         partition_schema: JSON of the partition columns.
         source_path: the source's folder in the checkpoint, `<checkpoint>/sources/<number>`.
         configuration: the table's properties; None in old logs.
         protocol: JSON line of the protocol action; None in old logs.
-        previous: number of the entry before this one, where that isn't the one before in the log.
+        previous: number of the previous entry, if it isn't the entry before this one in the log.
     """
 
     table_id: str
@@ -68,7 +68,7 @@ class SchemaLogEntry:
         source_path: str,
         previous: int | None = None,
     ) -> SchemaLogEntry:
-        """An entry for metadata and protocol that hold at a version."""
+        """The entry for the metadata and protocol of a version."""
         return cls(
             table_id=metadata.id,
             version=version,
@@ -81,7 +81,7 @@ class SchemaLogEntry:
         )
 
     def metadata(self, current: Metadata) -> Metadata:
-        """The table's metadata as it was, what the entry doesn't say taken from now."""
+        """The entry's metadata; values that the entry lacks come from the current metadata."""
         partitions = StructType.from_json(self.partition_schema)
         known = current.configuration if self.configuration is None else self.configuration
         return Metadata(
@@ -96,12 +96,12 @@ class SchemaLogEntry:
         )
 
     def protocol_action(self, current: Protocol) -> Protocol:
-        """The protocol as it was, that of now where the entry doesn't say."""
+        """The entry's protocol, or the current one if the entry has none."""
         action = None if self.protocol is None else decode_action(self.protocol)
         return action if isinstance(action, Protocol) else current
 
     def to_json(self) -> str:
-        """The object, fields in delta-spark's order, those without a value left out."""
+        """The JSON object, with delta-spark's fields in its order, without null values."""
         fields: dict[str, Any] = {
             "tableId": self.table_id,
             "deltaCommitVersion": self.version,
@@ -117,14 +117,14 @@ class SchemaLogEntry:
 
     @classmethod
     def from_json(cls, text: str) -> SchemaLogEntry:
-        """The inverse of `to_json`.
+        """The entry of a JSON object.
 
         Raises:
-            ValueError: not such an object.
+            ValueError: the string isn't the JSON of an entry.
         """
         data = json.loads(text)
         if not isinstance(data, dict):
-            raise ValueError("not an object")  # noqa: TRY004  # what broken JSON raises too
+            raise ValueError("not an object")  # noqa: TRY004  # like malformed JSON
         try:
             entry = cls(
                 table_id=data["tableId"],
@@ -144,13 +144,22 @@ class SchemaLogEntry:
 
 
 class SchemaLog:
-    """The entries of one stream's log; it remembers the last one that it has read or written.
+    """The schema tracking log of one stream.
 
     Args:
-        engine: reaches the folder.
+        engine: reads and writes the folder.
         location: `schemaTrackingLocation`.
-        state: a version of the table.
-        tracking_id: `streamingSourceTrackingId`.
+        state: a state of the table.
+        tracking_id: `streamingSourceTrackingId`; None if not set.
+
+    Attributes:
+        root: the resolved `schemaTrackingLocation`.
+        folder: the log's folder.
+        number: number of the current entry; -1 for an empty log.
+        current: the last entry read or written; None for an empty log.
+
+    Raises:
+        StreamingSourceError: the log belongs to another table, or can't be read.
     """
 
     def __init__(
@@ -168,20 +177,20 @@ class SchemaLog:
         if self.current is not None and self.current.table_id != state.table_id:
             raise refusal(
                 "DELTA_STREAMING_SCHEMA_LOG_INCOMPATIBLE_DELTA_TABLE_ID",
-                f"The schema log {self.folder} belongs to the table with id "
-                f"{self.current.table_id}, and {state.path} has the id {state.table_id}. Choose "
-                "another schemaTrackingLocation.",
+                f"Schema log {self.folder}: it belongs to a table with id {self.current.table_id}, "
+                f"but the id of {state.path} is {state.table_id}. Use another "
+                "schemaTrackingLocation.",
                 table=state.path,
             )
 
     @property
     def previous(self) -> SchemaLogEntry | None:
-        """The entry before the current one."""
+        """The entry before the current one; None without one."""
         number = self._previous_number()
         return self._read(number) if number in self._numbers() else None
 
     def write(self, entry: SchemaLogEntry) -> None:
-        """Put an entry behind the current one; one that says the same isn't written again.
+        """Append an entry, unless it equals the current one.
 
         Raises:
             StreamingSourceError: another stream has written to the log.
@@ -194,15 +203,15 @@ class SchemaLog:
         if not self._engine.files.put_if_absent(f"{self.folder}/{number}", data):
             raise refusal(
                 "DELTA_STREAMING_SCHEMA_LOCATION_CONFLICT",
-                f"Entry {number} of the schema log {self.folder} is there already: another stream "
-                f"of {self._table} uses it. Give each stream its own schemaTrackingLocation or "
-                "streamingSourceTrackingId.",
+                f"Schema log {self.folder}: entry {number} already exists, because another stream "
+                f"of {self._table} uses the same log. Set a separate schemaTrackingLocation or "
+                "streamingSourceTrackingId for each stream.",
                 table=self._table,
             )
         self.number, self.current = number, entry
 
     def previous_for_replacement(self) -> int | None:
-        """What an entry that replaces the current one names as its `previous`."""
+        """The `previous` of an entry that replaces the current one."""
         return None if self.current is None else self._previous_number()
 
     def _previous_number(self) -> int:
@@ -224,27 +233,29 @@ class SchemaLog:
             text = bytes(next(contents)).decode(errors="replace")
         first, _, rest = text.partition("\n")
         if first.strip() != _VERSION_LINE:
-            raise self._broken(path, f"its first line is {first[:20]!r}")
+            raise self._invalid_entry(path, f"its first line is {first[:20]!r}")
         try:
             return SchemaLogEntry.from_json(rest.partition("\n")[0])
         except ValueError as error:
-            raise self._broken(path, str(error)) from error
+            raise self._invalid_entry(path, str(error)) from error
 
-    def _broken(self, path: str, why: str) -> StreamingSourceError:
+    def _invalid_entry(self, path: str, reason: str) -> StreamingSourceError:
         return refusal(
             "DELTA_STREAMING_SCHEMA_LOG_DESERIALIZE_FAILED",
-            f"The entry {path} of the schema log can't be read: {why}. Choose another "
+            f"Schema log entry {path}: it can't be read: {reason}. Use another "
             "schemaTrackingLocation.",
             table=self._table,
         )
 
 
-_ANYWHERE = "spark.databricks.delta.streaming.allowSchemaLocationOutsideCheckpointLocation"
-_CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
+_ALLOW_OUTSIDE_CHECKPOINT = (
+    "spark.databricks.delta.streaming.allowSchemaLocationOutsideCheckpointLocation"
+)
+_DEFAULT_CHECKPOINT = "spark.sql.streaming.checkpointLocation"
 
 
 def check_schema_locations(request: StreamWriteRequest) -> Any:
-    """Refuse `schemaTrackingLocation` outside of the checkpoint; declines.
+    """Hook of `start`: check that schema logs are below the checkpoint. Always NotImplemented.
 
     Raises:
         StreamingSourceError: DELTA_STREAMING_SCHEMA_LOCATION_NOT_UNDER_CHECKPOINT.
@@ -253,38 +264,40 @@ def check_schema_locations(request: StreamWriteRequest) -> Any:
         return NotImplemented
     conf = request.spark.conf
     for location, table in _schema_locations(request.df):
-        if conf.get(_ANYWHERE, "false").lower() == "true":
+        if conf.get(_ALLOW_OUTSIDE_CHECKPOINT, "false").lower() == "true":
             break
-        given = {key.lower(): value for key, value in request.options.items()}
-        checkpoint = given.get("checkpointlocation") or conf.get(_CHECKPOINTS, None)
-        if checkpoint is None or not _plain(location).startswith(f"{_plain(checkpoint)}/"):
+        options = {key.lower(): value for key, value in request.options.items()}
+        checkpoint = options.get("checkpointlocation") or conf.get(_DEFAULT_CHECKPOINT, None)
+        if checkpoint is None or not _normalized(location).startswith(
+            f"{_normalized(checkpoint)}/"
+        ):
             raise refusal(
                 "DELTA_STREAMING_SCHEMA_LOCATION_NOT_UNDER_CHECKPOINT",
-                f"The schemaTrackingLocation {location} of a stream of {table} isn't below the "
-                f"query's checkpointLocation, {checkpoint or 'which it has none'}. Choose a folder "
-                f"in it, such as {checkpoint or '<checkpointLocation>'}/schemas.",
+                f"Table {table}: the stream's schemaTrackingLocation {location} isn't below the "
+                f"query's checkpointLocation ({checkpoint or 'not set'}). Use a folder below it, "
+                f"such as {checkpoint or '<checkpointLocation>'}/schemas.",
                 table=table,
             )
     return NotImplemented
 
 
 def _schema_locations(frame: Any) -> Iterator[tuple[str, str]]:
-    """Of a streaming DataFrame's sources that have one, with their tables."""
-    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001  # as elsewhere
+    """The `schemaTrackingLocation` and path of each Delta source of a streaming DataFrame."""
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001  # no public API
     for number in range(leaves.size()):
         leaf = leaves.apply(number)
         if leaf.nodeName() != "StreamingRelationV2":
             continue
         try:
             options = leaf.extraOptions()
-        except Py4JError:  # another Spark calls them otherwise
+        except Py4JError:  # a Spark version without this method
             continue
         location = options.get("schemaTrackingLocation")
         if location is not None and leaf.sourceName() == "delta":
             yield str(location), str(options.get("path"))
 
 
-def _plain(location: str) -> str:
-    """A folder without what may be written in several ways."""
+def _normalized(location: str) -> str:
+    """The path in a form that can be compared, without the scheme `file:`."""
     path = posixpath.normpath(location.removeprefix("file:"))
     return re.sub("^/+", "/", path)

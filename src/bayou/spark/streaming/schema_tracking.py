@@ -1,9 +1,10 @@
-"""Streams that follow changes of schema: stop before one, write it down, go on after a restart.
+"""Schema evolution of a stream with a schema log: stop at a change, and continue after a restart.
 
-A change of metadata or protocol in commit v stands at (v, METADATA_CHANGE), before the commit's
-files. A batch ends there. When Spark commits that batch, which it does on seeing another offset
-(v, POST_METADATA_CHANGE), the new metadata goes into the schema log and the query stops. The next
-run reads with it. Renames, drops and type changes it takes only if an option allows them.
+A change of metadata or protocol in version v has the position (v, METADATA_CHANGE), before the
+version's files, and a batch ends there. Spark commits that batch when it sees the next offset, (v,
+POST_METADATA_CHANGE). The commit writes the new metadata to the schema log and stops the query. The
+next run reads with the new metadata. It accepts renamed, dropped and widened columns only if an
+option allows them.
 """
 
 from __future__ import annotations
@@ -40,16 +41,18 @@ _UNKNOWN_SOURCE = "sources/0"
 
 
 class SchemaTracking:
-    """The schema log of a running stream, and what the stream reads with.
+    """The schema log of a running stream, and the table state that the stream reads with.
 
     Args:
-        engine: reaches table and log.
-        state: the table's version at which the stream is opened.
-        options: of the stream; `schemaTrackingLocation` is set.
+        engine: reads the table, and reads and writes the log.
+        state: the table state when the stream is opened.
+        options: the stream's options; `schemaTrackingLocation` is set.
+
+    Attributes:
+        read_state: `state` with the metadata and protocol of the log's latest entry.
 
     Raises:
-        StreamingSourceError: the log's latest change needs the user's consent, or the log is
-            another table's.
+        StreamingSourceError: the log belongs to another table, or can't be read.
     """
 
     def __init__(self, engine: Engine, state: TableState, options: StreamOptions) -> None:
@@ -71,10 +74,11 @@ class SchemaTracking:
         return self._log.current is None
 
     def check_consent(self) -> None:
-        """Refuse to go on with the log's latest entry where it takes columns away unasked.
+        """Check that the options allow the column changes of the log's latest entry.
 
         Raises:
-            StreamingSourceError: names the options that allow it.
+            StreamingSourceError: a column is renamed, dropped or widened, and the options don't
+                allow that; or a stream can't read across the change.
         """
         current, previous = self._log.current, self._log.previous
         if current is None or previous is None:
@@ -97,8 +101,9 @@ class SchemaTracking:
                 if problem is not None:
                     raise refusal(
                         "DELTA_SCHEMA_CHANGED_WITH_VERSION",
-                        f"The schema of {table} changed in version {current.version}: {problem}. "
-                        "A stream can't go on across that. Start over with a new checkpoint.",
+                        f"Table {table}: version {current.version} changes the schema: {problem}. "
+                        "A stream can't continue across this change. Start the query with a new "
+                        "checkpointLocation.",
                         table=table,
                         version=current.version,
                     )
@@ -107,17 +112,17 @@ class SchemaTracking:
         settings = ", ".join(f".option('{option}', '{current.version}')" for _, option, _ in needed)
         raise refusal(
             "DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION",
-            f"Columns of {table} changed between version {previous.version} and "
-            f"{current.version} ({columns}). Change what reads this stream accordingly, then start "
-            f"the query with {settings} (or 'always').",
+            f"Table {table}: columns changed between versions {previous.version} and "
+            f"{current.version} ({columns}). Adapt the query to the change, then start it with "
+            f"{settings} (or 'always').",
             table=table,
             version=current.version,
         )
 
     def merge_consecutive(self, engine: Engine) -> None:
-        """Take over at once all changes that follow the current one with no files in between.
+        """Merge the current entry with the metadata changes after it that have no files in between.
 
-        For when a query is being made, so that it is written for the latest of them.
+        It is called when a query is created, so that the query starts with the latest schema.
         """
         current = self._log.current
         if current is None:
@@ -145,37 +150,39 @@ class SchemaTracking:
         self._read_with(entry)
 
     def initialize(self, engine: Engine, start: SourceOffset, end: int | None, fresh: bool) -> None:
-        """Write the first entry: the metadata at a stream's start.
+        """Write the first entry: the metadata at the stream's start.
 
         Args:
-            start: where the stream stands.
-            end: the last version of a batch that was planned before there was a log.
-            fresh: whether nothing was read yet.
+            engine: reads the table and writes the log.
+            start: the stream's offset.
+            end: the last version of a batch that was planned before the log existed; None without
+                one.
+            fresh: whether the stream has read nothing yet.
 
         Raises:
-            StreamingSourceError: it isn't what the stream was opened with (start it again), or
-                versions of the batch have no schema in common.
+            StreamingSourceError: the metadata differs from the table state of the stream (restart
+                it), or the batch can't be read with one schema.
         """
         version = start.version
         if not fresh and start.index == BASE_INDEX and version > 0:
             version -= 1
-        begun = self._load(engine, version)
-        metadata, protocol, last = begun.metadata, begun.protocol, begun.version
+        first = self._load(engine, version)
+        metadata, protocol, last = first.metadata, first.protocol, first.version
         if end is not None and end > version:
-            metadata, protocol = self._common(engine, begun, end)
+            metadata, protocol = self._common_metadata(engine, first, end)
             last = end
         self._write(engine, last, metadata, protocol)
         if self._differs(metadata, protocol, last):
             raise self._evolved(last)
 
     def is_change(self, files: CommitFiles) -> bool:
-        """Whether a commit sets metadata or a protocol that isn't the one read with."""
+        """Whether a commit changes the metadata or protocol that the stream reads with."""
         if self.needs_initialization:
             return False
         return self._differs(files.metadata, files.protocol, files.version)
 
     def pending(self, engine: Engine, start: SourceOffset) -> SourceOffset | None:
-        """The next offset where the stream stands at a change; None where it may go on."""
+        """The next offset of a stream that is at a metadata change; None if it can continue."""
         if start.index == METADATA_CHANGE_INDEX:
             return replace(start, index=POST_METADATA_CHANGE_INDEX)
         if start.index == POST_METADATA_CHANGE_INDEX and self.is_change(
@@ -185,10 +192,10 @@ class SchemaTracking:
         return None
 
     def evolve(self, engine: Engine, end: SourceOffset) -> None:
-        """Write down the change at which a batch ended.
+        """Write the metadata change at the end of a batch to the log.
 
         Raises:
-            StreamingSourceError: it is written; the query must be started again.
+            StreamingSourceError: the log is updated, and the query must be restarted.
         """
         if not end.at_metadata_change:
             return
@@ -200,10 +207,10 @@ class SchemaTracking:
             raise self._evolved(end.version)
 
     def check_initial(self, engine: Engine, snapshot: TableState) -> None:
-        """Write down the metadata of an initial snapshot that is newer than the log.
+        """Write the metadata of an initial snapshot to the log if it is newer than the log.
 
         Raises:
-            StreamingSourceError: it is written; the query must be started again.
+            StreamingSourceError: the log is updated, and the query must be restarted.
         """
         entry = self._entry
         if entry is None or snapshot.version < entry.version:
@@ -242,9 +249,9 @@ class SchemaTracking:
         self._log.write(SchemaLogEntry.of(version, metadata, protocol, source, previous))
 
     def _source_path(self, engine: Engine) -> str:
-        """The source's folder in the checkpoint, which Spark doesn't tell.
+        """The source's folder in the checkpoint, which Spark doesn't pass to Python sources.
 
-        The checkpoint is the nearest folder above the log with Spark's file `metadata`.
+        The checkpoint is the nearest folder above the log that has Spark's file `metadata`.
         """
         for folder in _ancestors(self._log.root):
             try:
@@ -255,12 +262,14 @@ class SchemaTracking:
             return f"{scheme}{folder}/{_UNKNOWN_SOURCE}"
         return _UNKNOWN_SOURCE
 
-    def _common(self, engine: Engine, begun: TableState, end: int) -> tuple[Metadata, Protocol]:
-        """Metadata with which all versions of a planned batch can be read."""
+    def _common_metadata(
+        self, engine: Engine, first: TableState, end: int
+    ) -> tuple[Metadata, Protocol]:
+        """The metadata with which all versions of a planned batch can be read."""
         table = self._state.path
-        seen: list[Metadata] = [begun.metadata]
-        protocol = begun.protocol
-        for files in self._tail.commits(engine, begun.version + 1, end):
+        seen: list[Metadata] = [first.metadata]
+        protocol = first.protocol
+        for files in self._tail.commits(engine, first.version + 1, end):
             if files.metadata is not None:
                 seen.append(files.metadata)
             protocol = files.protocol or protocol
@@ -269,9 +278,9 @@ class SchemaTracking:
             if changes_between(table, earlier, last) or read_problem(table, earlier, last):
                 raise refusal(
                     "DELTA_STREAMING_SCHEMA_LOG_INIT_FAILED_INCOMPATIBLE_METADATA",
-                    f"The batch that was planned before reads versions {begun.version} to {end} of "
-                    f"{table}, whose schemas have no one in common. Start over with a new "
-                    "checkpoint.",
+                    f"Table {table}: the batch in the checkpoint has versions {first.version} to "
+                    f"{end}, which can't be read with one schema. Start the query with a new "
+                    "checkpointLocation.",
                     table=table,
                     version=end,
                 )
@@ -288,22 +297,21 @@ class SchemaTracking:
             raise
 
     def _commit(self, engine: Engine, version: int) -> CommitFiles:
-        found: Iterator[CommitFiles] = self._tail.commits(engine, version, version)
-        return next(found)
+        return next(self._tail.commits(engine, version, version))
 
     def _evolved(self, version: int) -> StreamingSourceError:
         return refusal(
             "DELTA_STREAMING_METADATA_EVOLUTION",
-            f"The schema, the properties or the protocol of {self._state.path} changed in version "
-            f"{version}, and the schema log {self._log.folder} has been updated. Start the query "
-            "again to go on with them.",
+            f"Table {self._state.path}: version {version} changes the schema, the properties or "
+            f"the protocol, and the schema log {self._log.folder} is updated. Restart the query to "
+            "continue.",
             table=self._state.path,
             version=version,
         )
 
 
 def _ancestors(folder: str) -> Iterator[str]:
-    """The folder and those above it, as long as they aren't a store's root."""
+    """The folder and the folders above it, without the root of the store."""
     while folder.rpartition("/")[0] and not folder.endswith("/"):
         yield folder
         folder = folder.rpartition("/")[0]

@@ -1,6 +1,6 @@
-"""The initial snapshot's files in their order, in memory or, where they are many, on disk.
+"""The sorted files of a stream's initial snapshot, in memory or on local disk.
 
-Sorting more rows than memory should hold: sorted runs on the local disk, merged in batches.
+An external merge sort keeps memory bounded: it writes sorted runs to local disk and merges them.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ BATCH_ROWS = 8192
 def sorted_batches(
     batches: Iterable[pa.RecordBatch], keys: Sequence[str], folder: Path, memory: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows in the order of some columns, which have no nulls.
+    """Sort rows by columns without nulls.
 
     Args:
-        batches: all of one schema, in any order.
-        keys: names of columns, the weightiest first; texts are ordered by their UTF-8 bytes.
-        folder: where runs are written, and deleted again.
-        memory: about how many bytes of rows are held at a time. Two such runs are held while one is
-            sorted; in the merge, `BATCH_ROWS` rows of each run.
+        batches: record batches of one schema, in any order.
+        keys: names of the sort columns, most significant first; strings sort by their UTF-8 bytes.
+        folder: folder for sorted runs, which are deleted at the end.
+        memory: approximate size of a run in bytes. The sort of a run needs twice this memory, the
+            merge needs `BATCH_ROWS` rows of each run.
 
     Returns:
-        Batches of `BATCH_ROWS` rows, the last one of fewer.
+        Batches of `BATCH_ROWS` rows; the last one can be shorter.
     """
     runs: list[Path] = []
     held: list[pa.RecordBatch] = []
@@ -56,7 +56,7 @@ def sorted_batches(
         rest = _sorted(held, keys) if held else None
         held = []
         if not runs:
-            merged: Iterable[pa.RecordBatch] = [] if rest is None else _pieces(rest)
+            merged: Iterable[pa.RecordBatch] = [] if rest is None else _split(rest)
         else:
             if rest is not None:
                 runs.append(_write_run(rest, folder / f"run-{len(runs)}.arrow"))
@@ -74,45 +74,49 @@ def _sorted(batches: Sequence[pa.RecordBatch], keys: Sequence[str]) -> pa.Table:
     return table.take(pc.sort_indices(table, sort_keys=order))
 
 
-def _pieces(table: pa.Table) -> Iterator[pa.RecordBatch]:
+def _split(table: pa.Table) -> Iterator[pa.RecordBatch]:
     yield from table.combine_chunks().to_batches(max_chunksize=BATCH_ROWS)
 
 
 def _write_run(table: pa.Table, path: Path) -> Path:
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        for batch in _pieces(table):
+        for batch in _split(table):
             writer.write_batch(batch)
     return path
 
 
 def _merged(runs: Sequence[Path], keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Round by round the rows of all runs up to the least of the last rows that are in sight."""
+    """Merge sorted runs.
+
+    Each round sorts the rows of all runs up to the smallest of the last keys of their current
+    batches.
+    """
     with ExitStack() as files:
         heap: list[tuple[tuple[Any, ...], int]] = []
         sources: list[Iterator[pa.RecordBatch]] = []
-        sight: list[pa.RecordBatch] = []
+        current: list[pa.RecordBatch] = []
         for number, run in enumerate(runs):
             source = _read_run(files, run)
             first = next(source)
             sources.append(source)
-            sight.append(first)
+            current.append(first)
             heap.append((_last_key(first, keys), number))
         heapq.heapify(heap)
         while heap:
             limit, number = heap[0]
-            due: list[pa.RecordBatch] = []
+            ready: list[pa.RecordBatch] = []
             for _, other in heap:
-                batch = sight[other]
+                batch = current[other]
                 count = len(batch) if other == number else _count_up_to(batch, keys, limit)
-                due.append(batch.slice(0, count))
-                sight[other] = batch.slice(count)
+                ready.append(batch.slice(0, count))
+                current[other] = batch.slice(count)
             following = next(sources[number], None)
             if following is None:
                 heapq.heappop(heap)
             else:
-                sight[number] = following
+                current[number] = following
                 heapq.heapreplace(heap, (_last_key(following, keys), number))
-            yield from _pieces(_sorted(due, keys))
+            yield from _split(_sorted(ready, keys))
 
 
 def _read_run(files: ExitStack, path: Path) -> Iterator[pa.RecordBatch]:
@@ -125,13 +129,13 @@ def _last_key(batch: pa.RecordBatch, keys: Sequence[str]) -> tuple[Any, ...]:
 
 
 def _key(batch: pa.RecordBatch, keys: Sequence[str], row: int) -> tuple[Any, ...]:
-    """Of a row, in an order that Python and Arrow agree on: texts as bytes."""
+    """The sort key of a row; strings are bytes, so that Python's order is Arrow's."""
     values = (batch.column(key)[row].as_py() for key in keys)
     return tuple(v.encode() if isinstance(v, str) else v for v in values)
 
 
 def _count_up_to(batch: pa.RecordBatch, keys: Sequence[str], limit: tuple[Any, ...]) -> int:
-    """How many of the sorted rows aren't above the limit: a binary search."""
+    """The number of sorted rows up to the limit, by binary search."""
     low, high = 0, len(batch)
     while low < high:
         middle = (low + high) // 2
@@ -143,21 +147,21 @@ def _count_up_to(batch: pa.RecordBatch, keys: Sequence[str], limit: tuple[Any, .
 
 
 def evened(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of exactly `BATCH_ROWS`."""
+    """Split rows into batches of exactly `BATCH_ROWS`; the last one can be shorter."""
     held: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         held.append(batch)
         rows += len(batch)
         if rows >= BATCH_ROWS:
-            pieces = list(_pieces(pa.Table.from_batches(held)))
+            full = list(_split(pa.Table.from_batches(held)))
             held, rows = [], 0
-            if len(pieces[-1]) < BATCH_ROWS:
-                held = [pieces.pop()]
+            if len(full[-1]) < BATCH_ROWS:
+                held = [full.pop()]
                 rows = len(held[0])
-            yield from pieces
+            yield from full
     if rows:
-        yield from _pieces(pa.Table.from_batches(held))
+        yield from _split(pa.Table.from_batches(held))
 
 
 DEFAULT_SORT_MEMORY = 64 * 1024 * 1024
@@ -168,16 +172,22 @@ _KEYS = ("time", "order")
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("time", pa.int64()),
     pa.field("order", pa.string()),
-    *ADD_TYPE,  # one by one: a struct takes three times as long to put in order
+    *ADD_TYPE,  # single columns, because sorting a struct column takes three times as long
 ]
 _SCHEMA = pa.schema(_FIELDS)
 
 
 class SortedFiles:
-    """Files sorted by (modification time, path), each with its place from 0 on.
+    """Files sorted by (modification time, path); a file's index is its position from 0.
 
-    `build` sorts with bounded memory. What doesn't fit stays in a file of the local disk, from
-    which ranges are read as they are asked for; `close` deletes it.
+    `build` sorts with bounded memory. Files that don't fit into memory are in a file on local disk,
+    from which ranges are read on demand. `close` deletes it.
+
+    Args:
+        count: number of files.
+        size: their total bytes.
+        batches: the files, in batches of `BATCH_ROWS`; empty if they are on disk.
+        folder: the folder of the file on disk; None if the files are in memory.
     """
 
     def __init__(
@@ -201,26 +211,27 @@ class SortedFiles:
         """Sort files.
 
         Args:
-            files: `ADD_TYPE`, and the text that orders files of one time, one for each.
-            memory: about how many bytes of them may be held, `DEFAULT_SORT_MEMORY` if None.
+            files: files as `ADD_TYPE`, and for each the string that orders files with the same
+                modification time.
+            memory: approximate memory in bytes; None for `DEFAULT_SORT_MEMORY`.
         """
         limit = memory or DEFAULT_SORT_MEMORY
         folder = Path(tempfile.mkdtemp(prefix="bayou-stream-", dir=_local_folder()))
-        count = size = held = 0
-        kept: list[pa.RecordBatch] = []
+        count = size = memory_size = 0
+        in_memory: list[pa.RecordBatch] = []
         writer: Any = None
         try:
             for batch in sorted_batches((_keyed(*f) for f in files), _KEYS, folder, limit):
                 count += len(batch)
                 size += pc.sum(batch.column("size")).as_py() or 0
                 if writer is None:
-                    kept.append(batch)
-                    held += batch.nbytes
-                    if held > limit:
+                    in_memory.append(batch)
+                    memory_size += batch.nbytes
+                    if memory_size > limit:
                         writer = pa.ipc.new_file(str(_index(folder)), _SCHEMA)
-                        for earlier in kept:
+                        for earlier in in_memory:
                             writer.write_batch(earlier)
-                        kept = []
+                        in_memory = []
                 else:
                     writer.write_batch(batch)
             if writer is not None:
@@ -230,28 +241,29 @@ class SortedFiles:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         shutil.rmtree(folder, ignore_errors=True)
-        return cls(count=count, size=size, batches=kept, folder=None)
+        return cls(count=count, size=size, batches=in_memory, folder=None)
 
     @classmethod
     def open(cls, folder: Path) -> SortedFiles | None:
-        """What another process has written to a folder by `write`; None where it hasn't (yet).
+        """Open the files that another process wrote with `write`; None if they aren't complete.
 
-        From then on the folder is this object's: `close` deletes it.
+        The returned object owns the folder: its `close` deletes it.
         """
         try:
             totals = json.loads((folder / _TOTALS).read_text())
         except OSError:
             return None
-        found = cls(count=totals["count"], size=totals["size"], batches=[], folder=folder)
-        found._open()  # another stream of the same folder may delete it
-        return found
+        files = cls(count=totals["count"], size=totals["size"], batches=[], folder=folder)
+        files._open()  # now, because another stream can delete the folder
+        return files
 
     @staticmethod
     def write(files: Iterable[tuple[pa.StructArray, pa.Array[Any]]], folder: Path) -> None:
-        """Write files that come in order to a folder, for `open`; a batch of them is held.
+        """Write sorted files to a folder, for `open`; one batch is in memory at a time.
 
         Args:
-            files: see `build`.
+            files: the files, as in `build`, in their order.
+            folder: an existing folder.
         """
         count = size = 0
         with pa.ipc.new_file(str(_index(folder)), _SCHEMA) as writer:
@@ -265,30 +277,30 @@ class SortedFiles:
 
     @property
     def is_there(self) -> bool:
-        """Whether the files can still be read; someone may have cleaned up the disk."""
+        """Whether the files can still be read, and weren't deleted from disk."""
         return self._folder is None or self._reader is not None or _index(self._folder).exists()
 
     def adds(self, start: int, end: int | None = None) -> Iterator[pa.StructArray]:
-        """The files from one place to before another, `ADD_TYPE`, in pieces."""
+        """The files from one index to before another, as `ADD_TYPE`, in chunks."""
         end = self.count if end is None else min(end, self.count)
-        place = start
-        while place < end:
-            number, offset = divmod(place, BATCH_ROWS)
-            batch = self._batch(number).slice(offset, end - place)
+        index = start
+        while index < end:
+            number, offset = divmod(index, BATCH_ROWS)
+            batch = self._batch(number).slice(offset, end - index)
             yield pa.StructArray.from_arrays(batch.columns[2:], fields=list(ADD_TYPE))
-            place += len(batch)
+            index += len(batch)
 
     def sizes(self, start: int) -> Iterator[pa.Array[Any]]:
-        """The files' sizes from a place on, in pieces."""
-        place = start
-        while place < self.count:
-            number, offset = divmod(place, BATCH_ROWS)
+        """The sizes of the files from an index on, in chunks."""
+        index = start
+        while index < self.count:
+            number, offset = divmod(index, BATCH_ROWS)
             sizes = self._batch(number).column("size").slice(offset)
             yield sizes
-            place += len(sizes)
+            index += len(sizes)
 
     def close(self) -> None:
-        """Delete what is on disk."""
+        """Delete the file on disk."""
         self._reader = None
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -317,7 +329,7 @@ def _index(folder: Path) -> Path:
 
 
 def _local_folder() -> str | None:
-    """Where Spark has its own temporary files, which it cleans up after a crash."""
+    """Spark's folder for temporary files, which Spark cleans up after a crash; None without one."""
     folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
     usable = [f for f in folders if f and os.path.isdir(f) and os.access(f, os.W_OK)]
     return usable[0] if usable else None

@@ -1,10 +1,8 @@
-"""At which commit a new stream begins, and whether the table is there for one that goes on.
+"""The version at which a stream starts, and streams that wait for their first commit.
 
-A new stream that has nothing to read yet, and so should wait without a first batch.
-
-Spark runs a batch as soon as a stream without a checkpoint says where it ends, and a Python source
-can't leave that open. The driver's process can tell Spark where the stream begins, and then Spark
-sees that it ends where it begins.
+Spark runs a batch for every stream without a checkpoint, because it knows no start offset, and a
+Python source must return an end offset. To wait without a first batch, a stream asks the driver's
+process to set the start offset in Spark. Spark then sees that the end offset equals the start.
 """
 
 from __future__ import annotations
@@ -36,13 +34,16 @@ __all__ = [
 def starting_version(
     engine: Engine, state: TableState, options: StreamOptions, timestamp: int | None
 ) -> int | None:
-    """The first commit to read; None where the stream begins with the table as it is.
+    """The first version to read; None for a stream that starts with an initial snapshot.
 
     Args:
-        timestamp: `startingTimestamp` in ms since the epoch.
+        engine: reads the log.
+        state: a state of the table.
+        options: the stream's options.
+        timestamp: `startingTimestamp` in ms since the epoch; None if not set.
 
     Raises:
-        StreamingSourceError: there is no such commit.
+        StreamingSourceError: the commit doesn't exist.
     """
     if options.starting_version == LATEST:
         return load_table_state(engine, state.path).version + 1
@@ -62,19 +63,19 @@ def starting_version(
 
 
 def latest_version_behind(engine: Engine, table: str, next_version: int) -> int:
-    """The latest version of a table of which a stream has read all that comes before one.
+    """The latest version of a table, which a stream has read up to before `next_version`.
 
     Raises:
-        StreamingSourceError: the table doesn't reach that far. It was set back, and what is
-            committed now would be passed over in silence.
+        StreamingSourceError: the latest version is older than the versions read. The table was
+            restored from a copy, and the stream would silently skip new commits.
     """
     latest = load_table_state(engine, table).version
     if next_version > latest + 1:
         raise refusal(
             "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
-            f"The checkpoint says that {table} has version {next_version - 1}, but its latest one "
-            f"is {latest}: commits are missing, as in a table that was brought back from an older "
-            "copy. Restore them, or start over with a new checkpoint.",
+            f"Table {table}: commits are missing. The stream's checkpoint contains version "
+            f"{next_version - 1}, but the latest version is {latest}, as after a restore from an "
+            "older copy. Restore the commits, or start the query with a new checkpointLocation.",
             table=table,
             version=latest + 1,
         )
@@ -91,8 +92,8 @@ def _existing(engine: Engine, table: str, version: int) -> int:
     latest = load_table_state(engine, table).version
     raise refusal(
         "DELTA_VERSION_NOT_FOUND",
-        f"{table} has no commit {version} to start with (startingVersion); its log has versions "
-        f"{'none' if earliest is None else earliest} to {latest}.",
+        f"Table {table}: startingVersion {version} isn't in the log, which has versions "
+        f"{'none' if earliest is None else earliest} to {latest}. Use one of these versions.",
         table=table,
         version=version,
     )
@@ -104,30 +105,35 @@ STARTED = "started"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingStream:
-    """A stream that waits, and the text of the offset that it begins with."""
+    """A stream that waits for its first commit.
+
+    Attributes:
+        offset: JSON of the stream's start offset.
+        folder: subfolder of the stream's request.
+    """
 
     offset: str
     folder: Path
 
 
 def begins_at(shared: Path | None, offset: str) -> bool:
-    """Have the driver's process tell Spark where this stream begins; whether it could.
+    """Ask the driver's process to set a stream's start offset in Spark, and return whether it did.
 
     Args:
-        shared: the folder of both processes, None for none.
-        offset: the text that Spark has it by.
+        shared: the folder that both processes share; None without one.
+        offset: the offset's JSON as Spark stores it.
     """
     folder = f"{WAITS}-{uuid.uuid4()}"
-    return ask(shared, folder, WAITS, _started, offset) is not None
+    return ask(shared, folder, WAITS, _is_started, offset) is not None
 
 
 def waiting_streams(shared: Path) -> list[WaitingStream]:
-    """The streams that wait in a folder."""
+    """The streams that wait, as requests in a shared folder."""
     return [
         WaitingStream(offset=file.read_text(), folder=file.parent)
         for file in shared.glob(f"*/{WAITS}")
     ]
 
 
-def _started(folder: Path) -> bool | None:
+def _is_started(folder: Path) -> bool | None:
     return True if (folder / STARTED).exists() else None

@@ -1,7 +1,7 @@
-"""A Delta table as a stream: where it begins, how far the next micro-batch goes, what is in it.
+"""`TableStream`: the start offset, end offsets and micro-batches of a stream of a Delta table.
 
-It knows nothing of Spark. It reads the log when it is asked, keeps what it will be asked for next,
-and gives the same answers after a restart: everything that matters is in the offsets.
+The module doesn't depend on Spark. After a restart a stream returns the same batches for the same
+offsets, which hold its whole state; everything else is a cache.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ pc: Any = pyarrow.compute
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamBatch:
-    """What a micro-batch reads.
+    """The files of a micro-batch.
 
     Attributes:
-        state: how files become rows.
-        adds: files, `ADD_TYPE`; none for the change data feed.
-        changes: files of changes, for the change data feed.
+        state: the scan state with which the files are read.
+        adds: files as `ADD_TYPE`; empty for the change data feed.
+        changes: files of the change data feed; empty for other streams.
     """
 
     state: ScanState
@@ -62,20 +62,20 @@ class StreamBatch:
 
     @property
     def change_state(self) -> ChangeState:
-        """How files of changes become rows."""
+        """The state with which the files of the change data feed are read."""
         return ChangeState(scan_state=self.state)
 
 
 class TableStream:
-    """One stream of one table; its calls come one after another.
+    """A stream of a table, for one thread.
 
     Args:
-        engine: reaches the table.
-        state: the version at which the stream is opened; new streams begin with it.
-        columns: those of the table that are read.
-        options: of the stream.
-        starting_timestamp: `startingTimestamp` in ms since the epoch.
-        tracking: the schema log, where there is one.
+        engine: reads the table.
+        state: the table state when the stream is opened; a new stream starts with it.
+        columns: the columns to read.
+        options: the stream's options.
+        starting_timestamp: `startingTimestamp` in ms since the epoch; None if not set.
+        tracking: schema evolution with a schema log; None without `schemaTrackingLocation`.
     """
 
     def __init__(
@@ -117,10 +117,10 @@ class TableStream:
         return self._state.path
 
     def initial_offset(self) -> SourceOffset:
-        """Where a new stream begins; stays what it is for as long as this object lives.
+        """The start offset of a new stream; the same for all calls.
 
         Raises:
-            StreamingSourceError: the version or time to start with isn't there.
+            StreamingSourceError: the starting version or timestamp isn't in the log.
         """
         if self._initial is None:
             version = starting_version(
@@ -134,27 +134,28 @@ class TableStream:
         return self._initial
 
     def offset_from_json(self, data: dict[str, Any]) -> SourceOffset:
-        """An offset of a checkpoint; raises as `SourceOffset.from_json` does."""
+        """The offset of a checkpoint; raises the errors of `SourceOffset.from_json`."""
         return SourceOffset.from_json(data, table_id=self._state.table_id, table=self.table)
 
     def prepare_for_available_now(self) -> None:
-        """From now on nothing counts that comes later than the first call of `latest_offset`."""
+        """Limit the stream to commits that exist at the next call of `latest_offset`."""
         self._available_now = True
 
     def latest_offset(
         self, start: SourceOffset, *, files: int | None = None, unlimited: bool = False
     ) -> SourceOffset:
-        """Where the next micro-batch ends; `start` where there is nothing to read.
+        """The end offset of the next micro-batch; `start` if there is nothing to read.
 
         Args:
-            files: how many files it takes in, the option if None.
-            unlimited: no limit counts.
+            start: the end offset of the last batch.
+            files: maximum number of files; None for `maxFilesPerTrigger`.
+            unlimited: whether all read limits are ignored.
 
         Raises:
-            StreamingSourceError: a commit that must be read can't be; names it, and what helps.
+            StreamingSourceError: a commit can't be read.
         """
         if not start.initial:
-            self.close()  # the initial snapshot is behind us
+            self.close()  # the initial snapshot isn't needed any more
             if self._options.fail_on_data_loss and start.version > self._tail.latest + 1:
                 self._tail.latest = latest_version_behind(self._engine, self.table, start.version)
         if self._tracking is not None:
@@ -175,21 +176,22 @@ class TableStream:
         return end
 
     def latest_known(self) -> SourceOffset:
-        """The end of the table, as far as it has been seen."""
+        """The offset after the latest version known so far."""
         return SourceOffset(table_id=self._state.table_id, version=self._tail.latest + 1)
 
     def batch(self, start: SourceOffset, end: SourceOffset) -> StreamBatch:
         """The files of a micro-batch.
 
         Args:
-            start: the last one's end; for the first batch `initial_offset`, also one of a later
-                run, as the end says where the batch began.
+            start: the end of the last batch; for the first batch, `initial_offset` of this run or
+                a later one, because `end` determines the initial snapshot's version.
+            end: the end of the batch.
 
         Raises:
-            StreamingSourceError: as `latest_offset`, or changes weren't recorded.
+            StreamingSourceError: a commit can't be read, or has no change data feed.
         """
         self._check_schema_of_last_run(start)
-        start = _first_start(start, end)
+        start = _actual_start(start, end)
         if start.place < end.place:
             last = end.version if end.index >= 0 else end.version - 1
             if self._tracking is not None:
@@ -205,16 +207,16 @@ class TableStream:
         return StreamBatch(state=replace(state, deletion_vectors=vectors), adds=adds)
 
     def commit(self, end: SourceOffset) -> None:
-        """A micro-batch is through: take over a change of schema that stands at its end.
+        """Finish a micro-batch: write a metadata change at its end to the schema log.
 
         Raises:
-            StreamingSourceError: there is one; the query must be started again.
+            StreamingSourceError: the log is updated, and the query must be restarted.
         """
         if self._tracking is not None:
             self._tracking.evolve(self._engine, end)
 
     def close(self) -> None:
-        """Give back memory and disk."""
+        """Release the memory and disk of the initial snapshot."""
         if self._snapshot is not None:
             self._snapshot[1].close()
             self._snapshot = None
@@ -224,9 +226,9 @@ class TableStream:
         if bound is not None and start.place >= bound.place:
             return start
         plan = next_feed_offset if self._options.read_change_feed else next_offset
-        return plan(start, self._places(start), admission, bound)
+        return plan(start, self._commits_from(start), admission, bound)
 
-    def _places(self, start: SourceOffset) -> Iterator[CommitPlaces]:
+    def _commits_from(self, start: SourceOffset) -> Iterator[CommitPlaces]:
         version = start.version
         if start.initial:
             yield self._snapshot_places(version)
@@ -248,7 +250,7 @@ class TableStream:
         )
 
     def _commit_places(self, files: CommitFiles) -> CommitPlaces:
-        skipped = self._checked(files)
+        skipped = self._check_commit(files)
         left_out = frozenset[int]()
         if self._options.read_change_feed and self._options.exclude is not None:
             left_out = self._excluded(files.paths.to_pylist())
@@ -263,8 +265,8 @@ class TableStream:
             barrier=self._tracking is not None and self._tracking.is_change(files),
         )
 
-    def _checked(self, files: CommitFiles) -> bool:
-        """Whether the commit is skipped; raises where it can't be read."""
+    def _check_commit(self, files: CommitFiles) -> bool:
+        """Check that the stream can read a commit, and return whether it skips the commit."""
         if files.metadata is not None and self._tracking is None:
             self._schema.check(files.metadata, files.version, at_start=False)
         if self._options.read_change_feed:
@@ -273,7 +275,7 @@ class TableStream:
 
     def _excluded(self, paths: Iterable[Any]) -> frozenset[int]:
         exclude = self._options.exclude
-        assert exclude is not None  # else nobody asks
+        assert exclude is not None  # callers check that
         return frozenset(n for n, path in enumerate(paths) if exclude.search(path))
 
     def _adds(self, start: SourceOffset, end: SourceOffset) -> Iterator[pa.StructArray]:
@@ -285,18 +287,18 @@ class TableStream:
                 yield self._without_excluded(adds)
             version += 1
         for commit, first, stop in self._commits_between(version, start, end):
-            assert commit.adds is not None  # it isn't a feed
-            if not self._checked(commit):
-                piece = commit.adds.slice(first, stop - first)
-                assert isinstance(piece, pa.StructArray)
-                yield self._without_excluded(piece)
+            assert commit.adds is not None  # None only for the change data feed
+            if not self._check_commit(commit):
+                adds = commit.adds.slice(first, stop - first)
+                assert isinstance(adds, pa.StructArray)
+                yield self._without_excluded(adds)
 
     def _without_excluded(self, adds: pa.StructArray) -> pa.StructArray:
         if self._options.exclude is None:
             return adds
         search = self._options.exclude.search
-        kept = [search(path) is None for path in pc.struct_field(adds, "path").to_pylist()]
-        filtered = adds.filter(pa.array(kept, pa.bool_()))
+        included = [search(path) is None for path in pc.struct_field(adds, "path").to_pylist()]
+        filtered = adds.filter(pa.array(included, pa.bool_()))
         assert isinstance(filtered, pa.StructArray)
         return filtered
 
@@ -322,14 +324,14 @@ class TableStream:
             if commit.metadata is not None:
                 configuration = commit.metadata.configuration
                 self._check_recorded(configuration, commit.version, first_version, end)
-            self._checked(commit)
+            self._check_commit(commit)
             yield from self._changes_of(plan, commit, first, stop)
             self._feed_checked_to = commit.version
 
     def _changes_of(
         self, plan: ChangePlan, commit: CommitFiles, first: int, stop: int
     ) -> Iterator[ChangeFile]:
-        """The commit's files of changes with some numbers."""
+        """The commit's change files with indexes from `first` to before `stop`."""
         left_out = frozenset[int]()
         paths: list[Any] = commit.paths.to_pylist()
         if self._options.exclude is not None:
@@ -337,9 +339,9 @@ class TableStream:
         numbers = [n for n in range(first, stop) if n not in left_out]
         if not numbers:
             return
-        wanted = {canonical_path(paths[n]) for n in numbers}
+        selected = {canonical_path(paths[n]) for n in numbers}
         for change in plan.files_of(self._engine, commit.commit):
-            if canonical_path(change.file.path) in wanted:
+            if canonical_path(change.file.path) in selected:
                 yield change
 
     def _change_plan(self) -> ChangePlan:
@@ -359,7 +361,7 @@ class TableStream:
     def _commits_between(
         self, version: int, start: SourceOffset, end: SourceOffset
     ) -> Iterator[tuple[CommitFiles, int, int]]:
-        """Commits of a batch from a version on, each with its first file and the end of files."""
+        """The commits of a batch from a version on, each with its range of file indexes."""
         last = end.version if end.index >= 0 else end.version - 1
         expected = version
         for commit in self._tail.commits(self._engine, version, last):
@@ -372,14 +374,15 @@ class TableStream:
         if expected <= last and self._options.fail_on_data_loss:
             raise refusal(
                 "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
-                f"The checkpoint says that {self.table} has version {last}, but commits from "
-                f"{expected} on are missing. Restore them, or start over with a new checkpoint.",
+                f"Table {self.table}: commits from version {expected} on are missing, but the "
+                f"stream's checkpoint contains version {last}. Restore the commits, or start the "
+                "query with a new checkpointLocation.",
                 table=self.table,
                 version=expected,
             )
 
     def _initial_snapshot(self, version: int) -> tuple[TableState, SortedFiles]:
-        """The sorted files of a version, sorted anew where they aren't there (any more)."""
+        """The sorted files of a version; they are sorted again if they aren't available."""
         known = self._snapshot
         if known is not None and known[0].version == version and known[1].is_there:
             return known
@@ -393,7 +396,7 @@ class TableStream:
             scan = ScanBuilder(state).build()
             with scan.scan_files(self._engine) as batches:
                 files = SortedFiles.build(
-                    (_ordered(batch) for batch in batches), self._options.sort_memory
+                    (_with_order(batch) for batch in batches), self._options.sort_memory
                 )
         self._snapshot = (state, files)
         return self._snapshot
@@ -404,9 +407,10 @@ class TableStream:
         except VersionNotFoundError as error:
             raise refusal(
                 "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
-                f"The stream stands in version {version} of {self.table}, which the log can't "
-                f"rebuild any more ({error.message}) Start over with a new checkpoint; a longer "
-                "delta.logRetentionDuration keeps versions for slower streams.",
+                f"Table {self.table}: the stream reads the initial snapshot of version {version}, "
+                f"which can't be rebuilt from the log ({error.message}) Start the query with a new "
+                "checkpointLocation; a longer delta.logRetentionDuration retains versions for "
+                "slower streams.",
                 table=self.table,
                 version=version,
             ) from error
@@ -418,17 +422,17 @@ class TableStream:
             self._tracking.initialize(self._engine, start, end, fresh)
 
     def _check_schema_of_last_run(self, start: SourceOffset) -> None:
-        """Compare the schema of the rows that an earlier run has read with the one of this run.
+        """Compare the schema of the rows that an earlier run has read with this run's schema.
 
-        The offset of a run that has read a whole commit names the next version, which may be the
-        one that changes the schema. delta-spark notices that by the last batch, which Spark gives
-        to its source once more when a query is started again; a source in Python isn't told.
+        After a complete commit, the offset is the next version, which can be the one that changes
+        the schema. delta-spark detects that because Spark replans the last batch on a restart, but
+        Spark doesn't do that for a Python source.
         """
         if self._tracking is not None or self._restart_checked:
             return
         self._restart_checked = True
         if start == self._initial or start.initial or start.index != BASE_INDEX:
-            return  # nothing was read, or `_check_schema_once` compares this version
+            return  # nothing was read, or `_check_schema_once` checks this version
         version = start.version - 1
         if version < 0 or version == self._state.version:
             return
@@ -441,7 +445,7 @@ class TableStream:
         self._schema.check(state.metadata, version, at_start=True)
 
     def _sets_metadata(self, version: int) -> bool:
-        """Whether a version is there and sets metadata."""
+        """Whether a version exists and sets metadata."""
         if version > self._state.version:
             return False
         commits = self._tail.commits(self._engine, version, version)
@@ -450,17 +454,16 @@ class TableStream:
     def _unknown_mapping(self, version: int) -> StreamingSourceError:
         return refusal(
             "DELTA_STREAMING_CHECK_COLUMN_MAPPING_NO_SNAPSHOT",
-            f"Version {version} of {self.table} can't be rebuilt, so that nobody knows "
-            "how its columns were mapped when the stream begins. Choose a later "
-            "startingVersion.",
+            f"Table {self.table}: version {version} can't be rebuilt, so its column mapping at the "
+            "stream's start is unknown. Use a later startingVersion.",
             table=self.table,
             version=version,
         )
 
     def _check_schema_once(self, start: int, end: int | None) -> None:
-        """Compare the schema at a stream's start with the one that is read with.
+        """Compare the schema at the stream's start with the read schema.
 
-        Versions up to the end of a batch that was planned by an earlier run are looked at too.
+        For a batch that an earlier run planned, all versions up to its end are compared.
         """
         if self._tracking is not None or self._schema_checked:
             return
@@ -487,23 +490,22 @@ class TableStream:
             return
         raise refusal(
             "DELTA_MISSING_CHANGE_DATA",
-            f"{self.table} didn't record its changes at version {version}, so those of versions "
-            f"{first} to {end.version} can't be read. Set the table property "
-            "delta.enableChangeDataFeed to true and start at a version from there on "
-            "(startingVersion).",
+            f"Table {self.table}: its change data feed isn't enabled at version {version}, so the "
+            f"changes of versions {first} to {end.version} can't be read. Set the table property "
+            "delta.enableChangeDataFeed to true, and set startingVersion to a later version.",
             table=self.table,
             version=version,
         )
 
 
-def _first_start(start: SourceOffset, end: SourceOffset) -> SourceOffset:
-    """Where a batch that begins with the initial snapshot really begins: its end says which."""
+def _actual_start(start: SourceOffset, end: SourceOffset) -> SourceOffset:
+    """The start of a batch; for an initial snapshot, its version is that of the batch's end."""
     if not (start.initial and start.index == BASE_INDEX):
         return start
     version = end.version if end.initial else end.version - 1
     return replace(start, version=version)
 
 
-def _ordered(batch: ScanFileBatch) -> tuple[pa.StructArray, pa.Array[Any]]:
+def _with_order(batch: ScanFileBatch) -> tuple[pa.StructArray, pa.Array[Any]]:
     adds: Any = batch.selected().column("add")
     return without_statistics(adds), path_order(pc.struct_field(adds, "path"))

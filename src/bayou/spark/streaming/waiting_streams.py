@@ -1,10 +1,10 @@
-"""Streams that begin behind the latest commit: they wait for the next one without a first batch.
+"""Streams with `startingVersion` `latest` wait for a commit without an empty first batch.
 
-Spark's `MicroBatchExecution.constructNextBatch` runs a batch wherever a source's end isn't the
-start that it knows, and for a stream without a checkpoint it knows none
-(`isNewDataAvailable`, `getOrElse(true)`); `PythonMicroBatchStreamWithAdmissionControl.latestOffset`
-never answers null, by which a source of the JVM says that there is no end yet. So the driver's
-process sets the start in the query's `StreamExecutionContext` while the source waits for that.
+Spark's `MicroBatchExecution.constructNextBatch` runs a batch if a source's end offset differs from
+its start offset, or if it has no start offset, as in a stream without a checkpoint
+(`isNewDataAvailable`, `getOrElse(true)`). A JVM source can return null for "no end offset yet", but
+`PythonMicroBatchStreamWithAdmissionControl.latestOffset` never does. Therefore the driver's process
+sets the start offset in the query's `StreamExecutionContext` while the source waits.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _PROGRESS = "org.apache.spark.sql.execution.streaming.runtime.StreamProgress"
 
 
 def offer_to_wait(request: ReadRequest) -> Any:
-    """Let a stream with `startingVersion` `latest` wait for a commit; declines."""
-    given = {key.lower(): value for key, value in request.options.items()}
-    if request.connect or len(request.paths) != 1 or DRIVER_FOLDER in given:
+    """Hook of `load`: let a stream from `latest` wait for a commit. Always NotImplemented."""
+    options = {key.lower(): value for key, value in request.options.items()}
+    if request.connect or len(request.paths) != 1 or DRIVER_FOLDER in options:
         return NotImplemented
-    if given.get("startingversion", "").lower() == LATEST:
+    if options.get("startingversion", "").lower() == LATEST:
         offer = _Offer(spark=request.spark, path=request.paths[0])
         request.reader.option(DRIVER_FOLDER, str(watch(offer)))
     return NotImplemented
@@ -43,7 +43,7 @@ def offer_to_wait(request: ReadRequest) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Offer:
-    """Queries of the session's application that read through a folder may wait."""
+    """Handles the requests of streams that wait; see `driver_files.Offer`."""
 
     spark: Any
     path: str
@@ -58,48 +58,46 @@ class _Offer:
             threading.Thread(target=self.answer, args=(folder, waiting), daemon=True).start()
 
     def answer(self, folder: Path, waiting: WaitingStream) -> None:
-        """Tell Spark where the stream begins, or the stream that nobody could."""
+        """Set the stream's start offset in Spark, and report the result to the stream."""
         try:
-            told = _tell(self.spark, str(folder), waiting.offset)
+            is_set = _set_start_offset(self.spark, str(folder), waiting.offset)
         except Py4JError as error:
             _LOG.warning(
-                "This Spark keeps the offsets of queries in another way than Bayou knows; a "
-                "stream of %s begins with an empty batch (%s).",
+                "Table %s: a stream with startingVersion latest starts with an empty batch, "
+                "because the start offset can't be set in this version of Spark (%s).",
                 self.path,
                 str(error).splitlines()[0],
             )
-            told = False
+            is_set = False
         with contextlib.suppress(OSError):
-            (waiting.folder / (STARTED if told else FAILED)).touch()
+            (waiting.folder / (STARTED if is_set else FAILED)).touch()
 
 
-def _tell(spark: Any, folder: str, offset: str) -> bool:
-    """Set a stream's start in the one query that is new and reads through a folder."""
-    session = spark._jsparkSession  # noqa: SLF001  # published nowhere, as all that follows
-    found = []
+def _set_start_offset(spark: Any, folder: str, offset: str) -> bool:
+    """Set the start offset of the new query with a folder; False unless there is exactly one."""
+    session = spark._jsparkSession  # noqa: SLF001  # no public API, here and below
+    streams = []
     for query in session.sharedState().activeStreamingQueries().values():
         stream = _new_stream(query, folder)
         if stream is not None:
-            found.append((query.getLatestExecutionContext(), stream))
-    if len(found) != 1:  # queries of one `load()` that begin at once can't be told apart
+            streams.append((query.getLatestExecutionContext(), stream))
+    if len(streams) != 1:  # concurrent queries of one `load()` can't be distinguished
         return False
-    ((context, stream),) = found
+    ((context, stream),) = streams
     jvm = spark._jvm  # noqa: SLF001
-    begin = stream.deserializeOffset(offset)
-    # Not `++`: the JVM has it in several forms, and py4j takes any of them.
-    known = context.startOffsets().updated(stream, begin)
-    progress = java_class(jvm, "org.apache.spark.sql.execution.streaming.runtime.StreamProgress")(
-        known
-    )
+    start = stream.deserializeOffset(offset)
+    # Not `++`: it is overloaded in the JVM, and py4j may choose the wrong overload.
+    offsets = context.startOffsets().updated(stream, start)
+    progress = java_class(jvm, _PROGRESS)(offsets)
     getattr(context, "startOffsets_$eq")(progress)
     return True
 
 
 def _new_stream(query: Any, folder: str) -> Any:
-    """A query's source that reads through a folder and hasn't begun; None without one."""
+    """A query's source that reads with a folder and has no start offset; None without one."""
     try:
         leaves = query.logicalPlan().collectLeaves()
-    except Py4JError:  # it isn't planned yet, so it waits for nothing
+    except Py4JError:  # the query isn't planned yet, so no source waits
         return None
     context = query.getLatestExecutionContext()
     for number in range(leaves.size()):
