@@ -164,7 +164,7 @@ def test_maintenance_is_the_catalogs_unless_it_permits_it(path, catalog):
     assert table.vacuum(0, dry_run=True, enforce_retention_duration=False).dry_run
     for file in Path(path, "_delta_log").iterdir():
         os.utime(file, (time.time() - OLD, time.time() - OLD))
-    with pytest.raises(UnsupportedFeatureError, match="kept in shape by the catalog"):
+    with pytest.raises(UnsupportedFeatureError, match="permit log cleanup"):
         Table.for_path(ArrowEngine(), path, keeping).clean_up_log(ArrowEngine())
     assert sorted(Path(path).rglob("*")) == before
     table.delete("id = 1")
