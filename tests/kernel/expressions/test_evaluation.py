@@ -237,10 +237,10 @@ def test_what_spark_does_not_evaluate_does_not_fail(text, expected):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("10 / x > 3", "divides by zero"),
-        ("10 / x > 3 AND x <> 0", "divides by zero"),
+        ("10 / x > 3", "is a division by zero"),
+        ("10 / x > 3 AND x <> 0", "is a division by zero"),
         ("CAST(s AS INT) = 1", "'a' can't be cast to integer"),
-        ("9223372036854775807 + x > 0", r"doesn't fit a long"),
+        ("9223372036854775807 + x > 0", "out of range for long"),
     ],
 )
 def test_a_value_that_does_not_go_is_an_error_that_names_it(text, message):
