@@ -62,9 +62,9 @@ def java_float(value: float) -> str:
     if not math.isfinite(value):
         return java_double(value)
     for digits in range(1, 10):
-        text = f"{value:.{digits}g}"
-        if _as_single(float(text)) == value:
-            return _java_digits(value, text)
+        representation = f"{value:.{digits}g}"
+        if _as_single(float(representation)) == value:
+            return _java_digits(value, representation)
     return _java_digits(value, repr(value))
 
 
@@ -73,10 +73,10 @@ def _as_single(value: float) -> float:
     return single
 
 
-def _java_digits(value: float, text: str) -> str:
+def _java_digits(value: float, representation: str) -> str:
     if value == 0:
         return "-0.0" if math.copysign(1, value) < 0 else "0.0"
-    sign, digits, exponent = Decimal(text).normalize(_CONTEXT).as_tuple()
+    sign, digits, exponent = Decimal(representation).normalize(_CONTEXT).as_tuple()
     assert isinstance(exponent, int)
     digit_string = "".join(map(str, digits))
     point = len(digit_string) + exponent  # digits before the decimal point

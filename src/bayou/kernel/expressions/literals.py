@@ -145,15 +145,15 @@ _TIMESTAMP = re.compile(
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?")
 
 
-def parse_timestamp(text: str) -> dt.datetime:
+def parse_timestamp(string: str) -> dt.datetime:
     """Parse a date or timestamp as Spark does; the result is aware if the string has a time zone.
 
     Raises:
         ValueError: the string isn't a date or timestamp.
     """
-    match = _TIMESTAMP.fullmatch(text.strip())
+    match = _TIMESTAMP.fullmatch(string.strip())
     if match is None:
-        raise ValueError(text)
+        raise ValueError(string)
     year, month, day, hour, minute, second, fraction, zone = match.groups()
     local = dt.datetime(  # noqa: DTZ001  # the time zone is optional
         int(year),

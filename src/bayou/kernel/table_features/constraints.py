@@ -275,5 +275,5 @@ def _fields(data_type: DataType, prefix: str) -> list[tuple[str, StructField]]:
 
 
 def _short_repr(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."
+    string = repr(value)
+    return string if len(string) <= 60 else f"{string[:60]}..."

@@ -34,17 +34,17 @@ class IdentityValues:
         """Whether the values of a column are generated."""
         return name in self._state.generated_identity
 
-    def refuse_given(self, given: set[str]) -> None:
+    def refuse_given(self, columns: set[str]) -> None:
         """Check that rows have no values for generated identity columns.
 
         Args:
-            given: names of the rows' columns, in lower case.
+            columns: names of the rows' columns, in lower case.
 
         Raises:
-            SchemaError: the rows have values for such a column.
+            SchemaError: the rows have values for a generated column.
         """
         for name, column in self._columns.items():
-            if name.lower() not in given:
+            if name.lower() not in columns:
                 continue
             if not column.allow_explicit:
                 raise SchemaError(

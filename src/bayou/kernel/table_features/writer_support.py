@@ -147,17 +147,17 @@ def check_properties(table: str, configuration: Mapping[str, str]) -> None:
             raise TablePropertyError(f"{table}: {error}.", table=table, key=error.key) from error
 
 
-def given_properties(table: str, given: Mapping[str, str]) -> dict[str, str]:
+def given_properties(table: str, user_properties: Mapping[str, str]) -> dict[str, str]:
     """Properties set by the user, with keys spelled as in the log.
 
     Raises:
         TablePropertyError: a property is unknown, or its value is invalid.
     """
     try:
-        properties.validate(given)
+        properties.validate(user_properties)
     except PropertyValueError as error:
         raise TablePropertyError(f"{table}: {error}.", table=table, key=error.key) from error
-    return properties.normalize(given)
+    return properties.normalize(user_properties)
 
 
 def check_writable(table: str, protocol: Protocol, metadata: Metadata, schema: StructType) -> None:

@@ -105,10 +105,10 @@ def _hex(values: Sequence[Datum], result: Any) -> Datum:
     return rowwise(digits, result, *values)
 
 
-def _from_hex(text: str) -> bytes | None:
-    if not text.isascii() or not all(c in "0123456789abcdefABCDEF" for c in text):
+def _from_hex(digits: str) -> bytes | None:
+    if not digits.isascii() or not all(c in "0123456789abcdefABCDEF" for c in digits):
         return None
-    return bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}")
+    return bytes.fromhex(digits if len(digits) % 2 == 0 else f"0{digits}")
 
 
 FUNCTIONS: tuple[Function, ...] = (

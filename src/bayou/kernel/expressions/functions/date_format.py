@@ -136,10 +136,10 @@ LETTERS: dict[str, Callable[[Datum, Datum], Datum]] = {
 _ORDERED = ("yyyy", "MM", "dd", "HH", "mm", "ss")
 
 
-def is_ordered_format(form: str) -> bool:
+def is_ordered_format(pattern: str) -> bool:
     """Whether strings in this format sort like their timestamps (for years up to 9999)."""
     try:
-        letters = [piece for kind, piece in _pieces(form) if kind == "letters"]
+        letters = [piece for kind, piece in _pieces(pattern) if kind == "letters"]
     except PredicateError:
         return False
     fields = [piece for piece in letters if piece[0] != "S"]

@@ -91,13 +91,13 @@ _DECIMAL_CONTEXT = Context(prec=76)
 _BITS = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
 
 
-def number(text: str) -> Literal:
+def number(digits: str) -> Literal:
     """A number without a type suffix: an integer, a decimal (with a point) or a double (with e)."""
-    if re.fullmatch(r"[0-9]+", text):
-        return Literal(int(text))
-    if "e" in text.lower():
-        return Literal(float(text), DOUBLE)
-    return literal_of(Decimal(text))
+    if re.fullmatch(r"[0-9]+", digits):
+        return Literal(int(digits))
+    if "e" in digits.lower():
+        return Literal(float(digits), DOUBLE)
+    return literal_of(Decimal(digits))
 
 
 def _converted(value: LiteralValue, target: DataType) -> LiteralValue:
@@ -180,12 +180,12 @@ _CLOCK = ("day", "hour", "minute", "second")
 _PAIR = re.compile(r"\s*([+-]?[0-9]+(?:\.[0-9]+)?)\s+([a-z]+)", re.IGNORECASE)
 
 
-def interval(node: Any, text_of: Callable[[str], str]) -> tuple[int, int] | None:
+def interval(node: Any, string_of: Callable[[str], str]) -> tuple[int, int] | None:
     """The months and microseconds of an `Interval` node in sqlglot's tree.
 
     Args:
         node: the node.
-        text_of: returns the string for a placeholder.
+        string_of: returns the string for a placeholder.
 
     Returns:
         None if the interval isn't constant or its form isn't supported.
@@ -195,7 +195,7 @@ def interval(node: Any, text_of: Callable[[str], str]) -> tuple[int, int] | None
         value, sign = value.this, -1
     if type(value).__name__ != "Literal":
         return None
-    string = text_of(str(value.this)).strip()
+    string = string_of(str(value.this)).strip()
     unit = node.args.get("unit")
     match type(unit).__name__:
         case "NoneType":
@@ -267,11 +267,11 @@ STAND_IN = re.compile("bayou string ([0-9]+)")
 """The placeholder of a string constant in SQL, with its index."""
 
 
-def lift_strings(text: str, strings: list[str]) -> str:
+def lift_strings(sql: str, strings: list[str]) -> str:
     """Replace string constants in SQL by placeholders, because sqlglot's escapes aren't Spark's.
 
     Args:
-        text: the SQL.
+        sql: the SQL.
         strings: the list to which the values of the constants are appended.
     """
 
@@ -283,7 +283,7 @@ def lift_strings(text: str, strings: list[str]) -> str:
         strings.append(body if match["raw"] else _unescape(body, quote))
         return f"'bayou string {len(strings) - 1}'"
 
-    return _QUOTED.sub(lift, text)
+    return _QUOTED.sub(lift, sql)
 
 
 _ESCAPE = re.compile(

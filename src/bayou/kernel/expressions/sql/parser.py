@@ -18,7 +18,7 @@ from bayou.kernel.expressions.sql.translation import Translator
 __all__ = ["parse_conjuncts", "parse_expression", "parse_predicate"]
 
 
-def parse_predicate(text: str) -> Predicate:
+def parse_predicate(sql: str) -> Predicate:
     """Parse a condition such as `day = DATE'2024-01-05' AND (id > 10 OR name IS NULL)`.
 
     String escapes are those of Spark. A timestamp without a time zone is in UTC.
@@ -27,23 +27,23 @@ def parse_predicate(text: str) -> Predicate:
         PredicateError: the SQL is invalid or has an unsupported part, which the message names.
         PrerequisiteError: sqlglot isn't installed.
     """
-    predicate = parse_expression(text)
+    predicate = parse_expression(sql)
     assert isinstance(predicate, Predicate)  # the parser returns only subclasses of Predicate
     return predicate
 
 
-def parse_expression(text: str) -> Expression:
+def parse_expression(sql: str) -> Expression:
     """Parse an expression, such as that of a generated column or a CHECK constraint.
 
     Raises:
         PredicateError: the SQL is invalid or has an unsupported part, which the message names.
         PrerequisiteError: sqlglot isn't installed.
     """
-    tree, strings = _parse(text)
-    return _translate(Translator(text, strings), tree, text)
+    tree, strings = _parse(sql)
+    return _translate(Translator(sql, strings), tree, sql)
 
 
-def parse_conjuncts(text: str) -> list[Predicate]:
+def parse_conjuncts(sql: str) -> list[Predicate]:
     """Parse the supported conjuncts (operands of AND) of a condition, and skip all others.
 
     The conjuncts are true for all rows for which the condition is true.
@@ -52,14 +52,14 @@ def parse_conjuncts(text: str) -> list[Predicate]:
         PrerequisiteError: sqlglot isn't installed.
     """
     try:
-        tree, strings = _parse(text)
+        tree, strings = _parse(sql)
     except PredicateError:
         return []
-    translator = Translator(text, strings)
+    translator = Translator(sql, strings)
     conjuncts: list[Predicate] = []
     for part in _operands_of_and(tree):
         try:
-            predicate = _translate(translator, part, text)
+            predicate = _translate(translator, part, sql)
         except PredicateError:
             continue
         assert isinstance(predicate, Predicate)  # as in `parse_predicate`
@@ -79,7 +79,7 @@ def _operands_of_and(tree: Any) -> Iterator[Any]:
             yield tree
 
 
-def _parse(text: str) -> tuple[Any, list[str]]:
+def _parse(sql: str) -> tuple[Any, list[str]]:
     """Sqlglot's tree of an expression, and the string constants in the expression."""
     try:
         import sqlglot.errors
@@ -89,31 +89,31 @@ def _parse(text: str) -> tuple[Any, list[str]]:
             what="sqlglot",
         ) from error
     strings: list[str] = []
-    plain = lift_strings(text, strings)
+    plain = lift_strings(sql, strings)
     try:
         dialect, parser = _spark()
         trees = parser(dialect=dialect).parse(dialect.tokenize(plain), plain)
     except sqlglot.errors.SqlglotError as error:
         reason = _CLASS_NAMES.sub(r"\1", str(error).split("\n", 1)[0])
-        raise _invalid_sql(text, reason) from error
+        raise _invalid_sql(sql, reason) from error
     except RecursionError:
-        raise _too_deep(text) from None
+        raise _too_deep(sql) from None
     if len(trees) != 1 or trees[0] is None:
-        raise _invalid_sql(text, "exactly one expression is required")
+        raise _invalid_sql(sql, "exactly one expression is required")
     return trees[0], strings
 
 
-def _translate(translator: Translator, tree: Any, text: str) -> Expression:
+def _translate(translator: Translator, tree: Any, sql: str) -> Expression:
     try:
         return translator.expression(tree)
     except RecursionError:
-        raise _too_deep(text) from None
+        raise _too_deep(sql) from None
 
 
-def _too_deep(text: str) -> PredicateError:
+def _too_deep(sql: str) -> PredicateError:
     return PredicateError(
-        f"The expression that starts with {text[:60]!r} is nested too deeply. Reduce its nesting.",
-        expression=text[:60],
+        f"The expression that starts with {sql[:60]!r} is nested too deeply. Reduce its nesting.",
+        expression=sql[:60],
     )
 
 
@@ -131,5 +131,5 @@ _CLASS_NAMES = re.compile(r"<class '[\w.]*?(\w+)'>")
 """Class names in sqlglot's error messages."""
 
 
-def _invalid_sql(text: str, reason: str) -> PredicateError:
-    return PredicateError(f"The expression {text!r} isn't valid SQL: {reason}", expression=text)
+def _invalid_sql(sql: str, reason: str) -> PredicateError:
+    return PredicateError(f"The expression {sql!r} isn't valid SQL: {reason}", expression=sql)

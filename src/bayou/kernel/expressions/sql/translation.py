@@ -80,8 +80,8 @@ _SUPPORTED = "See docs/reference/expressions.md for the supported conditions and
 class Translator:
     """Translates the nodes of one SQL expression, with a handler for each class of nodes."""
 
-    def __init__(self, text: str, strings: list[str]) -> None:
-        self._text = text
+    def __init__(self, sql: str, strings: list[str]) -> None:
+        self._sql = sql
         self._strings = strings
         self._handlers: dict[str, Callable[[Any], Expression]] = {
             "And": lambda n: And(tuple(map(self._predicate, _flatten(n)))),
@@ -368,7 +368,7 @@ class Translator:
             node.sql(dialect="spark"),
         )
         return PredicateError(
-            f"The expression {self._text!r}: {part!r} isn't supported. {_SUPPORTED}",
+            f"The expression {self._sql!r}: {part!r} isn't supported. {_SUPPORTED}",
             expression=part,
         )
 
