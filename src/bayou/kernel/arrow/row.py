@@ -73,7 +73,7 @@ class Row:
         return {name: _plain(self[name]) for name in self.schema.names}
 
     def to_batch(self) -> pa.RecordBatch:
-        """The row as a batch, with values that have no Python equivalent."""
+        """The row as a batch, which also holds values that have no Python equivalent."""
         return self._batch
 
     def to_bytes(self) -> bytes:

@@ -249,7 +249,7 @@ def _truncated(values: Datum) -> Datum:
 
 
 def _parse_integers(strings: Datum) -> Datum:
-    """Parse strings as integers, as decimals; null for other strings and over 38 digits."""
+    """Parse strings of integers to decimals; null for other strings and more than 38 digits."""
     trimmed = pc.utf8_trim(strings, characters=_BLANKS)
     valid = pc.match_substring_regex(trimmed, r"\A[+-]?0*[0-9]{1,38}\z")
     plain = pc.replace_substring_regex(trimmed, r"\A\+?(-?)0*([0-9])", r"\1\2")

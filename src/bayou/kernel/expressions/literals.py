@@ -57,7 +57,7 @@ def literal_of(value: LiteralValue) -> Literal:
 
 
 def arrow_scalar(literal: Literal, arrow_type: Any) -> Any:
-    """The value of a resolved literal as a scalar of a type from `comparison_type`."""
+    """Convert the value of a resolved literal to a scalar of a type from `comparison_type`."""
     value: object = literal.value
     if value is None:
         return pa.scalar(None, arrow_type)

@@ -67,7 +67,7 @@ def checked_clustering_columns(
         column = ".".join(names)
         if names in columns:
             raise SchemaError(
-                f"{table} can't be clustered by column {column!r} twice.",
+                f"{table} can't be clustered by column {column!r} twice. Remove the duplicate.",
                 table=table,
                 column=column,
             )

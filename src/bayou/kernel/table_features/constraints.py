@@ -123,7 +123,7 @@ class RowRules:
         return rows
 
     def _empty_strings_to_null(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Replace empty strings in partition columns by null, as which the log stores them."""
+        """Replace empty strings in partition columns by null, which is how the log stores them."""
         for name in self._partition_strings:
             index = rows.schema.get_field_index(name)
             strings = rows.column(index)
